@@ -1,0 +1,264 @@
+//! A node: network and mount namespace with Open vSwitch and OVN's controller at the paths they have on a real machine.
+
+use std::ffi::OsStr;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+
+use crate::command::Command;
+use crate::error::{Result, Trying};
+use crate::installed::OPEN_VSWITCH_SCHEMA;
+use crate::lab::Lab;
+use crate::namespace::Namespace;
+use crate::ovn_central::OvnCentral;
+use crate::ovsdb_server::{Layout, OvsdbServer};
+use crate::process::{Daemon, Process};
+use crate::readiness::Ready;
+use crate::underlay::Underlay;
+
+/// A running node.
+///
+/// Its `/run`, `/var/lib` and `/var/log` are its own and empty at first; `/etc` and `/opt` show the machine's files, and
+/// what is written there stays in the node. The rest of the file system is the machine's.
+#[derive(Debug)]
+pub struct Node {
+    // Declared, and so dropped, in the order in which the daemons need each other.
+    ovn_controller: Option<Process>,
+    vswitchd: Process,
+    ovsdb_server: OvsdbServer,
+    namespace: Namespace,
+    name: String,
+    address: Ipv4Addr,
+    run: PathBuf,
+}
+
+/// How a node shall be.
+#[derive(Debug)]
+#[must_use = "no node runs until it is started"]
+pub struct NodeBuilder<'a> {
+    name: String,
+    central: Option<&'a OvnCentral>,
+}
+
+impl Node {
+    /// A node of this name, which must be unique in the lab, with Open vSwitch and without OVN.
+    pub fn builder<'a>(name: impl Into<String>) -> NodeBuilder<'a> {
+        NodeBuilder { name: name.into(), central: None }
+    }
+
+    /// Its name, which is also that of its chassis.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its address on the underlay.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Its namespaces.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// A command to run on the node.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        self.namespace.command(program)
+    }
+
+    /// Runs ovs-vsctl on the node, and waits as it does until ovs-vswitchd has done what was asked.
+    pub fn vsctl(&self, arguments: &[&str]) -> Result<String> {
+        vsctl(&self.namespace, arguments)
+    }
+
+    /// The node's `/run` as seen from outside: Unix sockets in it can be connected to from anywhere.
+    pub fn run_directory(&self) -> &Path {
+        &self.run
+    }
+
+    /// Any path of the node, as seen from outside.
+    pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.namespace.file(path)
+    }
+
+    /// The node's ovsdb-server, for the database Open_vSwitch.
+    pub fn ovsdb_server(&self) -> &OvsdbServer {
+        &self.ovsdb_server
+    }
+
+    /// ovs-vswitchd. The datapath lives in it: while it is gone, so is all traffic.
+    pub fn vswitchd(&self) -> &Process {
+        &self.vswitchd
+    }
+
+    /// ovn-controller, if the node is part of an OVN.
+    pub fn ovn_controller(&self) -> Option<&Process> {
+        self.ovn_controller.as_ref()
+    }
+}
+
+impl<'a> NodeBuilder<'a> {
+    /// Makes the node a chassis of this OVN.
+    pub fn ovn(mut self, central: &'a OvnCentral) -> Self {
+        self.central = Some(central);
+        self
+    }
+
+    /// Starts it on an underlay. Returns when Open vSwitch works and, with OVN, when the chassis is in the southbound
+    /// database.
+    pub fn start(self, underlay: &Underlay) -> Result<Node> {
+        let name = self.name;
+        let address = underlay.node_address()?;
+        let mounts = Mounts::make(underlay.lab(), &name)?;
+        let run = mounts.run.clone();
+        let namespace =
+            Namespace::network_and_mounts(underlay.lab().scratch(), &name, move || mounts.mount())?;
+        underlay.plug(&namespace, "eth0")?;
+        let ovsdb_server = start_ovsdb_server(&namespace, &name, &run)?;
+        let vswitchd = start_vswitchd(&namespace, &name, &run)?;
+        make_bridges(&namespace, address)
+            .map_err(|error| if vswitchd.is_alive() { error } else { vswitchd.not_ready() })?;
+        let ovn_controller = match self.central {
+            None => None,
+            Some(central) => Some(join_ovn(&namespace, &name, address, underlay, central)?),
+        };
+        Ok(Node { ovn_controller, vswitchd, ovsdb_server, namespace, name, address, run })
+    }
+}
+
+/// The directories that a node has for itself.
+struct Mounts {
+    run: PathBuf,
+    var_lib: PathBuf,
+    var_log: PathBuf,
+    tmpfs: PathBuf,
+}
+
+impl Mounts {
+    fn make(lab: &Lab, node: &str) -> Result<Self> {
+        let directory = |name: &str| lab.directory(format!("{node}/{name}"));
+        for name in ["run/lock", "run/netns", "run/ovn", "run/openvswitch", "var/lib/openvswitch"] {
+            directory(name)?;
+        }
+        Ok(Self {
+            run: directory("run")?,
+            var_lib: directory("var/lib")?,
+            var_log: directory("var/log")?,
+            tmpfs: directory("tmpfs")?,
+        })
+    }
+
+    /// Puts them in place in the calling thread's mount namespace.
+    fn mount(&self) -> Result<()> {
+        let recursively = |propagation| MountPropagationFlags::REC | propagation;
+        // Private first: nothing mounted here may show on the machine. Then shared: what a process of the node mounts must
+        // show in those that it starts with mount namespaces of their own. Both before our mounts, so that they are part of it.
+        mount_change("/", recursively(MountPropagationFlags::PRIVATE))
+            .trying(|| "make mounts private".into())?;
+        mount_change("/", recursively(MountPropagationFlags::SHARED))
+            .trying(|| "make mounts shared".into())?;
+        mount("tmpfs", &self.tmpfs, "tmpfs", MountFlags::empty(), None)
+            .trying(|| format!("mount {}", self.tmpfs.display()))?;
+        for (path, made) in [("/etc", "cni/net.d"), ("/opt", "cni/bin")] {
+            self.overlay(Path::new(path), made)?;
+        }
+        for (from, to) in [(&self.run, "/run"), (&self.var_lib, "/var/lib"), (&self.var_log, "/var/log")] {
+            mount_bind(from, to).trying(|| format!("mount {to}"))?;
+        }
+        Ok(())
+    }
+
+    /// Lets the node write to `path`, and make the directory `made` in it, while the machine's stays as it is.
+    fn overlay(&self, path: &Path, made: &str) -> Result<()> {
+        let layers = self.tmpfs.join(path.strip_prefix("/").unwrap_or(path));
+        let (upper, work) = (layers.join("upper"), layers.join("work"));
+        for directory in [&upper, &work] {
+            std::fs::create_dir_all(directory).trying(|| format!("make {}", directory.display()))?;
+        }
+        let options =
+            format!("lowerdir={},upperdir={},workdir={}\0", path.display(), upper.display(), work.display());
+        let options = std::ffi::CString::from_vec_with_nul(options.into_bytes())
+            .map_err(std::io::Error::other)
+            .trying(|| "name the layers of an overlay".into())?;
+        mount("overlay", path, "overlay", MountFlags::empty(), options.as_c_str())
+            .trying(|| format!("mount an overlay on {}", path.display()))?;
+        let made = path.join(made);
+        std::fs::create_dir_all(&made).trying(|| format!("make {}", made.display()))
+    }
+}
+
+fn start_ovsdb_server(namespace: &Namespace, node: &str, run: &Path) -> Result<OvsdbServer> {
+    let database = Path::new("/var/lib/openvswitch/conf.db");
+    namespace.command("ovsdb-tool").arg("create").arg(database).arg(OPEN_VSWITCH_SCHEMA).read()?;
+    let run = run.join("openvswitch");
+    let layout = Layout {
+        socket: run.join("db.sock"),
+        control: run.join("ovsdb-server.ctl"),
+        pidfile: run.join("ovsdb-server.pid"),
+        databases: vec![database.into()],
+    };
+    let server = OvsdbServer::spawn(&format!("{node}/ovsdb-server"), namespace, layout, None, &[])?;
+    server.wait_until_ready()?;
+    Ok(server)
+}
+
+fn start_vswitchd(namespace: &Namespace, node: &str, run: &Path) -> Result<Process> {
+    Daemon::new(format!("{node}/ovs-vswitchd"), "ovs-vswitchd")
+        .args(["-vsyslog:off", "--pidfile", "--unixctl=/run/openvswitch/ovs-vswitchd.ctl"])
+        .arg("unix:/run/openvswitch/db.sock")
+        .ready(Ready::Socket(run.join("openvswitch/ovs-vswitchd.ctl")))
+        .start(namespace)
+}
+
+/// The userspace datapath looks up the way to a tunnel's far end among its own ports: so the underlay's link is a port of a
+/// bridge, and the node's address is on that bridge.
+fn make_bridges(namespace: &Namespace, address: Ipv4Addr) -> Result<()> {
+    let bridge = "datapath_type=netdev";
+    vsctl(
+        namespace,
+        &["--", "--may-exist", "add-br", "br-und", "--", "set", "Bridge", "br-und", bridge]
+            .into_iter()
+            .chain(["--", "--may-exist", "add-port", "br-und", "eth0"])
+            .chain(["--", "--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", bridge])
+            .chain(["fail-mode=secure", "other-config:disable-in-band=true"])
+            .collect::<Vec<_>>(),
+    )?;
+    namespace.checksum_offload_off("br-und")?;
+    namespace.ip(&format!("address add {address}/{} dev br-und\nlink set br-und up", Underlay::PREFIX_LENGTH))
+}
+
+fn join_ovn(
+    namespace: &Namespace,
+    node: &str,
+    address: Ipv4Addr,
+    underlay: &Underlay,
+    central: &OvnCentral,
+) -> Result<Process> {
+    let remote = central.sb().tcp_endpoint(underlay.home_address().into());
+    vsctl(
+        namespace,
+        &[
+            "set",
+            "Open_vSwitch",
+            ".",
+            &format!("external-ids:system-id={node}"),
+            &format!("external-ids:hostname={node}"),
+            &format!("external-ids:ovn-remote=\"{remote}\""),
+            "external-ids:ovn-encap-type=geneve",
+            &format!("external-ids:ovn-encap-ip={address}"),
+            "external-ids:ovn-bridge-datapath-type=netdev",
+        ],
+    )?;
+    let controller = Daemon::new(format!("{node}/ovn-controller"), "ovn-controller")
+        .args(["-vsyslog:off", "--pidfile", "unix:/run/openvswitch/db.sock"])
+        .start(namespace)?;
+    central
+        .sbctl(&["wait-until", "Chassis", node])
+        .map_err(|error| if controller.is_alive() { error } else { controller.not_ready() })?;
+    Ok(controller)
+}
+
+fn vsctl(namespace: &Namespace, arguments: &[&str]) -> Result<String> {
+    namespace.command("ovs-vsctl").arg("--timeout=30").args(arguments).read()
+}

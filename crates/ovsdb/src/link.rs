@@ -1,0 +1,465 @@
+//! What a session does with one connection.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use ovsdb_core::decode::{SinceReply, UpdateFormat, since_reply, table_updates, update_notification};
+use ovsdb_core::frame::Frame;
+use ovsdb_core::message::{Message, MessageError};
+use ovsdb_core::{Cache, DatabaseSchema, Layout, SmolStr, Uuid};
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use crate::client::Status;
+use crate::connection::Connection;
+use crate::endpoint::Endpoint;
+use crate::error::{ConnectionError, TransactError};
+use crate::lock::{LockMode, LockState};
+use crate::monitor::Conditional;
+use crate::server::{SERVER, ServerDatabases};
+use crate::session::{Answer, Control, End, Request, Session, Told};
+use crate::transport::Stream;
+
+/// The name of our monitor of the database.
+const DATA: &str = "data";
+/// How many transactions may wait for their answers, and how many bytes for being written, before more are taken.
+const MAX_IN_FLIGHT: usize = 1024;
+const MAX_BACKLOG: usize = 1024 * 1024;
+/// A server that prepares a large dump answers no probes meanwhile.
+const SYNC_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The ways to monitor a database, best first. Old servers know the later ones only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Since,
+    Conditional,
+    Plain,
+}
+
+/// How far the connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Greeting,
+    Syncing(Method),
+    Ready(Method),
+}
+
+/// What a request of ours was about.
+enum Pending {
+    Server,
+    Schema,
+    Monitor(Method),
+    Condition(Vec<oneshot::Sender<()>>),
+    Lock(SmolStr),
+    /// Nothing depends on the answer.
+    Courtesy,
+    Transact {
+        reply: oneshot::Sender<Result<Answer, TransactError>>,
+        /// Where the request begins in the stream of what we send.
+        begins: u64,
+    },
+}
+
+pub(crate) struct Link {
+    connection: Connection,
+    pending: HashMap<u64, Pending>,
+    in_flight: usize,
+    phase: Phase,
+    databases: ServerDatabases,
+    greeted: bool,
+    schema: Option<Arc<DatabaseSchema>>,
+    /// The layouts by which updates are decoded; those of tables that the server lacks are empty.
+    layouts: Vec<Arc<Layout>>,
+    absent: Vec<bool>,
+    /// The last transaction that the server told of.
+    last_transaction: Uuid,
+    /// Tables whose conditions changed after they were asked for, and how many changes the server has not confirmed.
+    late_conditions: Vec<SmolStr>,
+    unconfirmed: usize,
+}
+
+impl Link {
+    pub(crate) fn new(stream: Box<dyn Stream>, session: &Session) -> Self {
+        let config = &session.config;
+        let traffic = session.shared.traffic.clone();
+        Link {
+            connection: Connection::new(stream, config.max_message, config.probe_interval, traffic),
+            pending: HashMap::new(),
+            in_flight: 0,
+            phase: Phase::Greeting,
+            databases: ServerDatabases::new(),
+            greeted: false,
+            schema: None,
+            layouts: Vec::new(),
+            absent: Vec::new(),
+            last_transaction: Uuid::nil(),
+            late_conditions: Vec::new(),
+            unconfirmed: 0,
+        }
+    }
+
+    /// Works with the server until something ends it.
+    pub(crate) async fn run(mut self, session: &mut Session, endpoint: &Endpoint) -> Result<Infallible, End> {
+        let end = self.work(session, endpoint).await;
+        let written = self.connection.written();
+        for pending in self.pending.into_values() {
+            match pending {
+                Pending::Transact { reply, begins } => {
+                    let database = session.shared.database.clone();
+                    let error = if begins >= written {
+                        TransactError::NotConnected(database)
+                    } else {
+                        TransactError::OutcomeUnknown(database)
+                    };
+                    drop(reply.send(Err(error)));
+                }
+                // The next connection uses the new condition from the start.
+                Pending::Condition(waiting) => session.waiting_for_sync.extend(waiting),
+                _ => {}
+            }
+        }
+        if let Err(End::Lost(
+            ConnectionError::Frame(_)
+            | ConnectionError::Message(_)
+            | ConnectionError::Decode { .. }
+            | ConnectionError::Inconsistent(_)
+            | ConnectionError::MonitorCancelled,
+        )) = &end
+        {
+            // Continuing from here would meet the same trouble again.
+            session.last_transaction = Uuid::nil();
+        }
+        end
+    }
+
+    async fn work(&mut self, session: &mut Session, endpoint: &Endpoint) -> Result<Infallible, End> {
+        self.send(Pending::Courtesy, "set_db_change_aware", &[true]);
+        self.send(Pending::Server, "monitor_cond", &ServerDatabases::monitor_params());
+        self.send(Pending::Schema, "get_schema", &[&session.shared.database]);
+        loop {
+            let ready = matches!(self.phase, Phase::Ready(_));
+            let room = self.in_flight < MAX_IN_FLIGHT && self.connection.backlog() < MAX_BACKLOG;
+            tokio::select! {
+                frame = self.connection.next() => self.handle(&frame?, session, endpoint)?,
+                request = session.requests.recv(), if room || !ready => match request {
+                    None => return Err(End::Dropped),
+                    Some(request) if ready => self.transact(request),
+                    Some(request) => session.refuse(request),
+                },
+                Some(control) = session.controls.recv() => self.control(control, session),
+            }
+        }
+    }
+
+    fn send(&mut self, pending: Pending, method: &str, params: &impl serde::Serialize) {
+        let id = self.connection.request(method, params);
+        self.pending.insert(id, pending);
+    }
+
+    fn transact(&mut self, request: Request) {
+        let begins = self.connection.queued();
+        let id = self.connection.raw_request("transact", &request.params);
+        self.pending.insert(id, Pending::Transact { reply: request.reply, begins });
+        self.in_flight += 1;
+    }
+
+    /// Deals with one message of the server.
+    fn handle(
+        &mut self,
+        frame: &Frame,
+        session: &mut Session,
+        endpoint: &Endpoint,
+    ) -> Result<(), ConnectionError> {
+        match self.connection.message(frame)? {
+            Message::Notification { method, params } => match &*method {
+                "update" | "update2" | "update3" => {
+                    let server = self.databases.cache.layouts();
+                    let notification = update_notification(params, &method, |monitor| match monitor {
+                        SERVER => Some(&server),
+                        DATA => Some(&self.layouts),
+                        _ => None,
+                    })
+                    .map_err(|source| ConnectionError::Decode { what: "an update", source })?;
+                    match (notification.updates, notification.monitor.as_str()) {
+                        (Some(updates), SERVER) => {
+                            self.databases.cache.apply(updates)?;
+                            self.check(session)?;
+                        }
+                        (Some(updates), _) => {
+                            session.change(|cache| Ok(cache.apply(updates)?))?;
+                            if let Some(last) = notification.last_transaction {
+                                self.last_transaction = last;
+                            }
+                        }
+                        (None, _) => {}
+                    }
+                }
+                "locked" | "stolen" => {
+                    let [name]: [SmolStr; 1] = serde_json::from_slice(params).map_err(|source| {
+                        ConnectionError::Decode { what: "a lock's notification", source }
+                    })?;
+                    if let Some((_, state)) = session.locks.get(&name) {
+                        state.send_replace(if method == "locked" {
+                            LockState::Held
+                        } else {
+                            LockState::Stolen
+                        });
+                    }
+                }
+                "monitor_canceled" => return Err(ConnectionError::MonitorCancelled),
+                _ => tracing::debug!(%method, "a notification that this client does not know"),
+            },
+            Message::Reply { id, outcome } => {
+                let pending = self.pending.remove(&id).ok_or_else(|| {
+                    let value = id.to_string();
+                    MessageError::WrongType { member: "id", value, expected: "the id of a request under way" }
+                })?;
+                match pending {
+                    Pending::Transact { reply, .. } => {
+                        self.in_flight -= 1;
+                        let revision = session.shared.read().revision();
+                        drop(reply.send(match outcome {
+                            Ok(result) => Ok(Answer { result: result.to_vec(), revision }),
+                            Err(error) => Err(TransactError::Refused(text(error))),
+                        }));
+                    }
+                    Pending::Server => {
+                        // A server without `_Server` is older than clusters.
+                        if let Ok(result) = outcome {
+                            let layouts = self.databases.cache.layouts();
+                            let updates = table_updates(result, UpdateFormat::Diff, &layouts)
+                                .map_err(|source| ConnectionError::Decode { what: "_Server", source })?;
+                            self.databases.replace(updates);
+                            self.check(session)?;
+                        }
+                        self.greeted = true;
+                    }
+                    Pending::Schema => {
+                        let result = outcome.map_err(|error| refused("get_schema", error))?;
+                        let schema = DatabaseSchema::parse(result)
+                            .map_err(|source| ConnectionError::Decode { what: "the schema", source })?;
+                        self.schema = Some(Arc::new(schema));
+                    }
+                    Pending::Monitor(method) => match outcome {
+                        Ok(result) => {
+                            self.last_transaction = self.synced(method, result, session)?;
+                            self.phase = Phase::Ready(method);
+                        }
+                        Err(error) => self.phase = self.older(method, error)?,
+                    },
+                    Pending::Condition(waiting) => {
+                        outcome.map_err(|error| refused("monitor_cond_change", error))?;
+                        self.unconfirmed -= 1;
+                        settle(waiting);
+                    }
+                    Pending::Lock(name) => {
+                        let result = outcome.map_err(|error| refused("lock", error))?;
+                        let result: Value = serde_json::from_slice(result)
+                            .map_err(|source| ConnectionError::Decode { what: "a lock's answer", source })?;
+                        if let (Some((mode, state)), Some(true)) =
+                            (session.locks.get_mut(&name), result.get("locked").and_then(Value::as_bool))
+                        {
+                            // After a reconnect the lock may rightfully be another's.
+                            *mode = LockMode::Queue;
+                            state.send_replace(LockState::Held);
+                        }
+                    }
+                    Pending::Courtesy => {}
+                }
+            }
+            // The connection itself answers requests.
+            Message::Request { .. } => {}
+        }
+        self.connection.consume(frame);
+        self.advance(session, endpoint)?;
+        // "The changes since" are those under the present conditions, so unconfirmed ones forbid to continue.
+        if matches!(self.phase, Phase::Ready(_)) && self.unconfirmed == 0 {
+            session.last_transaction = self.last_transaction;
+        }
+        Ok(())
+    }
+
+    /// Takes the next step once the answers for it are there.
+    fn advance(&mut self, session: &mut Session, endpoint: &Endpoint) -> Result<(), ConnectionError> {
+        match self.phase {
+            Phase::Greeting => {
+                if let (true, Some(schema)) = (self.greeted, self.schema.clone()) {
+                    self.lay_out(&schema, session)?;
+                    self.phase = Phase::Syncing(Method::Since);
+                    self.monitor(Method::Since, session);
+                }
+            }
+            Phase::Syncing(method) => {
+                let asked = self.pending.values().any(|pending| matches!(pending, Pending::Monitor(_)));
+                if !asked {
+                    self.monitor(method, session);
+                }
+            }
+            Phase::Ready(_) if !matches!(*session.shared.status.borrow(), Status::Ready { .. }) => {
+                self.connection.set_probe_interval(session.config.probe_interval);
+                for (name, (mode, state)) in &session.locks {
+                    if *state.borrow() != LockState::Stolen {
+                        let id = self.connection.request(method_of(*mode), &[name]);
+                        self.pending.insert(id, Pending::Lock(name.clone()));
+                    }
+                }
+                if self.late_conditions.is_empty() {
+                    settle(session.waiting_for_sync.drain(..));
+                }
+                for table in std::mem::take(&mut self.late_conditions) {
+                    self.change_condition(&table, session);
+                }
+                tracing::info!(database = %session.shared.database, %endpoint, "in step with the database");
+                session.shared.status.send_replace(Status::Ready { endpoint: endpoint.clone() });
+            }
+            Phase::Ready(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the server's copy of the database still will do.
+    fn check(&self, session: &mut Session) -> Result<(), ConnectionError> {
+        self.databases.check(&session.shared.database, session.config.members, &mut session.progress)
+    }
+
+    /// Decides which columns there are, with this server's schema.
+    fn lay_out(
+        &mut self,
+        schema: &Arc<DatabaseSchema>,
+        session: &mut Session,
+    ) -> Result<(), ConnectionError> {
+        let layouts: Vec<_> = session.monitors.iter().map(|m| m.layout(schema)).collect::<Result<_, _>>()?;
+        self.absent = layouts.iter().map(Option::is_none).collect();
+        let named = session.monitors.iter().zip(layouts);
+        let layouts: Vec<_> =
+            named.map(|(m, layout)| layout.unwrap_or_else(|| Layout::absent(&m.table))).collect();
+        let mut cache = session.shared.write();
+        if cache.tables().is_empty() {
+            let indexes = session.monitors.iter().map(|m| m.indexes.clone());
+            *cache = Cache::new(layouts.into_iter().zip(indexes));
+        } else if cache.layouts() != layouts {
+            cache.set_layouts(layouts);
+            session.last_transaction = Uuid::nil();
+        }
+        self.layouts = cache.layouts();
+        *session.shared.schema.write().unwrap_or_else(PoisonError::into_inner) = Some(schema.clone());
+        Ok(())
+    }
+
+    fn monitor(&mut self, method: Method, session: &Session) {
+        let conditional = if method == Method::Plain { Conditional::No } else { Conditional::Yes };
+        let present =
+            session.monitors.iter().zip(&self.layouts).zip(&self.absent).filter(|(_, absent)| !**absent);
+        let requests: Map<String, Value> = present
+            .map(|((monitor, layout), _)| (monitor.table.to_string(), monitor.request(layout, conditional)))
+            .collect();
+        let database = &session.shared.database;
+        let (name, params) = match method {
+            Method::Since => {
+                ("monitor_cond_since", json!([database, DATA, requests, session.last_transaction]))
+            }
+            Method::Conditional => ("monitor_cond", json!([database, DATA, requests])),
+            Method::Plain => ("monitor", json!([database, DATA, requests])),
+        };
+        self.connection
+            .set_probe_interval(session.config.probe_interval.map(|probe| probe.max(SYNC_PATIENCE)));
+        self.send(Pending::Monitor(method), name, &params);
+    }
+
+    /// What to try after the server refused a method that it does not know.
+    fn older(&self, method: Method, error: &[u8]) -> Result<Phase, ConnectionError> {
+        let unknown = text(error).contains("unknown method");
+        match method {
+            Method::Since if unknown => Ok(Phase::Syncing(Method::Conditional)),
+            Method::Conditional if unknown => Ok(Phase::Syncing(Method::Plain)),
+            _ => Err(refused("monitor", error)),
+        }
+    }
+
+    /// Brings the cache in step with the answer to a monitor request.
+    fn synced(&self, method: Method, result: &[u8], session: &mut Session) -> Result<Uuid, ConnectionError> {
+        let decode = |source| ConnectionError::Decode { what: "the monitor's answer", source };
+        let layouts = &self.layouts;
+        let reply = match method {
+            Method::Since => since_reply(result, layouts).map_err(decode)?,
+            Method::Conditional | Method::Plain => {
+                let format = if method == Method::Plain { UpdateFormat::Old } else { UpdateFormat::Diff };
+                let updates = table_updates(result, format, layouts).map_err(decode)?;
+                SinceReply { found: false, last_transaction: Uuid::nil(), updates }
+            }
+        };
+        session.change(|cache| {
+            if reply.found { Ok(cache.apply(reply.updates)?) } else { Ok(cache.replace(reply.updates)) }
+        })?;
+        Ok(reply.last_transaction)
+    }
+
+    fn control(&mut self, control: Control, session: &mut Session) {
+        let ready = matches!(self.phase, Phase::Ready(_));
+        match session.remember(control) {
+            Some(Told::Lock(name, mode)) if ready => {
+                let id = self.connection.request(method_of(mode), &[&name]);
+                self.pending.insert(id, Pending::Lock(name));
+            }
+            Some(Told::Unlock(name)) if ready => self.send(Pending::Courtesy, "unlock", &[name]),
+            Some(Told::Condition(table)) if ready => self.change_condition(&table, session),
+            Some(Told::Condition(table)) if self.phase != Phase::Greeting => self.late_conditions.push(table),
+            // What is not told now is part of what the connection begins with.
+            _ => {}
+        }
+    }
+
+    fn change_condition(&mut self, table: &SmolStr, session: &mut Session) {
+        let waiting = std::mem::take(&mut session.waiting_for_sync);
+        if self.phase == Phase::Ready(Method::Plain) {
+            // Such a server sends all rows anyway.
+            settle(waiting);
+            return;
+        }
+        let condition = session.monitors.iter().find(|m| m.table == *table).map(|m| json!(m.condition));
+        let params = json!([DATA, DATA, {table.as_str(): [{"where": condition}]}]);
+        self.unconfirmed += 1;
+        self.send(Pending::Condition(waiting), "monitor_cond_change", &params);
+    }
+}
+
+impl Session {
+    /// Changes the cache and tells its consumers, as one step.
+    fn change(
+        &mut self,
+        change: impl FnOnce(&mut Cache) -> Result<ovsdb_core::Batch, ConnectionError>,
+    ) -> Result<(), ConnectionError> {
+        let mut cache = self.shared.write();
+        let batch = change(&mut cache)?;
+        let revision = batch.revision;
+        self.shared.publisher.publish(batch);
+        drop(cache);
+        self.shared.revision.send_replace(revision);
+        Ok(())
+    }
+}
+
+/// Tells those who wait for a condition that it is in effect.
+fn settle(waiting: impl IntoIterator<Item = oneshot::Sender<()>>) {
+    for done in waiting {
+        // Who gave up waiting does not need to know.
+        let _ = done.send(());
+    }
+}
+
+fn method_of(mode: LockMode) -> &'static str {
+    match mode {
+        LockMode::Queue => "lock",
+        LockMode::Steal => "steal",
+    }
+}
+
+fn text(error: &[u8]) -> String {
+    String::from_utf8_lossy(error).into_owned()
+}
+
+fn refused(method: &'static str, error: &[u8]) -> ConnectionError {
+    ConnectionError::Refused { method, error: text(error) }
+}

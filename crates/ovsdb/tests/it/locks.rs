@@ -1,0 +1,69 @@
+//! Locks between clients.
+
+use ovsdb::{ErrorKind, LockState, Monitor, Transaction};
+
+use crate::support::{SEA, client, sea};
+
+fn guarded() -> Transaction {
+    let mut txn = Transaction::new();
+    txn.assert_lock("writer");
+    txn
+}
+
+#[test]
+fn a_lock_passes_to_the_next_in_line() {
+    portolan_lab::test(async |lab| {
+        let server = sea(&lab);
+        let start = || client(SEA, &server.endpoint()).monitor(Monitor::table("Port")).connect();
+        let (first, second) = (start(), start());
+        // Asked for before there is a connection.
+        let mut held = first.lock("writer");
+        assert!(held.held().await);
+        second.ready().await;
+        let mut waiting = second.lock("writer");
+        first.transact(&guarded()).await.unwrap();
+        assert_eq!(second.transact(&guarded()).await.unwrap_err().kind(), Some(ErrorKind::NotOwner));
+        assert_eq!(waiting.state(), LockState::Waiting);
+
+        drop(held);
+        assert!(waiting.held().await);
+        second.transact(&guarded()).await.unwrap();
+        assert_eq!(first.transact(&guarded()).await.unwrap_err().kind(), Some(ErrorKind::NotOwner));
+        drop(second);
+        let mut again = first.lock("writer");
+        assert!(again.held().await);
+    });
+}
+
+#[test]
+fn a_stolen_lock_is_known_to_be_lost() {
+    portolan_lab::test(async |lab| {
+        let server = sea(&lab);
+        let start = || client(SEA, &server.endpoint()).connect();
+        let (victim, thief) = (start(), start());
+        let mut lost = victim.lock("writer");
+        assert!(lost.held().await);
+        let mut stolen = thief.steal("writer");
+        assert!(stolen.held().await);
+        while lost.state() != LockState::Stolen {
+            lost.changed().await.unwrap();
+        }
+        assert_eq!(victim.transact(&guarded()).await.unwrap_err().kind(), Some(ErrorKind::NotOwner));
+        thief.transact(&guarded()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_lock_is_asked_for_again_after_a_crash_of_the_server() {
+    portolan_lab::test(async |lab| {
+        let server = sea(&lab);
+        let client = client(SEA, &server.endpoint()).connect();
+        let mut lock = client.lock("writer");
+        assert!(lock.held().await);
+        server.kill().unwrap();
+        assert_eq!(lock.changed().await, Some(LockState::Waiting));
+        server.restart().unwrap();
+        assert!(lock.held().await);
+        client.transact(&guarded()).await.unwrap();
+    });
+}

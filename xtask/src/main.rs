@@ -1,0 +1,54 @@
+//! The project's own tasks, run as `cargo xtask <task>`.
+//!
+//! Start at [`codegen`], which has the list of what is generated. The dependency rules between the workspace's crates are
+//! in `tests/workspace_shape.rs`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod codegen;
+
+/// Tasks of the Portolan workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Write the generated files that are committed: typed OVN and Open vSwitch rows.
+    Codegen {
+        /// Write nothing; name every file that is not what would be generated, and fail if there is one.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("invariant: xtask is a folder of the workspace");
+    match Cli::parse().task {
+        Task::Codegen { check: true } => {
+            let problems = codegen::check(root)?;
+            for problem in &problems {
+                eprintln!("{problem}");
+            }
+            if problems.is_empty() {
+                return Ok(ExitCode::SUCCESS);
+            }
+            eprintln!("run `cargo xtask codegen` and commit the result");
+            Ok(ExitCode::FAILURE)
+        }
+        Task::Codegen { check: false } => {
+            for problem in codegen::write(root)? {
+                println!("{problem}: fixed");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
