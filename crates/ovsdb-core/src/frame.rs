@@ -121,7 +121,7 @@ impl Scanner {
                         self.key = self.key_start..self.position - 1;
                     }
                 }
-                State::InScalar if !matches!(byte, b',' | b'}' | b' ' | b'\t' | b'\n' | b'\r') => {
+                State::InScalar if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.') => {
                     self.position += 1;
                 }
                 State::InScalar => {

@@ -1,21 +1,22 @@
 //! The cache and its changes, over restarts of the server.
 
-use ovsdb::{Atom, Clause, Condition, Function, Index, Monitor, Operation, Status, Uuid};
+use ovsdb::{Atom, Clause, Condition, Function, Index, Monitor, Operation, Status};
 
 use crate::support::{
-    SCHEMA, SEA, client, content, database_file, dump, insert, lighthouse, replay, sea, string, transaction,
+    SCHEMA, SEA, client, content, database_file, dump, id, insert, lighthouse, replay, sea, string,
+    transaction,
 };
 
 fn set_name(n: u128, name: &str) -> Operation {
     Operation::Update {
         table: "Lighthouse".into(),
-        condition: vec![Clause::uuid(Uuid::from_u128(n))],
+        condition: vec![Clause::uuid(id(n))],
         row: vec![("name".into(), string(name))],
     }
 }
 
 fn delete(n: u128) -> Operation {
-    Operation::Delete { table: "Lighthouse".into(), condition: vec![Clause::uuid(Uuid::from_u128(n))] }
+    Operation::Delete { table: "Lighthouse".into(), condition: vec![Clause::uuid(id(n))] }
 }
 
 #[test]
@@ -74,7 +75,8 @@ fn after_a_crash_of_the_server_only_what_changed_meanwhile_is_told() {
         reader.ready().await;
 
         let batch = changes.next().await.unwrap();
-        let mut seen: Vec<_> = batch.changes.iter().map(|c| (c.uuid().as_u128(), c.new.is_some())).collect();
+        let mut seen: Vec<_> =
+            batch.changes.iter().map(|c| (c.uuid().as_u128() as u32, c.new.is_some())).collect();
         seen.sort_unstable();
         assert_eq!(seen, [(7, false), (8, true), (200, true)]);
         assert!(changes.try_next().is_none());
@@ -99,7 +101,7 @@ fn conditions_choose_rows_and_can_change() {
         // Asked for before there is a connection, it is what the connection starts with.
         assert!(!reader.set_condition("Nowhere", Condition::All).await);
         reader.ready().await;
-        let port = |n: u128, name| insert("Port", Uuid::from_u128(n), [("name", string(name))]);
+        let port = |n: u128, name| insert("Port", id(n), [("name", string(name))]);
         reader.transact(&transaction([port(1, "Piraeus"), port(2, "Ostia"), lighthouse(1)])).await.unwrap();
         let count = |table: &str| reader.read().table(table).unwrap().len();
         assert_eq!((count("Port"), count("Lighthouse")), (1, 0));

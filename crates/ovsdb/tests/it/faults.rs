@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::network::{Cable, Older, Trickle, stage};
 use crate::support::{
-    SCHEMA, SEA, client, content, dump, insert, lighthouse, replay, sea, string, transaction,
+    SCHEMA, SEA, client, content, dump, id, insert, lighthouse, replay, sea, string, transaction,
 };
 
 /// The test in a server's place.
@@ -136,7 +136,7 @@ async fn malformed_messages_end_the_connection_with_a_precise_error_and_the_next
             "the server changed row 00000000-0000-0000-0000-000000000000 of table Lighthouse, which it never sent",
         ),
         (
-            "{\"method\":\"update3\",\"params\":[\"data\",\"\u{0}\"".to_owned() + "\",{}]}",
+            "{\"method\":\"update3\",\"params\":[\"data\",\"\u{0}\",{}]}".to_owned(),
             "cannot decode an update: control character",
         ),
         (
@@ -153,7 +153,8 @@ async fn malformed_messages_end_the_connection_with_a_precise_error_and_the_next
         let error = next_error(&client).await;
         assert!(error.contains(expected), "{bytes}\n{error}");
         assert_eq!(server.next().await, None, "the connection is closed");
-        Server::new(connections.recv().await.unwrap()).greet().await;
+        let mut next = Server::new(connections.recv().await.unwrap());
+        next.greet().await;
         client.ready().await;
     }
 }
@@ -271,13 +272,13 @@ fn old_servers_are_monitored_in_the_ways_they_know() {
             reader.ready().await;
             let mut changes = reader.changes();
             let mut batches = vec![changes.next().await.unwrap()];
-            let ship = Uuid::from_u128(100);
+            let ship = id(100);
             let papers = ovsdb::Datum::Map([("flag".into(), "red".into())].into_iter().collect());
             let fleet = ovsdb::Datum::Set([ship.into()].into_iter().collect());
             for step in [
                 transaction([
                     insert("Ship", ship, [("papers", papers)]),
-                    insert("Fleet", ship, [("ships", fleet)]),
+                    insert("Fleet", id(200), [("ships", fleet)]),
                 ]),
                 transaction([ovsdb::Operation::Mutate {
                     table: "Ship".into(),
@@ -289,7 +290,7 @@ fn old_servers_are_monitored_in_the_ways_they_know() {
                 }]),
                 transaction([ovsdb::Operation::Update {
                     table: "Lighthouse".into(),
-                    condition: vec![ovsdb::Clause::uuid(Uuid::from_u128(3))],
+                    condition: vec![ovsdb::Clause::uuid(id(3))],
                     row: vec![("name".into(), string("Pharos"))],
                 }]),
                 transaction([ovsdb::Operation::Delete { table: "Fleet".into(), condition: vec![] }]),
@@ -299,7 +300,7 @@ fn old_servers_are_monitored_in_the_ways_they_know() {
             }
             assert_eq!(content(&reader.read()), dump(&writer).await);
             assert_eq!(replay(batches.iter().map(|batch| &**batch)), content(&reader.read()));
-            assert!(reader.set_condition("Lighthouse", Condition::All).await || unknown.len() == 1);
+            assert!(reader.set_condition("Lighthouse", Condition::All).await);
         });
     }
 }

@@ -12,7 +12,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::support::{Content, SEA, client, content, dump, replay, sea, transaction};
+use crate::support::{Content, SEA, client, content, dump, id, replay, sea, transaction};
 use portolan_lab::OvsdbServer;
 
 fn sample<T>(runner: &mut TestRunner, strategy: &impl Strategy<Value = T>) -> T {
@@ -86,7 +86,7 @@ fn values_of_random_schemas_come_back_as_they_were() {
                     .iter()
                     .map(|(name, (_, values))| (SmolStr::new(name), sample(&mut runner, values)))
                     .collect();
-                let uuid = Uuid::from_u128(n);
+                let uuid = id(n);
                 let insert = Operation::Insert {
                     table: "T".into(),
                     uuid: Some(uuid),
@@ -107,7 +107,7 @@ fn values_of_random_schemas_come_back_as_they_were() {
 
 /// An operation on a small set of rows, so that they meet often. Some of them fail, and their transactions with them.
 fn operation() -> impl Strategy<Value = Operation> {
-    let uuid = || (1..8_u128).prop_map(Uuid::from_u128);
+    let uuid = || (1..8_u128).prop_map(id);
     let name = || select(&["a", "b", "c"][..]).prop_map(|name| Datum::Atom(Atom::from(name)));
     let uuids = || vec(uuid(), 0..4).prop_map(|u| Datum::Set(u.into_iter().map(Atom::from).collect()));
     let strings = || vec("[a-d]", 0..4).prop_map(|s| Datum::Set(s.into_iter().map(Atom::from).collect()));

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ovsdb::{Client, ErrorKind, Members, Monitor, Outcome, Status, TransactError, Uuid};
+use ovsdb::{Client, ErrorKind, Members, Monitor, Outcome, Status, TransactError};
 use portolan_lab::{Lab, RaftCluster, Test};
 use tokio::sync::Notify;
 
 use crate::network::Cable;
-use crate::support::{SCHEMA, SEA, client, content, dump, lighthouse, sea, string, transaction};
+use crate::support::{SCHEMA, SEA, client, content, dump, id, lighthouse, sea, string, transaction};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -148,7 +148,7 @@ async fn away_while_ten_rows_change(endpoints: &str) -> u64 {
     for n in 0..10 {
         let rename = ovsdb::Operation::Update {
             table: "Lighthouse".into(),
-            condition: vec![ovsdb::Clause::uuid(Uuid::from_u128(n))],
+            condition: vec![ovsdb::Clause::uuid(id(n))],
             row: vec![("name".into(), string("Pharos"))],
         };
         writer.transact(&transaction([rename])).await.unwrap();

@@ -9,10 +9,10 @@ use ovsdb::{
 };
 use portolan_lab::{OVN_NB_SCHEMA, OvsdbServer};
 
-use crate::support::{SEA, client, insert, lighthouse, sea, string, transaction};
+use crate::support::{SEA, client, id, insert, lighthouse, sea, string, transaction};
 
-const ONE: Uuid = Uuid::from_u128(1);
-const TWO: Uuid = Uuid::from_u128(2);
+const ONE: Uuid = id(1);
+const TWO: Uuid = id(2);
 
 fn typed_pair() -> Transaction {
     let mut txn = Transaction::new();
@@ -70,7 +70,7 @@ fn errors_name_the_operation_that_caused_them() {
         // An index is checked at commit, when no single operation is at fault.
         let fleet = |ships: &[Uuid]| {
             let ships = Datum::Set(ships.iter().map(Into::into).collect());
-            insert("Fleet", Uuid::from_u128(9), [("ships", ships)])
+            insert("Fleet", id(9), [("ships", ships)])
         };
         let ship = |uuid| insert("Ship", uuid, [("name", string("Argo"))]);
         let same_name = fails(&transaction([ship(ONE), ship(TWO), fleet(&[ONE, TWO])])).await;
