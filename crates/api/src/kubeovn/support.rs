@@ -1,0 +1,347 @@
+//! Which fields of `kubeovn.io` have an effect here.
+//!
+//! A field that would change traffic, but is not supported yet, must not be ignored silently: it is reported
+//! on the object that sets it, by [`unsupported_subnet`] and [`unsupported_vpc`].
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::{SubnetSpec, VpcSpec};
+
+/// What setting a field does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// Portolan acts on it.
+    Acts,
+    /// It is kept, and leaving it without effect changes no traffic.
+    Accepted,
+    /// It would change traffic, and does not yet: the object's `Supported` condition says so.
+    ReportedUnsupported,
+}
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Support::Acts => "yes",
+            Support::Accepted => "accepted, no effect",
+            Support::ReportedUnsupported => "not yet; reported",
+        })
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldSupport {
+    /// `Subnet` or `Vpc`.
+    pub kind: &'static str,
+    /// The field within `spec`; `[]` stands for every element of a list. A row covers all fields below it that
+    /// have none of their own.
+    pub path: &'static str,
+    /// What setting it does.
+    pub support: Support,
+    /// A value that asks for nothing Portolan would not do anyway, and is not reported.
+    pub neutral: Option<&'static str>,
+    /// What to know about it.
+    pub note: &'static str,
+}
+
+const fn subnet(path: &'static str, support: Support, note: &'static str) -> FieldSupport {
+    FieldSupport { kind: "Subnet", path, support, neutral: None, note }
+}
+
+const fn vpc(path: &'static str, support: Support, note: &'static str) -> FieldSupport {
+    FieldSupport { kind: "Vpc", path, support, neutral: None, note }
+}
+
+use Support::{Accepted, Acts, ReportedUnsupported as Reported};
+
+/// Every field of both kinds' `spec`.
+pub const SUPPORT: &[FieldSupport] = &[
+    subnet("default", Acts, ""),
+    subnet("vpc", Acts, "Immutable. Empty with a NAD provider: an isolated switch."),
+    subnet("protocol", Acts, "Must agree with `cidrBlock`. `Mac` is refused."),
+    subnet("namespaces", Acts, ""),
+    subnet("cidrBlock", Acts, "Immutable. Host bits are masked in effect; the object is left as written."),
+    subnet("gateway", Acts, "The first address by default."),
+    subnet("excludeIps", Acts, ""),
+    subnet("provider", Acts, "`ovn` or `<nad>.<namespace>.ovn`; others are refused."),
+    FieldSupport {
+        neutral: Some("distributed"),
+        ..subnet("gatewayType", Reported, "`distributed`, which clients write by default, is not reported.")
+    },
+    subnet(
+        "gatewayNode",
+        Accepted,
+        "Means something with `gatewayType: centralized` only, which is reported.",
+    ),
+    subnet("gatewayNodeSelectors", Accepted, "As `gatewayNode`."),
+    subnet("natOutgoing", Reported, ""),
+    subnet("externalEgressGateway", Reported, ""),
+    subnet(
+        "policyRoutingPriority",
+        Accepted,
+        "Means something with `externalEgressGateway` only, which is reported.",
+    ),
+    subnet("policyRoutingTableID", Accepted, "As `policyRoutingPriority`."),
+    subnet("mtu", Acts, "0 stands for the default."),
+    subnet("private", Acts, ""),
+    subnet("allowSubnets", Acts, ""),
+    subnet("vlan", Reported, ""),
+    subnet("vips", Reported, ""),
+    subnet("logicalGateway", Reported, ""),
+    subnet("disableGatewayCheck", Accepted, "Portolan does not probe gateways before a pod starts."),
+    subnet("disableInterConnection", Accepted, "Clusters are not joined by OVN-IC here."),
+    subnet("enableDHCP", Acts, ""),
+    subnet("dhcpV4Options", Acts, "Checked; a wrong option is refused, where Kube-OVN drops it."),
+    subnet("dhcpV6Options", Acts, "As `dhcpV4Options`."),
+    subnet("enableIPv6RA", Acts, ""),
+    subnet("ipv6RAConfigs", Acts, "As `dhcpV4Options`."),
+    subnet("acls", Reported, ""),
+    subnet("allowEWTraffic", Accepted, "Means something with `acls` only, which is reported."),
+    subnet("natOutgoingPolicyRules", Reported, ""),
+    subnet(
+        "u2oInterconnectionIP",
+        Accepted,
+        "Means something with `u2oInterconnection` only, which is reported.",
+    ),
+    subnet("u2oInterconnection", Reported, ""),
+    subnet("u2oFeatures", Accepted, "As `u2oInterconnectionIP`."),
+    subnet("enableLb", Reported, "Services are not served on the subnet yet."),
+    subnet(
+        "enableEcmp",
+        Accepted,
+        "Means something with `gatewayType: centralized` only, which is reported.",
+    ),
+    subnet("enableMulticastSnoop", Reported, ""),
+    subnet("enableExternalLBAddress", Reported, ""),
+    subnet("routeTable", Reported, ""),
+    subnet("namespaceSelectors", Reported, "Name the namespaces in `namespaces`."),
+    subnet("nodeNetwork", Reported, ""),
+    vpc("defaultSubnet", Acts, ""),
+    vpc("namespaces", Acts, ""),
+    vpc("staticRoutes", Acts, ""),
+    vpc("staticRoutes[].bfdId", Reported, "The route is used whether or not its next hop lives."),
+    vpc("staticRoutes[].routeTable", Reported, "The route is put in the main table."),
+    vpc("policyRoutes", Acts, "The match is parsed; nonsense is refused."),
+    vpc("vpcPeerings", Acts, "Stands once both sides name each other."),
+    vpc("enableExternal", Reported, ""),
+    vpc("extraExternalSubnets", Reported, ""),
+    vpc("enableBfd", Reported, ""),
+    vpc("bfdPort", Accepted, "Means something when enabled only."),
+    vpc("bfdPort.enabled", Reported, ""),
+    vpc("dynamicRouting", Accepted, "Means something when enabled only."),
+    vpc("dynamicRouting.enabled", Reported, ""),
+];
+
+/// A field that is set and has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldReport {
+    /// Where, as in `spec.staticRoutes[0].bfdId`.
+    pub path: String,
+    /// What to tell the user.
+    pub message: String,
+}
+
+impl fmt::Display for FieldReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+/// The fields of a Subnet that are set and have no effect, unknown ones included.
+pub fn unsupported_subnet(spec: &SubnetSpec) -> Vec<FieldReport> {
+    unsupported("Subnet", spec, spec.unknown.keys())
+}
+
+/// The fields of a Vpc that are set and have no effect, unknown ones included.
+pub fn unsupported_vpc(spec: &VpcSpec) -> Vec<FieldReport> {
+    unsupported("Vpc", spec, spec.unknown.keys())
+}
+
+fn unsupported<'a>(
+    kind: &str,
+    spec: &impl serde::Serialize,
+    unknown: impl Iterator<Item = &'a String>,
+) -> Vec<FieldReport> {
+    // A spec serializes by construction; if it ever did not, nothing is set.
+    let spec = serde_json::to_value(spec).unwrap_or_default();
+    let mut reports = Vec::new();
+    for row in SUPPORT.iter().filter(|row| row.kind == kind && row.support == Reported) {
+        visit(&spec, row.path, "spec", &mut |path, value| {
+            let neutral = row.neutral.is_some_and(|neutral| value.as_str() == Some(neutral));
+            if is_set(value) && !neutral {
+                let message = match row.note {
+                    "" => "is not supported yet and has no effect".to_owned(),
+                    note => format!("is not supported yet and has no effect. {note}"),
+                };
+                reports.push(FieldReport { path, message });
+            }
+        });
+    }
+    for name in unknown.filter(|name| is_set(&spec[name.as_str()])) {
+        let message = "is a field that Portolan does not know; it is kept and has no effect".to_owned();
+        reports.push(FieldReport { path: format!("spec.{name}"), message });
+    }
+    reports
+}
+
+/// Calls `found` for every value at `path` below `value`.
+fn visit(value: &Value, path: &str, at: &str, found: &mut impl FnMut(String, &Value)) {
+    let (head, rest) = path.split_once('.').map_or((path, None), |(head, rest)| (head, Some(rest)));
+    let (name, each) = head.strip_suffix("[]").map_or((head, false), |name| (name, true));
+    let Some(child) = value.get(name) else { return };
+    let at = format!("{at}.{name}");
+    let mut descend = |child: &Value, at: String| match rest {
+        Some(rest) => visit(child, rest, &at, found),
+        None => found(at, child),
+    };
+    if each {
+        for (i, element) in child.as_array().into_iter().flatten().enumerate() {
+            descend(element, format!("{at}[{i}]"));
+        }
+    } else {
+        descend(child, at);
+    }
+}
+
+/// True unless the value is Go's zero value, which clients write for what they leave alone.
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(b) => *b,
+        Value::Number(n) => n.as_f64() != Some(0.0),
+        Value::String(s) => !s.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => fields.values().any(is_set),
+    }
+}
+
+/// The table as Markdown, for the documentation.
+pub fn kubeovn_support_markdown() -> String {
+    let mut text = String::from(
+        "# Fields of kubeovn.io/v1\n\n\
+         Generated from `crates/api/src/kubeovn/support.rs`; do not edit.\n\n\
+         Every field is accepted and kept. A field marked *reported* would change traffic and does not yet: an\n\
+         object that sets it has the condition `Supported=False`, which names the field. Fields that no row names,\n\
+         of other versions of Kube-OVN, are kept and reported too.\n",
+    );
+    for kind in ["Subnet", "Vpc"] {
+        let _ = write!(text, "\n## {kind}\n\n| field of `spec` | acts | note |\n|---|---|---|\n");
+        for row in SUPPORT.iter().filter(|row| row.kind == kind) {
+            let _ = writeln!(text, "| `{}` | {} | {} |", row.path, row.support, row.note);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use kube_core::CustomResourceExt;
+    use serde_json::json;
+
+    use super::super::{Subnet, Vpc};
+    use super::*;
+
+    /// Every field below `spec`, down to what has no fields of its own. Selectors are Kubernetes', not ours.
+    fn schema_paths(crd: &impl serde::Serialize) -> BTreeSet<String> {
+        fn walk(schema: &Value, at: &str, paths: &mut BTreeSet<String>) {
+            if schema["properties"]["matchExpressions"].is_object() {
+                return;
+            }
+            for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+                let list = field["items"].is_object();
+                let path = format!("{at}{name}");
+                let below = if list { &field["items"] } else { field };
+                walk(below, &format!("{path}{}.", if list { "[]" } else { "" }), paths);
+                paths.insert(path);
+            }
+        }
+        let crd = serde_json::to_value(crd).unwrap();
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        let mut paths = BTreeSet::new();
+        walk(schema, "", &mut paths);
+        paths
+    }
+
+    #[test]
+    fn the_table_covers_every_field_of_the_schema() {
+        for (kind, paths) in [("Subnet", schema_paths(&Subnet::crd())), ("Vpc", schema_paths(&Vpc::crd()))] {
+            assert!(paths.len() > 10, "{paths:?}");
+            let rows: Vec<_> = SUPPORT.iter().filter(|row| row.kind == kind).map(|row| row.path).collect();
+            for path in &paths {
+                let covers = |row: &&str| {
+                    path.strip_prefix(*row)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                };
+                assert!(rows.iter().any(covers), "{kind} {path} has no row");
+            }
+            for row in &rows {
+                assert!(paths.contains(*row), "{kind} has no field {row}");
+            }
+            assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), rows.len(), "a row appears twice");
+        }
+    }
+
+    fn subnet_reports(spec: Value) -> Vec<String> {
+        unsupported_subnet(&serde_json::from_value(spec).unwrap()).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_kube_ovn_clients_write_by_default_is_not_reported() {
+        let spec = json!({
+            "cidrBlock": "10.0.0.0/24", "default": false, "gatewayType": "distributed", "gatewayNode": "",
+            "natOutgoing": false, "private": false, "enableLb": false, "u2oFeatures": {"overlayOnlyRouting": false},
+            "acls": [], "vlan": "", "mtu": 0,
+        });
+        assert_eq!(subnet_reports(spec), [""; 0]);
+    }
+
+    #[test]
+    fn what_would_change_traffic_is_reported() {
+        let spec = json!({
+            "cidrBlock": "10.0.0.0/24", "gatewayType": "centralized", "natOutgoing": true,
+            "acls": [{"priority": 1}], "brandNew": {"on": true}, "alsoNew": false,
+        });
+        assert_eq!(
+            subnet_reports(spec),
+            [
+                "spec.gatewayType: is not supported yet and has no effect. `distributed`, which clients write by default, is not reported.",
+                "spec.natOutgoing: is not supported yet and has no effect",
+                "spec.acls: is not supported yet and has no effect",
+                "spec.brandNew: is a field that Portolan does not know; it is kept and has no effect",
+            ]
+        );
+    }
+
+    #[test]
+    fn fields_in_lists_are_reported_by_element() {
+        let spec = json!({
+            "staticRoutes": [
+                {"cidr": "0.0.0.0/0", "nextHopIP": "10.0.0.1", "ecmpMode": "", "bfdId": "", "routeTable": ""},
+                {"cidr": "0.0.0.0/0", "nextHopIP": "10.0.0.2", "bfdId": "b"},
+            ],
+            "bfdPort": {"enabled": false, "ip": "10.0.0.9"},
+            "dynamicRouting": {"enabled": true},
+        });
+        let reports = unsupported_vpc(&serde_json::from_value(spec).unwrap());
+        let texts: Vec<_> = reports.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "spec.staticRoutes[1].bfdId: is not supported yet and has no effect. The route is used whether or not its next hop lives.",
+                "spec.dynamicRouting.enabled: is not supported yet and has no effect",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_documentation_has_a_row_per_field() {
+        let text = kubeovn_support_markdown();
+        assert_eq!(text.lines().filter(|line| line.starts_with("| `")).count(), SUPPORT.len());
+        assert!(text.contains("| `natOutgoing` | not yet; reported |  |"));
+    }
+}

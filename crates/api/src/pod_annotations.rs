@@ -1,0 +1,284 @@
+//! Kube-OVN's annotations on pods: what a pod asks of one of its interfaces, and what it is told it got.
+//!
+//! Keys are `<provider>.kubernetes.io/<what>`. A pod that uses one network twice tells its interfaces apart by
+//! `<provider>.<interface>.kubernetes.io/<what>` or `<nad>.<namespace>.kubernetes.io/<what>.<interface>`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::cidr::{AddressPair, Family, parse_address};
+use crate::field_error::{FieldErrors, FieldPath, Problem, Reason};
+use crate::mac::{Mac, parse_interface_mac};
+use crate::names::check_object_name;
+use crate::networks_annotation::parse_requested_ip;
+use crate::nfn_network::parse_route_list;
+use crate::provider::Provider;
+use crate::routes::GuestRoute;
+
+/// Most addresses in an `ip_pool`.
+const MAX_POOL: usize = 4096;
+
+/// What a pod asks of one interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceRequest {
+    /// `ip_address`: addresses to have. In order, several of one family allowed.
+    pub addresses: Vec<IpAddr>,
+    /// `mac_address`: MAC address to have.
+    pub mac: Option<Mac>,
+    /// `ip_pool`: addresses to choose from.
+    pub pool: Option<IpPool>,
+    /// `routes`: routes by this interface.
+    pub routes: Vec<GuestRoute>,
+    /// `default_route`: whether the pod's default route goes by this interface.
+    pub default_route: Option<bool>,
+    /// `logical_switch`: the subnet to be on.
+    pub subnet: Option<String>,
+}
+
+/// Addresses to choose from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IpPool {
+    /// These, in order of preference.
+    Addresses(Vec<AddressPair>),
+    /// Those of an `IPPool` object.
+    Named(String),
+}
+
+/// What the pod's annotations ask of the interface on `provider`; of the one called `interface`, if the
+/// network is used more than once.
+pub fn parse_interface_request(
+    annotations: &BTreeMap<String, String>,
+    provider: &Provider,
+    interface: Option<&str>,
+) -> Result<InterfaceRequest, FieldErrors> {
+    let errors = &mut FieldErrors::new();
+    let metadata = FieldPath::root("metadata");
+    let root = metadata.field("annotations");
+    let find = |what: &str| find(annotations, provider, interface, what);
+    let mut request = InterfaceRequest::default();
+    if let Some((key, text)) = find("ip_address") {
+        request.addresses = addresses(text, &root.key(&key), errors);
+    }
+    if let Some((key, text)) = find("mac_address") {
+        let parsed = parse_interface_mac(text);
+        request.mac = parsed.map_err(|problem| errors.add_problem(&root.key(&key), text, &problem)).ok();
+    }
+    if let Some((key, text)) = find("ip_pool") {
+        request.pool = pool(text, &root.key(&key), errors);
+    }
+    if let Some((key, text)) = find("routes") {
+        let routes = parse_route_list(text, &root.key(&key), errors);
+        request.routes = routes.into_iter().map(|route| route.route).collect();
+    }
+    if let Some((key, text)) = find("default_route") {
+        request.default_route = match text {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => {
+                errors.add(&root.key(&key), text, Reason::Invalid, "is neither true nor false");
+                None
+            }
+        };
+    }
+    if let Some((key, text)) = find("logical_switch") {
+        if let Err(problem) = check_object_name(text) {
+            errors.add_problem(&root.key(&key), text, &problem);
+        }
+        request.subnet = Some(text.to_owned());
+    }
+    std::mem::take(errors).into_result(request)
+}
+
+/// The key of an annotation about the interface on `provider`.
+pub fn annotation_key(provider: &Provider, what: &str) -> String {
+    format!("{provider}.kubernetes.io/{what}")
+}
+
+/// The annotation, by the key that tells most: the one with the interface's name wins. Empty counts as absent.
+fn find<'a>(
+    annotations: &'a BTreeMap<String, String>,
+    provider: &Provider,
+    interface: Option<&str>,
+    what: &str,
+) -> Option<(String, &'a str)> {
+    let mut keys = Vec::with_capacity(3);
+    if let Some(interface) = interface {
+        keys.push(format!("{provider}.{interface}.kubernetes.io/{what}"));
+        if let Provider::Nad { namespace, name } = provider {
+            keys.push(format!("{name}.{namespace}.kubernetes.io/{what}.{interface}"));
+        }
+    }
+    keys.push(annotation_key(provider, what));
+    keys.into_iter().find_map(|key| {
+        let text = annotations.get(&key).map(|text| text.trim()).filter(|text| !text.is_empty())?;
+        Some((key, text))
+    })
+}
+
+fn addresses(text: &str, path: &FieldPath<'_>, errors: &mut FieldErrors) -> Vec<IpAddr> {
+    let mut addresses = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        match parse_requested_ip(part) {
+            Err(problem) => errors.add_problem(path, part, &problem),
+            Ok(ip) if addresses.contains(&ip.address) => {
+                errors.add(path, part, Reason::Duplicate, "is listed twice; remove one");
+            }
+            Ok(ip) => addresses.push(ip.address),
+        }
+    }
+    addresses
+}
+
+/// `a,b,c` of one family, `v4,v6;v4,v6` of both, or the name of an `IPPool`.
+fn pool(text: &str, path: &FieldPath<'_>, errors: &mut FieldErrors) -> Option<IpPool> {
+    let is_list = text.contains([',', ';']) || parse_address(text).is_ok();
+    if !is_list {
+        return match check_object_name(text) {
+            Ok(()) => Some(IpPool::Named(text.to_owned())),
+            Err(_) => {
+                let message = "is neither a list of addresses nor the name of an IPPool";
+                errors.add(path, text, Reason::Invalid, message);
+                None
+            }
+        };
+    }
+    let separator = if text.contains(';') || is_pair(text) { ';' } else { ',' };
+    let mut pairs: Vec<AddressPair> = Vec::new();
+    for part in text.split(separator).map(str::trim).filter(|part| !part.is_empty()) {
+        let parsed: Result<AddressPair, Problem> = part.parse();
+        match parsed {
+            Err(problem) => errors.add_problem(path, part, &problem),
+            Ok(_) if pairs.len() == MAX_POOL => {
+                errors.add_bare(path, Reason::TooLong, format!("has more than {MAX_POOL} addresses"));
+                return None;
+            }
+            Ok(pair) => pairs.push(pair),
+        }
+    }
+    Some(IpPool::Addresses(pairs))
+}
+
+/// True for exactly one address of each family.
+fn is_pair(text: &str) -> bool {
+    let families: Vec<_> = text.split(',').take(3).map(|part| parse_address(part).map(Family::of)).collect();
+    matches!(families.as_slice(), [Ok(first), Ok(second)] if first != second)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(
+        annotations: &[(&str, &str)],
+        provider: &str,
+        interface: Option<&str>,
+    ) -> Result<InterfaceRequest, String> {
+        let annotations =
+            annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        parse_interface_request(&annotations, &provider.parse().unwrap(), interface)
+            .map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn first_interface() {
+        let got = request(
+            &[
+                ("ovn.kubernetes.io/ip_address", "10.16.0.15,fd00::15"),
+                ("ovn.kubernetes.io/mac_address", "00:00:00:53:6B:B6"),
+                ("ovn.kubernetes.io/logical_switch", "ovn-default"),
+                ("ovn.kubernetes.io/default_route", "true"),
+                (
+                    "ovn.kubernetes.io/routes",
+                    r#"[{"dst":"192.168.0.0/16","gw":"10.16.0.254"},{"gw":"10.16.0.254"}]"#,
+                ),
+                ("other.default.ovn.kubernetes.io/ip_address", "nonsense of another interface"),
+            ],
+            "ovn",
+            None,
+        )
+        .unwrap();
+        assert_eq!(got.addresses.len(), 2);
+        assert_eq!(got.mac.unwrap().to_string(), "00:00:00:53:6b:b6");
+        assert_eq!(got.subnet.as_deref(), Some("ovn-default"));
+        assert_eq!(got.default_route, Some(true));
+        assert_eq!(got.routes[1].destination.to_string(), "0.0.0.0/0");
+    }
+
+    #[test]
+    fn the_key_with_the_interface_wins() {
+        let annotations = [
+            ("blue.default.ovn.kubernetes.io/ip_address", "10.0.0.1"),
+            ("blue.default.kubernetes.io/ip_address.net1", "10.0.0.2"),
+            ("blue.default.ovn.net2.kubernetes.io/ip_address", "10.0.0.3"),
+        ];
+        for (interface, address) in [
+            (None, "10.0.0.1"),
+            (Some("net1"), "10.0.0.2"),
+            (Some("net2"), "10.0.0.3"),
+            (Some("net3"), "10.0.0.1"),
+        ] {
+            let got = request(&annotations, "blue.default.ovn", interface).unwrap();
+            assert_eq!(got.addresses, [address.parse::<IpAddr>().unwrap()], "{interface:?}");
+        }
+    }
+
+    #[test]
+    fn pools() {
+        let pool =
+            |text| request(&[("ovn.kubernetes.io/ip_pool", text)], "ovn", None).map(|r| r.pool.unwrap());
+        let texts = |pool| match pool {
+            IpPool::Addresses(pairs) => pairs.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            IpPool::Named(name) => vec![name],
+        };
+        assert_eq!(texts(pool("10.0.0.1, 10.0.0.2,10.0.0.3").unwrap()), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+        assert_eq!(
+            texts(pool("10.0.0.1,fd00::1;10.0.0.2,fd00::2").unwrap()),
+            ["10.0.0.1,fd00::1", "10.0.0.2,fd00::2"]
+        );
+        assert_eq!(texts(pool("10.0.0.1,fd00::1").unwrap()), ["10.0.0.1,fd00::1"]);
+        assert_eq!(pool("pool-1").unwrap(), IpPool::Named("pool-1".into()));
+        assert_eq!(
+            pool("Pool 1").unwrap_err(),
+            r#"metadata.annotations[ovn.kubernetes.io/ip_pool]: "Pool 1" is neither a list of addresses nor the name of an IPPool"#
+        );
+        assert_eq!(
+            pool("10.0.0.1,10.0.0.300").unwrap_err(),
+            r#"metadata.annotations[ovn.kubernetes.io/ip_pool]: "10.0.0.300" is not an IP address"#
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert_eq!(
+            request(
+                &[
+                    ("ovn.kubernetes.io/ip_address", "10.0.0.1,10.0.0.1,x"),
+                    ("ovn.kubernetes.io/mac_address", "x"),
+                    ("ovn.kubernetes.io/default_route", "yes"),
+                    ("ovn.kubernetes.io/routes", "{}"),
+                    ("ovn.kubernetes.io/logical_switch", "a/b"),
+                ],
+                "ovn",
+                None
+            )
+            .unwrap_err(),
+            "metadata.annotations[ovn.kubernetes.io/ip_address]: \"10.0.0.1\" is listed twice; remove one; \
+             metadata.annotations[ovn.kubernetes.io/ip_address]: \"x\" is not an IP address; \
+             metadata.annotations[ovn.kubernetes.io/mac_address]: \"x\" is not a MAC address; write six hexadecimal bytes, such as 02:00:00:00:00:01; \
+             metadata.annotations[ovn.kubernetes.io/routes]: is an object; write a list of routes […]; \
+             metadata.annotations[ovn.kubernetes.io/default_route]: \"yes\" is neither true nor false; \
+             metadata.annotations[ovn.kubernetes.io/logical_switch]: \"a/b\" cannot be the name of an object; names have up to 253 lower-case letters, digits, '-' and '.'"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered(text in "[0-9a-f.:,;/ ]{0,40}|\\PC*") {
+            for what in ["ip_address", "mac_address", "ip_pool", "routes", "default_route", "logical_switch"] {
+                let _ = request(&[(&format!("ovn.kubernetes.io/{what}"), &text)], "ovn", Some("net1"));
+            }
+        }
+    }
+}
