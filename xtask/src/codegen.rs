@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+mod api;
 mod ovn_schema;
 mod rustfmt;
 
@@ -36,7 +37,8 @@ const GENERATORS: &[Generator] = &[
         owns: &["crates/ovn-schema/src/nb", "crates/ovn-schema/src/sb", "crates/ovn-schema/src/vswitch"],
         generate: ovn_schema::generate,
     },
-    // Next: `deploy/crds/*.yaml` and the table of supported kubeovn.io fields in `docs/`, both from crates/api.
+    Generator { owns: &["deploy/crds"], generate: api::manifests },
+    Generator { owns: &[], generate: api::pages },
 ];
 
 /// A file that is not as it should be, by its path.

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod codegen;
+mod instructions;
 
 /// Tasks of the Portolan workspace.
 #[derive(Parser)]
@@ -20,12 +21,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write the generated files that are committed: typed OVN and Open vSwitch rows.
+    /// Write the generated files that are committed: typed OVN and Open vSwitch rows, CRD manifests, tables in the docs.
     Codegen {
         /// Write nothing; name every file that is not what would be generated, and fail if there is one.
         #[arg(long)]
         check: bool,
     },
+    /// Count the instructions of single steps at three sizes, and fail if one grows with the size (needs valgrind).
+    Instructions,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -49,6 +52,9 @@ fn main() -> anyhow::Result<ExitCode> {
                 println!("{problem}: fixed");
             }
             Ok(ExitCode::SUCCESS)
+        }
+        Task::Instructions => {
+            Ok(if instructions::report(root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
 }

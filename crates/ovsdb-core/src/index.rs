@@ -8,6 +8,7 @@ use smol_str::{SmolStr, format_smolstr};
 use uuid::Uuid;
 
 use crate::atom::Atom;
+use crate::datum::Datum;
 use crate::row::{Layout, Row};
 use crate::uuid_hash::UuidHash;
 
@@ -67,7 +68,7 @@ impl Index {
     fn each_key(&self, row: &Row, mut each: impl FnMut(&Atom)) {
         match &self.by {
             By::Column(column) => {
-                row.datum(column).into_iter().flat_map(super::datum::Datum::keys).for_each(each)
+                row.datum(column).into_iter().flat_map(Datum::keys).for_each(each);
             }
             By::MapKey(column, key) => {
                 row.datum(column).and_then(|datum| datum.map_get(key)).into_iter().for_each(each);

@@ -168,8 +168,8 @@ mod tests {
         );
         assert_eq!(parse(r#"{"method":"x"}"#).unwrap_err(), r#"a message has no member "params""#);
         assert_eq!(
-            parse(r#"{"method":"echo","id":tru,"params":[]}"#).unwrap_err(),
-            r#"member "id" of a message is tru, expected a value"#
+            parse(r#"{"method":"echo","id":nul,"params":[]}"#).unwrap_err(),
+            r#"member "id" of a message is nul, expected a value"#
         );
     }
 }

@@ -260,8 +260,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for bad in
-            [r#""strng""#, r#"{"key":"string","max":0}"#, r#"{"key":"string","max":"many"}"#, "7", "{}"]
+        for bad in [r#""text""#, r#"{"key":"string","max":0}"#, r#"{"key":"string","max":"many"}"#, "7", "{}"]
         {
             assert!(column(bad).is_err(), "{bad}");
         }

@@ -5,7 +5,9 @@ use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ovsdb_core::decode::{SinceReply, UpdateFormat, since_reply, table_updates, update_notification};
+use ovsdb_core::decode::{
+    SinceReply, UpdateFormat, Updates, since_reply, table_updates, update_notification,
+};
 use ovsdb_core::frame::Frame;
 use ovsdb_core::message::{Message, MessageError};
 use ovsdb_core::{Cache, DatabaseSchema, Layout, SmolStr, Uuid};
@@ -60,6 +62,23 @@ enum Pending {
         /// Where the request begins in the stream of what we send.
         begins: u64,
     },
+}
+
+/// What a message means for the connection.
+enum Progress {
+    None,
+    /// `_Server` as it is, if the server has one.
+    Greeted(Option<Updates>),
+    /// `_Server` changed.
+    Server(Updates),
+    Schema(Arc<DatabaseSchema>),
+    /// The server knows only this way to monitor, or one that is older still.
+    Older(Method),
+    /// The cache is in step up to this transaction.
+    Synced(Method, Uuid),
+    Updated(Uuid),
+    Confirmed,
+    Transacted,
 }
 
 pub(crate) struct Link {
@@ -173,101 +192,17 @@ impl Link {
         endpoint: &Endpoint,
     ) -> Result<(), ConnectionError> {
         match self.connection.message(frame)? {
-            Message::Notification { method, params } => match &*method {
-                "update" | "update2" | "update3" => {
-                    let server = self.databases.cache.layouts();
-                    let notification = update_notification(params, &method, |monitor| match monitor {
-                        SERVER => Some(&server),
-                        DATA => Some(&self.layouts),
-                        _ => None,
-                    })
-                    .map_err(|source| ConnectionError::Decode { what: "an update", source })?;
-                    match (notification.updates, notification.monitor.as_str()) {
-                        (Some(updates), SERVER) => {
-                            self.databases.cache.apply(updates)?;
-                            self.check(session)?;
-                        }
-                        (Some(updates), _) => {
-                            session.change(|cache| Ok(cache.apply(updates)?))?;
-                            if let Some(last) = notification.last_transaction {
-                                self.last_transaction = last;
-                            }
-                        }
-                        (None, _) => {}
-                    }
-                }
-                "locked" | "stolen" => {
-                    let [name]: [SmolStr; 1] = serde_json::from_slice(params).map_err(|source| {
-                        ConnectionError::Decode { what: "a lock's notification", source }
-                    })?;
-                    if let Some((_, state)) = session.locks.get(&name) {
-                        state.send_replace(if method == "locked" {
-                            LockState::Held
-                        } else {
-                            LockState::Stolen
-                        });
-                    }
-                }
-                "monitor_canceled" => return Err(ConnectionError::MonitorCancelled),
-                _ => tracing::debug!(%method, "a notification that this client does not know"),
-            },
+            Message::Notification { method, params } => {
+                let progress = self.notification(&method, params, session)?;
+                self.make(progress, session)?;
+            }
             Message::Reply { id, outcome } => {
                 let pending = self.pending.remove(&id).ok_or_else(|| {
                     let value = id.to_string();
                     MessageError::WrongType { member: "id", value, expected: "the id of a request under way" }
                 })?;
-                match pending {
-                    Pending::Transact { reply, .. } => {
-                        self.in_flight -= 1;
-                        let revision = session.shared.read().revision();
-                        drop(reply.send(match outcome {
-                            Ok(result) => Ok(Answer { result: result.to_vec(), revision }),
-                            Err(error) => Err(TransactError::Refused(text(error))),
-                        }));
-                    }
-                    Pending::Server => {
-                        // A server without `_Server` is older than clusters.
-                        if let Ok(result) = outcome {
-                            let layouts = self.databases.cache.layouts();
-                            let updates = table_updates(result, UpdateFormat::Diff, &layouts)
-                                .map_err(|source| ConnectionError::Decode { what: "_Server", source })?;
-                            self.databases.replace(updates);
-                            self.check(session)?;
-                        }
-                        self.greeted = true;
-                    }
-                    Pending::Schema => {
-                        let result = outcome.map_err(|error| refused("get_schema", error))?;
-                        let schema = DatabaseSchema::parse(result)
-                            .map_err(|source| ConnectionError::Decode { what: "the schema", source })?;
-                        self.schema = Some(Arc::new(schema));
-                    }
-                    Pending::Monitor(method) => match outcome {
-                        Ok(result) => {
-                            self.last_transaction = self.synced(method, result, session)?;
-                            self.phase = Phase::Ready(method);
-                        }
-                        Err(error) => self.phase = self.older(method, error)?,
-                    },
-                    Pending::Condition(waiting) => {
-                        outcome.map_err(|error| refused("monitor_cond_change", error))?;
-                        self.unconfirmed -= 1;
-                        settle(waiting);
-                    }
-                    Pending::Lock(name) => {
-                        let result = outcome.map_err(|error| refused("lock", error))?;
-                        let result: Value = serde_json::from_slice(result)
-                            .map_err(|source| ConnectionError::Decode { what: "a lock's answer", source })?;
-                        if let (Some((mode, state)), Some(true)) =
-                            (session.locks.get_mut(&name), result.get("locked").and_then(Value::as_bool))
-                        {
-                            // After a reconnect the lock may rightfully be another's.
-                            *mode = LockMode::Queue;
-                            state.send_replace(LockState::Held);
-                        }
-                    }
-                    Pending::Courtesy => {}
-                }
+                let progress = self.reply(pending, outcome, session)?;
+                self.make(progress, session)?;
             }
             // The connection itself answers requests.
             Message::Request { .. } => {}
@@ -277,6 +212,124 @@ impl Link {
         // "The changes since" are those under the present conditions, so unconfirmed ones forbid to continue.
         if matches!(self.phase, Phase::Ready(_)) && self.unconfirmed == 0 {
             session.last_transaction = self.last_transaction;
+        }
+        Ok(())
+    }
+
+    /// Takes what the server tells by itself, and returns what that means for this connection.
+    fn notification(
+        &self,
+        method: &str,
+        params: &[u8],
+        session: &mut Session,
+    ) -> Result<Progress, ConnectionError> {
+        match method {
+            "update" | "update2" | "update3" => {
+                let server = self.databases.layouts();
+                let notification = update_notification(params, method, |monitor| match monitor {
+                    SERVER => Some(&server),
+                    DATA => Some(&self.layouts),
+                    _ => None,
+                })
+                .map_err(|source| ConnectionError::Decode { what: "an update", source })?;
+                let Some(updates) = notification.updates else { return Ok(Progress::None) };
+                if notification.monitor == SERVER {
+                    return Ok(Progress::Server(updates));
+                }
+                session.change(|cache| Ok(cache.apply(updates)?))?;
+                return Ok(notification.last_transaction.map_or(Progress::None, Progress::Updated));
+            }
+            "locked" | "stolen" => {
+                let [name]: [SmolStr; 1] = serde_json::from_slice(params)
+                    .map_err(|source| ConnectionError::Decode { what: "a lock's notification", source })?;
+                if let Some((_, state)) = session.locks.get(&name) {
+                    state.send_replace(if method == "locked" { LockState::Held } else { LockState::Stolen });
+                }
+            }
+            "monitor_canceled" => return Err(ConnectionError::MonitorCancelled),
+            _ => tracing::debug!(%method, "a notification that this client does not know"),
+        }
+        Ok(Progress::None)
+    }
+
+    /// Takes the server's answer to a request of ours, and returns what that means for this connection.
+    fn reply(
+        &self,
+        pending: Pending,
+        outcome: Result<&[u8], &[u8]>,
+        session: &mut Session,
+    ) -> Result<Progress, ConnectionError> {
+        match pending {
+            Pending::Transact { reply, .. } => {
+                let revision = session.shared.read().revision();
+                drop(reply.send(match outcome {
+                    Ok(result) => Ok(Answer { result: result.to_vec(), revision }),
+                    Err(error) => Err(TransactError::Refused(text(error))),
+                }));
+                Ok(Progress::Transacted)
+            }
+            Pending::Server => {
+                // A server without `_Server` is older than clusters.
+                let Ok(result) = outcome else { return Ok(Progress::Greeted(None)) };
+                let updates = table_updates(result, UpdateFormat::Diff, &self.databases.layouts())
+                    .map_err(|source| ConnectionError::Decode { what: "_Server", source })?;
+                Ok(Progress::Greeted(Some(updates)))
+            }
+            Pending::Schema => {
+                let result = outcome.map_err(|error| refused("get_schema", error))?;
+                let schema = DatabaseSchema::parse(result)
+                    .map_err(|source| ConnectionError::Decode { what: "the schema", source })?;
+                Ok(Progress::Schema(Arc::new(schema)))
+            }
+            Pending::Monitor(method) => match outcome {
+                Ok(result) => Ok(Progress::Synced(method, self.synced(method, result, session)?)),
+                Err(error) => Ok(Progress::Older(older(method, error)?)),
+            },
+            Pending::Condition(waiting) => {
+                outcome.map_err(|error| refused("monitor_cond_change", error))?;
+                settle(waiting);
+                Ok(Progress::Confirmed)
+            }
+            Pending::Lock(name) => {
+                let result = outcome.map_err(|error| refused("lock", error))?;
+                let result: Value = serde_json::from_slice(result)
+                    .map_err(|source| ConnectionError::Decode { what: "a lock's answer", source })?;
+                if let (Some((mode, state)), Some(true)) =
+                    (session.locks.get_mut(&name), result.get("locked").and_then(Value::as_bool))
+                {
+                    // After a reconnect the lock may rightfully be another's.
+                    *mode = LockMode::Queue;
+                    state.send_replace(LockState::Held);
+                }
+                Ok(Progress::None)
+            }
+            Pending::Courtesy => Ok(Progress::None),
+        }
+    }
+
+    fn make(&mut self, progress: Progress, session: &mut Session) -> Result<(), ConnectionError> {
+        match progress {
+            Progress::None => {}
+            Progress::Transacted => self.in_flight -= 1,
+            Progress::Greeted(server) => {
+                self.greeted = true;
+                if let Some(updates) = server {
+                    self.databases.replace(updates);
+                    self.check(session)?;
+                }
+            }
+            Progress::Server(updates) => {
+                self.databases.apply(updates)?;
+                self.check(session)?;
+            }
+            Progress::Schema(schema) => self.schema = Some(schema),
+            Progress::Older(method) => self.phase = Phase::Syncing(method),
+            Progress::Synced(method, last_transaction) => {
+                self.phase = Phase::Ready(method);
+                self.last_transaction = last_transaction;
+            }
+            Progress::Updated(last_transaction) => self.last_transaction = last_transaction,
+            Progress::Confirmed => self.unconfirmed -= 1,
         }
         Ok(())
     }
@@ -368,16 +421,6 @@ impl Link {
         self.send(Pending::Monitor(method), name, &params);
     }
 
-    /// What to try after the server refused a method that it does not know.
-    fn older(&self, method: Method, error: &[u8]) -> Result<Phase, ConnectionError> {
-        let unknown = text(error).contains("unknown method");
-        match method {
-            Method::Since if unknown => Ok(Phase::Syncing(Method::Conditional)),
-            Method::Conditional if unknown => Ok(Phase::Syncing(Method::Plain)),
-            _ => Err(refused("monitor", error)),
-        }
-    }
-
     /// Brings the cache in step with the answer to a monitor request.
     fn synced(&self, method: Method, result: &[u8], session: &mut Session) -> Result<Uuid, ConnectionError> {
         let decode = |source| ConnectionError::Decode { what: "the monitor's answer", source };
@@ -438,6 +481,16 @@ impl Session {
         drop(cache);
         self.shared.revision.send_replace(revision);
         Ok(())
+    }
+}
+
+/// What to try after the server refused a method that it does not know.
+fn older(method: Method, error: &[u8]) -> Result<Method, ConnectionError> {
+    let unknown = text(error).contains("unknown method");
+    match method {
+        Method::Since if unknown => Ok(Method::Conditional),
+        Method::Conditional if unknown => Ok(Method::Plain),
+        _ => Err(refused("monitor", error)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a server says about itself: the `_Server` database.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use ovsdb_core::decode::Updates;
 use ovsdb_core::{Cache, ConvertError, DatabaseSchema, Layout, Row, SmolStr, Uuid};
@@ -26,9 +26,9 @@ static SCHEMA: LazyLock<DatabaseSchema> = LazyLock::new(|| {
     .expect("invariant: a constant schema parses")
 });
 
-/// A copy of `_Server`, and how far the cluster had come when it was last seen.
+/// A copy of `_Server`.
 pub(crate) struct ServerDatabases {
-    pub(crate) cache: Cache,
+    cache: Cache,
 }
 
 /// The furthest point of a cluster's log that was seen, on whichever member.
@@ -59,8 +59,18 @@ impl ServerDatabases {
         json!([SERVER, SERVER, {TABLE: [{"columns": COLUMNS}]}])
     }
 
+    /// The layouts by which updates are decoded.
+    pub(crate) fn layouts(&self) -> Vec<Arc<Layout>> {
+        self.cache.layouts()
+    }
+
     pub(crate) fn replace(&mut self, updates: Updates) {
         self.cache.replace(updates);
+    }
+
+    pub(crate) fn apply(&mut self, updates: Updates) -> Result<(), ConnectionError> {
+        self.cache.apply(updates)?;
+        Ok(())
     }
 
     /// Whether this server's copy of `database` will do. Remembers how far the cluster has come.

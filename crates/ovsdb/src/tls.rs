@@ -43,21 +43,21 @@ impl TlsFiles {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
         for authority in certificates(&self.ca)? {
-            roots.add(authority).map_err(|e| unusable(&self.ca, e))?;
+            roots.add(authority).map_err(|e| unusable(&self.ca, &e))?;
         }
         let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
             .build()
-            .map_err(|e| unusable(&self.ca, e))?;
+            .map_err(|e| unusable(&self.ca, &e))?;
         let verifier = Arc::new(ChainVerifier { webpki, names: self.names });
         let key =
-            PrivateKeyDer::from_pem_file(&self.private_key).map_err(|e| unusable(&self.private_key, e))?;
+            PrivateKeyDer::from_pem_file(&self.private_key).map_err(|e| unusable(&self.private_key, &e))?;
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|e| unusable(&self.certificate, e))?
+            .map_err(|e| unusable(&self.certificate, &e))?
             .dangerous()
             .with_custom_certificate_verifier(verifier)
             .with_client_auth_cert(certificates(&self.certificate)?, key)
-            .map_err(|e| unusable(&self.certificate, e))?;
+            .map_err(|e| unusable(&self.certificate, &e))?;
         Ok(Arc::new(config))
     }
 }
@@ -65,11 +65,11 @@ impl TlsFiles {
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConnectionError> {
     let list: Vec<_> = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<_, _>>)
-        .map_err(|e| unusable(path, e))?;
-    if list.is_empty() { Err(unusable(path, "it contains no certificate")) } else { Ok(list) }
+        .map_err(|e| unusable(path, &e))?;
+    if list.is_empty() { Err(unusable(path, &"it contains no certificate")) } else { Ok(list) }
 }
 
-fn unusable(path: &Path, reason: impl ToString) -> ConnectionError {
+fn unusable(path: &Path, reason: &dyn std::fmt::Display) -> ConnectionError {
     ConnectionError::Credentials { path: path.to_owned(), reason: reason.to_string() }
 }
 

@@ -1,5 +1,7 @@
 //! The client against real servers, and against networks that misbehave on purpose.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
 mod cache;
 mod faults;
 mod locks;

@@ -1,6 +1,7 @@
 //! Random schemas, values and histories, on a real server.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ovsdb::{
     Atom, Clause, Datum, Map, Monitor, Mutation, Mutator, Operation, Set, SmolStr, Transaction, Uuid,
@@ -12,8 +13,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::support::{Content, SEA, client, content, dump, id, replay, sea, transaction};
-use portolan_lab::OvsdbServer;
+use crate::support::{Content, SEA, client, content, dump, id, replay, rounds, sea, transaction};
+use portolan_lab::{OvsdbServer, Test};
 
 fn sample<T>(runner: &mut TestRunner, strategy: &impl Strategy<Value = T>) -> T {
     strategy.new_tree(runner).unwrap().current()
@@ -69,9 +70,9 @@ fn column() -> impl Strategy<Value = (Value, BoxedStrategy<Datum>)> {
 
 #[test]
 fn values_of_random_schemas_come_back_as_they_were() {
-    portolan_lab::test(async |lab| {
+    Test::new().deadline(Duration::from_secs(rounds(120))).run(async |lab| {
         let mut runner = TestRunner::new(Config::default());
-        for round in 0..8 {
+        for round in 0..rounds(8) {
             let columns = sample(&mut runner, &btree_map("[a-z]{1,8}", column(), 1..8));
             let types: BTreeMap<_, _> = columns.iter().map(|(name, (schema, _))| (name, schema)).collect();
             let tables = json!({"T": {"isRoot": true, "columns": types}});
@@ -156,9 +157,9 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 #[test]
 fn after_any_history_the_cache_is_the_database_and_the_changes_add_up_to_it() {
-    portolan_lab::test(async |lab| {
+    Test::new().deadline(Duration::from_secs(rounds(120))).run(async |lab| {
         let mut runner = TestRunner::new(Config::default());
-        for round in 0..12 {
+        for round in 0..rounds(12) {
             let server = if round == 0 {
                 sea(&lab)
             } else {

@@ -9,7 +9,7 @@ use portolan_lab::{Lab, RaftCluster, Test};
 use tokio::sync::Notify;
 
 use crate::network::Cable;
-use crate::support::{SCHEMA, SEA, client, content, dump, id, lighthouse, sea, string, transaction};
+use crate::support::{SCHEMA, SEA, client, content, dump, id, lighthouse, rounds, sea, string, transaction};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -38,10 +38,9 @@ async fn insert_for_sure(client: &Client, n: u128) -> u64 {
 
 #[test]
 fn ten_thousand_inserts_survive_ten_deaths_of_the_leader() {
-    const INSERTS: u64 = 10_000;
-    const DEATHS: u64 = 10;
     const WORKERS: u64 = 50;
-    Test::new().deadline(Duration::from_secs(300)).run(async |lab| {
+    let (inserts, deaths) = (rounds(10_000), rounds(10));
+    Test::new().deadline(Duration::from_secs(rounds(300))).run(async move |lab| {
         let cluster = Arc::new(cluster(&lab));
         let client = client(SEA, &cluster.endpoint())
             .members(Members::Leader)
@@ -54,7 +53,7 @@ fn ten_thousand_inserts_survive_ten_deaths_of_the_leader() {
             let (client, done, progress) = (client.clone(), done.clone(), progress.clone());
             workers.spawn(async move {
                 let mut retries = 0;
-                for n in (worker..INSERTS).step_by(WORKERS as usize) {
+                for n in (worker..inserts).step_by(WORKERS as usize) {
                     retries += insert_for_sure(&client, u128::from(n) + 1).await;
                     done.fetch_add(1, Ordering::Relaxed);
                     progress.notify_one();
@@ -62,8 +61,8 @@ fn ten_thousand_inserts_survive_ten_deaths_of_the_leader() {
                 retries
             });
         }
-        for death in 0..DEATHS {
-            while done.load(Ordering::Relaxed) < INSERTS * (death * 2 + 1) / (DEATHS * 2) {
+        for death in 0..deaths {
+            while done.load(Ordering::Relaxed) < inserts * (death * 2 + 1) / (deaths * 2) {
                 progress.notified().await;
             }
             let cluster = cluster.clone();
@@ -79,12 +78,12 @@ fn ten_thousand_inserts_survive_ten_deaths_of_the_leader() {
         let retries: u64 = workers.join_all().await.into_iter().sum();
         client.ready().await;
         let cached = content(&client.read());
-        assert_eq!(cached.len() as u64, INSERTS);
+        assert_eq!(cached.len() as u64, inserts);
         assert_eq!(cached, dump(&client).await);
         let names: std::collections::BTreeSet<_> =
             cached.values().map(|row| row["name"].to_string()).collect();
-        assert_eq!(names.len() as u64, INSERTS, "every insert is there once");
-        println!("{INSERTS} inserts, {DEATHS} deaths of the leader, {retries} retries");
+        assert_eq!(names.len() as u64, inserts, "every insert is there once");
+        println!("{inserts} inserts, {deaths} deaths of the leader, {retries} retries");
         assert!(retries > 0, "no death was noticed: the test tests nothing");
     });
 }

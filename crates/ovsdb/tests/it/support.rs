@@ -38,6 +38,13 @@ pub(crate) fn database_file(server: &OvsdbServer) -> PathBuf {
     server.socket().with_file_name("0.db")
 }
 
+/// How often to repeat what usually is repeated `usual` times: longer in the soak runs of `make test-full`.
+pub(crate) fn rounds(usual: u64) -> u64 {
+    usual
+        * std::env::var("PORTOLAN_SOAK")
+            .map_or(1, |factor| factor.parse().expect("PORTOLAN_SOAK is a number"))
+}
+
 /// A client with backoff fit for tests.
 pub(crate) fn client(database: &str, endpoints: &str) -> Builder {
     Client::builder(database, Endpoint::parse_list(endpoints).unwrap())

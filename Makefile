@@ -1,0 +1,59 @@
+# Portolan. `make` alone explains itself.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+export PORTOLAN_CACHE ?= /var/cache/portolan
+TYPOS := $(PORTOLAN_CACHE)/tools/bin/typos
+CARGO ?= cargo
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-full lint unit bench doc codegen fuzz clean
+
+help: ## Show this help
+	@echo "Portolan: networks for Kubernetes on Open vSwitch and OVN."
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "On Debian, as root; everything that is missing is installed by the first of them."
+
+setup: ## Install what this machine lacks (Debian packages, test components); seconds when nothing is missing
+	@scripts/setup
+
+demo: setup ## Build Portolan and say what can be tried today
+	$(CARGO) build --workspace --bins --examples
+	@echo
+	@echo "There is no cluster to show yet: this version builds the foundation (see README.md, \"What works today\")."
+	@echo "To watch a real OVN Northbound database:  cargo run -p ovsdb --example watch -- unix:/run/ovn/ovnnb_db.sock"
+
+test: setup lint unit ## Formatting, lints, unit and integration tests against the real components
+
+test-full: test ## All of `make test`, then the soak and crash rounds at length, and the instruction counts
+	PORTOLAN_SOAK=10 $(CARGO) test --release --package ovsdb --test it
+	$(CARGO) xtask instructions
+
+unit: setup
+	$(CARGO) test --workspace --all-targets
+	$(CARGO) test --workspace --doc
+
+lint: setup ## Formatting, clippy, spelling, generated files
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+	$(CARGO) xtask codegen --check
+	@if [ -x $(TYPOS) ]; then $(TYPOS); else echo "lint: no typos here, spelling is not checked"; fi
+
+bench: setup ## Measure beside the references and peers, in one run; prints ratios
+	$(CARGO) bench --package ovsdb --bench sync
+	$(CARGO) xtask instructions
+
+doc: ## Build the documentation of all crates
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps
+	@echo "open target/doc/ovsdb/index.html"
+
+codegen: ## Write the generated code and manifests anew
+	$(CARGO) xtask codegen
+
+fuzz: ## Fuzz the decoders for a minute each (needs the nightly toolchain and cargo-fuzz)
+	cd fuzz && for target in frame value; do cargo +nightly fuzz run $$target -- -max_total_time=60; done
+
+clean: ## Remove what was built here
+	$(CARGO) clean

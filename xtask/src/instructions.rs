@@ -1,0 +1,67 @@
+//! Counts the instructions of single steps at three sizes: the cost has to follow the change, not the size of the world.
+//!
+//! Each step is an example program of a crate that takes the size as its argument and does the step once, in a function
+//! called `measured`; callgrind counts what that function does. Counts hardly depend on the machine, and not at all on what
+//! else it is doing.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+/// A step whose cost is measured.
+struct Step {
+    what: &'static str,
+    package: &'static str,
+    example: &'static str,
+    sizes: [u64; 3],
+}
+
+const STEPS: &[Step] = &[Step {
+    what: "one row's change in a cache of rows",
+    package: "ovsdb-core",
+    example: "change_cost",
+    sizes: [1_000, 10_000, 100_000],
+}];
+
+/// How much the step may cost at the largest size, compared with the smallest.
+const LIMIT: f64 = 1.2;
+
+/// Prints the counts, and says whether all steps keep to the limit.
+pub(crate) fn report(root: &Path) -> anyhow::Result<bool> {
+    let mut good = true;
+    println!(
+        "instructions of one step, by the size of the world (goal: at most {LIMIT} times from left to right)\n"
+    );
+    for step in STEPS {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--quiet", "--package", step.package, "--example", step.example])
+            .current_dir(root)
+            .status()?;
+        ensure!(built.success(), "cannot build {}", step.example);
+        let counts = step.sizes.map(|size| count(root, step.example, size));
+        let [small, middle, large] = counts;
+        let (small, middle, large) = (small?, middle?, large?);
+        let ratio = large as f64 / small as f64;
+        let verdict = if ratio <= LIMIT { "" } else { "  TOO MUCH" };
+        println!("  {:<40} at {:>9}   {:>9}   {:>9}", step.what, step.sizes[0], step.sizes[1], step.sizes[2]);
+        println!("  {:<40}    {small:>9}   {middle:>9}   {large:>9}   {ratio:.2} times{verdict}", "");
+        good &= ratio <= LIMIT;
+    }
+    Ok(good)
+}
+
+fn count(root: &Path, example: &str, size: u64) -> anyhow::Result<u64> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    let run = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*::measured"])
+        .arg(target.join("release/examples").join(example))
+        .arg(size.to_string())
+        .output()
+        .context("cannot run valgrind; run `make setup`")?;
+    let said = String::from_utf8_lossy(&run.stderr);
+    ensure!(run.status.success(), "{example} {size} failed: {said}");
+    let collected = said.lines().find_map(|line| line.split("Collected :").nth(1));
+    let count = collected.and_then(|text| text.trim().parse().ok()).filter(|count| *count > 0);
+    count.with_context(|| format!("{example} {size}: nothing was counted: {said}"))
+}
