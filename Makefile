@@ -32,8 +32,7 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	$(CARGO) xtask instructions
 
 unit: setup
-	$(CARGO) test --workspace --all-targets
-	$(CARGO) test --workspace --doc
+	$(CARGO) test --workspace
 
 lint: setup ## Formatting, clippy, spelling, generated files
 	$(CARGO) fmt --all --check
