@@ -62,7 +62,7 @@ impl Cache {
         self.tables.iter().map(|table| table.layout.clone()).collect()
     }
 
-    /// How many updates have been applied.
+    /// How many updates have changed something.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -85,6 +85,16 @@ impl Cache {
     /// The rows of a table as structs.
     pub fn rows<R: TypedRow>(&self) -> impl Iterator<Item = (Uuid, Result<R, ConvertError>)> {
         self.table(R::TABLE).into_iter().flat_map(Table::iter).map(|row| (row.uuid(), R::decode(row)))
+    }
+
+    /// The rows that the index `name` has under `key`, as structs. Panics if no such index was declared.
+    pub fn find<R: TypedRow>(
+        &self,
+        name: &str,
+        key: &Atom,
+    ) -> impl Iterator<Item = (Uuid, Result<R, ConvertError>)> {
+        let rows = self.table(R::TABLE).into_iter().flat_map(move |table| table.find(name, key));
+        rows.map(|row| (row.uuid(), R::decode(row)))
     }
 
     /// Everything there is, as changes from an empty cache.
@@ -113,8 +123,7 @@ impl Cache {
             };
             changes.extend(change);
         }
-        self.revision += 1;
-        Ok(Batch { revision: self.revision, changes })
+        Ok(self.batch(changes))
     }
 
     /// Makes the cache equal to what a server says is everything. Only real differences become changes.
@@ -137,7 +146,11 @@ impl Cache {
                 table.rows.keys().filter(|uuid| !present.contains(*uuid)).copied().collect();
             changes.extend(gone.into_iter().filter_map(|uuid| table.take(uuid)));
         }
-        self.revision += 1;
+        self.batch(changes)
+    }
+
+    fn batch(&mut self, changes: Vec<Change>) -> Batch {
+        self.revision += u64::from(!changes.is_empty());
         Batch { revision: self.revision, changes }
     }
 

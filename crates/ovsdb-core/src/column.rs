@@ -117,7 +117,8 @@ where
 }
 
 impl<R: TypedRow> Column<R, i64> {
-    /// The number grows by `amount`.
+    /// The number grows by `amount`. A cluster may apply a transaction twice that lost its leader meanwhile, so this suits
+    /// counters that need not be exact.
     pub fn add(&self, amount: i64) -> MutationOf<R> {
         self.mutation(Mutator::Add, Datum::Atom(Atom::Integer(amount)))
     }

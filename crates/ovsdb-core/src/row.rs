@@ -78,7 +78,9 @@ impl Layout {
         let mut missing = Vec::new();
         for name in columns {
             match schema.columns.get_key_value(name) {
-                Some((name, column)) => present.push((name.clone(), column.column_type.clone())),
+                Some((name, column)) => {
+                    present.push((name.clone(), column.column_type.without_constraints()));
+                }
                 None => missing.push(SmolStr::new(name)),
             }
         }

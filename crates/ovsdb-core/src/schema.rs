@@ -143,6 +143,17 @@ impl ColumnType {
         self.value.is_some()
     }
 
+    /// What matters for holding values: whatever servers permit today, they may permit more tomorrow.
+    pub(crate) fn without_constraints(&self) -> Self {
+        let plain = |base: &BaseType| BaseType { permitted: None, ..base.clone() };
+        ColumnType {
+            key: plain(&self.key),
+            value: self.value.as_ref().map(plain),
+            min: self.min,
+            max: self.max,
+        }
+    }
+
     /// Whether the column may hold several elements, so that notifications carry differences of it.
     pub fn is_composite(&self) -> bool {
         self.max != Max::Count(1)

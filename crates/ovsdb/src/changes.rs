@@ -11,7 +11,7 @@ const MAX_QUEUED: usize = 4096;
 
 /// The changes of a client's cache, from empty on: what there is comes first, as one batch.
 ///
-/// Each batch is one transaction of the server. A consumer that falls behind finds the transactions it missed summed up
+/// Each batch is one transaction of the server, or several that it told of together. A consumer that falls behind finds the transactions it missed summed up
 /// in one batch, so applying all batches in order always gives the cache; nothing is lost and nothing piles up.
 #[derive(Debug)]
 pub struct Changes {
@@ -100,7 +100,10 @@ impl Publisher {
         if !snapshot.changes.is_empty() {
             queue.lock().push(&Arc::new(snapshot));
         }
-        self.queues().push(Arc::downgrade(&queue));
+        let mut queues = self.queues();
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&queue));
+        drop(queues);
         Changes { queue }
     }
 

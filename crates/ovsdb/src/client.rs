@@ -1,21 +1,22 @@
 //! The handle by which a program uses a database.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use ovsdb_core::message::transact_params;
-use ovsdb_core::{Cache, DatabaseSchema, SmolStr, Transaction, Uuid};
+use ovsdb_core::{Cache, DatabaseSchema, Layout, SmolStr, Transaction, Uuid};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::changes::{Changes, Publisher};
 use crate::connection::Traffic;
 use crate::endpoint::Endpoint;
-use crate::error::{ConnectionError, TransactError};
+use crate::error::{ConditionError, ConnectionError, TransactError};
 use crate::lock::{Lock, LockMode, LockState};
 use crate::monitor::{Condition, Monitor};
 use crate::reply::{self, Reply};
 use crate::server::{Members, Progress};
-use crate::session::{Control, Request, Session};
+use crate::session::{Control, Request, Session, WantedLock};
 use crate::tls::TlsFiles;
 use crate::transport::{Connector, Sockets};
 
@@ -44,7 +45,7 @@ pub enum Status {
         /// The server.
         endpoint: Endpoint,
     },
-    /// All clients are gone.
+    /// The session has ended: all clients are gone, the runtime is shutting down, or a bug ended it.
     Closed,
 }
 
@@ -83,6 +84,10 @@ pub(crate) struct Shared {
     pub(crate) schema: RwLock<Option<Arc<DatabaseSchema>>>,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) status: watch::Sender<Status>,
+    /// The number of the present connection, or of the next one while there is none.
+    pub(crate) connection: AtomicU64,
+    /// What the next lock's handle is called.
+    next_token: AtomicU64,
     pub(crate) revision: watch::Sender<u64>,
 }
 
@@ -106,15 +111,11 @@ impl Client {
         }
     }
 
-    /// Waits until the cache is in step with a server. Returns at once if it is.
-    pub async fn ready(&self) {
-        let ready = |status: &Status| matches!(status, Status::Ready { .. });
-        self.shared
-            .status
-            .subscribe()
-            .wait_for(ready)
-            .await
-            .expect("invariant: this client keeps the sender alive");
+    /// Waits until the cache is in step with a server; `false` if it never will be, because the session has ended.
+    pub async fn ready(&self) -> bool {
+        let settled = |status: &Status| !matches!(status, Status::Connecting { .. });
+        let mut status = self.shared.status.subscribe();
+        status.wait_for(settled).await.is_ok_and(|status| matches!(*status, Status::Ready { .. }))
     }
 
     /// Whether the cache is in step, now and later.
@@ -122,8 +123,8 @@ impl Client {
         self.shared.status.subscribe()
     }
 
-    /// The cache, consistent for as long as it is held. The connection waits meanwhile: hold it briefly, and not over an
-    /// `await`.
+    /// The cache, consistent for as long as it is held. The connection waits meanwhile: hold it briefly, not over an
+    /// `await`, and do not call this or [`Client::changes`] while holding it, or the thread may wait for itself.
     pub fn read(&self) -> RwLockReadGuard<'_, Cache> {
         self.shared.read()
     }
@@ -133,6 +134,18 @@ impl Client {
         let cache = self.shared.read();
         // While the cache is held nothing is published, so nothing is missed or seen twice.
         self.shared.publisher.subscribe(cache.snapshot())
+    }
+
+    /// Waits until `look` finds what it wants in the cache. It is called with the cache as it is, and after every change.
+    pub async fn wait_for<T>(&self, mut look: impl FnMut(&Cache) -> Option<T>) -> T {
+        let mut revision = self.shared.revision.subscribe();
+        loop {
+            revision.borrow_and_update();
+            if let Some(found) = look(&self.read()) {
+                return found;
+            }
+            revision.changed().await.expect("invariant: this client keeps the sender alive");
+        }
     }
 
     /// Waits until the cache has come to `revision`, which a [`Reply`] tells.
@@ -150,26 +163,46 @@ impl Client {
     /// they were given.
     ///
     /// When this returns, the cache has the transaction's changes. Dropping the future before does not take the
-    /// transaction back.
+    /// transaction back. A transaction is sent on the connection on which it was asked for or not at all; whoever computes it
+    /// from the cache should do so when the client is [ready](Client::ready).
     pub async fn transact(&self, transaction: &Transaction) -> Result<Reply, TransactError> {
         let database = &self.shared.database;
         let not_connected = || TransactError::NotConnected(database.clone());
+        let connection = self.shared.connection.load(Ordering::SeqCst);
+        if !matches!(*self.shared.status.borrow(), Status::Ready { .. }) {
+            return Err(not_connected());
+        }
         let schema = self.schema().ok_or_else(not_connected)?;
         reply::check(transaction.operations(), &schema)?;
         let params = transact_params(database, transaction.operations());
         let (sender, receiver) = oneshot::channel();
-        self.requests.send(Request { params, reply: sender }).await.map_err(|_| not_connected())?;
+        self.requests
+            .send(Request { params, reply: sender, connection })
+            .await
+            .map_err(|_| not_connected())?;
         let answer =
             receiver.await.unwrap_or_else(|_| Err(TransactError::OutcomeUnknown(database.clone())))?;
         reply::parse(&answer.result, transaction, &schema, answer.revision)
     }
 
-    /// Changes which rows of a monitored table are kept. Returns once the cache is in step with that; `false` if the
-    /// table is not monitored.
-    pub async fn set_condition(&self, table: impl Into<SmolStr>, condition: Condition) -> bool {
+    /// Changes which rows of a monitored table are kept. Returns once the cache is in step with that. While there is no
+    /// connection, that is once there is one.
+    pub async fn set_condition(
+        &self,
+        table: impl Into<SmolStr>,
+        condition: Condition,
+    ) -> Result<(), ConditionError> {
+        let table = table.into();
+        let schema = self.schema();
+        let missing =
+            schema.as_ref().and_then(|s| s.tables.get(&table)).and_then(|t| condition.missing_column(t));
+        if let Some(column) = missing {
+            return Err(ConditionError::NoColumn { table, column: column.clone() });
+        }
         let (done, waiting) = oneshot::channel();
-        let control = Control::Condition { table: table.into(), condition, done };
-        self.controls.send(control).is_ok() && waiting.await.is_ok()
+        let control = Control::Condition { table, condition, done };
+        self.controls.send(control).map_err(|_| ConditionError::Closed)?;
+        waiting.await.unwrap_or(Err(ConditionError::Closed))
     }
 
     /// Queues for the lock `name`, now and after every reconnect, until the [`Lock`] is dropped.
@@ -184,9 +217,11 @@ impl Client {
 
     fn want_lock(&self, name: SmolStr, mode: LockMode) -> Lock {
         let (sender, state) = watch::channel(LockState::Waiting);
-        // If the session is gone, the lock stays waiting, which is true.
-        drop(self.controls.send(Control::Lock { name: name.clone(), mode, state: sender }));
-        Lock { name, state, controls: self.controls.clone() }
+        let token = self.shared.next_token.fetch_add(1, Ordering::Relaxed);
+        let wanted = WantedLock { token, mode, state: sender };
+        // If the session has ended, the handle says so.
+        drop(self.controls.send(Control::Lock { name: name.clone(), wanted }));
+        Lock { name, token, state, controls: self.controls.clone() }
     }
 
     /// The schema of the server that was connected last.
@@ -251,19 +286,30 @@ impl Builder {
         self
     }
 
-    /// Starts connecting in the background, on the current tokio runtime. Panics outside of one.
+    /// Starts connecting in the background, on the current tokio runtime.
+    ///
+    /// # Panics
+    /// Outside of a runtime, without an endpoint, and when a table is monitored twice.
     pub fn connect(self) -> Client {
         let Builder { database, monitors, tls, connector, mut config } = self;
+        assert!(!config.endpoints.is_empty(), "a client of {database} needs an endpoint");
+        for (at, monitor) in monitors.iter().enumerate() {
+            let twice = monitors[..at].iter().any(|other| other.table == monitor.table);
+            assert!(!twice, "table {} is monitored twice; ask for all columns at once", monitor.table);
+        }
         config.connector = connector.unwrap_or_else(|| Arc::new(Sockets { tls }));
         let (requests, request_receiver) = mpsc::channel(64);
         let (controls, control_receiver) = mpsc::unbounded_channel();
+        let empty = monitors.iter().map(|m| (Layout::absent(&m.table), m.indexes.clone()));
         let shared = Arc::new(Shared {
             database,
-            cache: RwLock::default(),
+            cache: RwLock::new(Cache::new(empty)),
             publisher: Publisher::default(),
             schema: RwLock::default(),
             traffic: Arc::default(),
             status: watch::Sender::new(Status::Connecting { endpoint: None, error: None }),
+            connection: AtomicU64::new(0),
+            next_token: AtomicU64::new(0),
             revision: watch::Sender::new(0),
         });
         let session = Session {
@@ -274,6 +320,7 @@ impl Builder {
             controls: control_receiver,
             locks: Default::default(),
             waiting_for_sync: Vec::new(),
+            ready_since: None,
             last_transaction: Uuid::nil(),
             progress: Progress::default(),
         };
@@ -284,7 +331,7 @@ impl Builder {
 
 impl Shared {
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Cache> {
-        // Invariant: the cache is consistent between its methods, so a reader that panicked did no harm.
+        // A reader that panicked did no harm. A writer that did (in an index function) has ended the session with it.
         self.cache.read().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -20,6 +20,9 @@ const READ_SIZE: usize = 64 * 1024;
 /// A buffer that a large message left behind is given back beyond this.
 const KEEP_SIZE: usize = 1024 * 1024;
 
+/// A peer that asks so much and reads none of the answers wants to fill our memory.
+const MAX_UNREAD_ANSWERS: u32 = 10_000;
+
 /// What a client has moved over all its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
@@ -40,6 +43,8 @@ pub(crate) struct Connection {
     /// How many bytes were written before those in `output`.
     written_before: u64,
     flushing: bool,
+    /// How many of the peer's requests were answered since everything was written.
+    unread_answers: u32,
     next_id: u64,
     probe: Probe,
     traffic: Arc<Traffic>,
@@ -71,6 +76,7 @@ impl Connection {
             written: 0,
             written_before: 0,
             flushing: false,
+            unread_answers: 0,
             next_id: 0,
             probe: Probe { interval: probe_interval, heard: Instant::now(), asked: false },
             traffic,
@@ -144,6 +150,10 @@ impl Connection {
     fn answer(&mut self, frame: &Frame) -> Result<bool, ConnectionError> {
         match Message::parse(frame, &self.input[self.start..])? {
             Message::Request { id, method, params } => {
+                self.unread_answers += 1;
+                if self.unread_answers > MAX_UNREAD_ANSWERS {
+                    return Err(ConnectionError::Flooded);
+                }
                 if method == "echo" {
                     write_echo_reply(&mut self.output, id, params);
                 } else {
@@ -175,7 +185,14 @@ impl Connection {
                 }
             },
             written = write_some(&mut self.writer, &self.output[self.written..]), if writing => {
-                let count = written?;
+                let count = match written {
+                    Ok(count) => count,
+                    Err(error) => {
+                        // A stream such as TLS may have sent a part before it failed.
+                        self.written = self.output.len();
+                        return Err(error.into());
+                    }
+                };
                 self.traffic.written.fetch_add(count as u64, Ordering::Relaxed);
                 self.written += count;
                 self.flushing = count > 0;
@@ -184,6 +201,7 @@ impl Connection {
                     self.written = 0;
                     self.output.clear();
                     self.output.shrink_to(KEEP_SIZE);
+                    self.unread_answers = 0;
                 }
             }
             () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
@@ -205,6 +223,7 @@ async fn write_some(writer: &mut WriteHalf<Box<dyn Stream>>, bytes: &[u8]) -> st
 
 impl Probe {
     fn deadline(&self) -> Option<Instant> {
-        Some(self.heard + self.interval? * if self.asked { 2 } else { 1 })
+        // An interval beyond the end of time is one that never passes.
+        self.heard.checked_add(self.interval?.checked_mul(if self.asked { 2 } else { 1 })?)
     }
 }

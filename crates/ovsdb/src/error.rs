@@ -27,6 +27,9 @@ pub enum ConnectionError {
     /// The server did not answer a probe.
     #[error("the server was silent for {0:?}")]
     Inactive(std::time::Duration),
+    /// The server asks faster than it reads our answers.
+    #[error("the server sends requests and does not read the answers")]
+    Flooded,
     /// A certificate or key could not be used.
     #[error("cannot use {path}: {reason}")]
     Credentials {
@@ -180,6 +183,28 @@ pub enum TransactError {
     Malformed(String),
 }
 
+/// Why a condition was not taken over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConditionError {
+    /// The client does not monitor the table.
+    #[error("table {0} is not monitored")]
+    NotMonitored(SmolStr),
+    /// The server's schema has no such column.
+    #[error("table {table} has no column {column} on this server")]
+    NoColumn {
+        /// The table.
+        table: SmolStr,
+        /// The column.
+        column: SmolStr,
+    },
+    /// The server refused; the condition before stays in effect.
+    #[error("the server refused the condition: {0}")]
+    Refused(String),
+    /// The session has ended.
+    #[error("the session has ended")]
+    Closed,
+}
+
 /// What became of a transaction that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -192,7 +217,8 @@ pub enum Outcome {
 }
 
 impl TransactError {
-    /// What became of the transaction.
+    /// What became of this try. A cluster whose leader changes may try a transaction again by itself, so even the first
+    /// answer may be [`ErrorKind::DuplicateUuid`] about the caller's own row.
     pub fn outcome(&self) -> Outcome {
         match self {
             TransactError::OutcomeUnknown(_) | TransactError::Malformed(_) => Outcome::Unknown,

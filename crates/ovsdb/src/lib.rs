@@ -36,7 +36,7 @@ pub mod transport;
 pub use changes::Changes;
 pub use client::{Builder, Client, Status};
 pub use endpoint::Endpoint;
-pub use error::{ConnectionError, ErrorKind, Outcome, TransactError};
+pub use error::{ConditionError, ConnectionError, ErrorKind, Outcome, TransactError};
 pub use lock::{Lock, LockState};
 pub use monitor::{Condition, Monitor};
 pub use ovsdb_core::*;

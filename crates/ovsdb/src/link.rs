@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -13,15 +14,16 @@ use ovsdb_core::message::{Message, MessageError};
 use ovsdb_core::{Cache, DatabaseSchema, Layout, SmolStr, Uuid};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::client::Status;
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
-use crate::error::{ConnectionError, TransactError};
+use crate::error::{ConditionError, ConnectionError, TransactError};
 use crate::lock::{LockMode, LockState};
 use crate::monitor::Conditional;
 use crate::server::{SERVER, ServerDatabases};
-use crate::session::{Answer, Control, End, Request, Session, Told};
+use crate::session::{Answer, Control, End, NewCondition, Request, Session, Told};
 use crate::transport::Stream;
 
 /// The name of our monitor of the database.
@@ -53,8 +55,11 @@ enum Pending {
     Server,
     Schema,
     Monitor(Method),
-    Condition(Vec<oneshot::Sender<()>>),
-    Lock(SmolStr),
+    Conditions(Vec<NewCondition>),
+    Lock {
+        name: SmolStr,
+        token: u64,
+    },
     /// Nothing depends on the answer.
     Courtesy,
     Transact {
@@ -94,8 +99,8 @@ pub(crate) struct Link {
     absent: Vec<bool>,
     /// The last transaction that the server told of.
     last_transaction: Uuid,
-    /// Tables whose conditions changed after they were asked for, and how many changes the server has not confirmed.
-    late_conditions: Vec<SmolStr>,
+    /// Conditions that changed after the tables were asked for, and how many requests to change them are under way.
+    late_conditions: Vec<NewCondition>,
     unconfirmed: usize,
 }
 
@@ -134,11 +139,12 @@ impl Link {
                     };
                     drop(reply.send(Err(error)));
                 }
-                // The next connection uses the new condition from the start.
-                Pending::Condition(waiting) => session.waiting_for_sync.extend(waiting),
+                // The next connection uses the new conditions from the start.
+                Pending::Conditions(new) => self.late_conditions.extend(new),
                 _ => {}
             }
         }
+        session.waiting_for_sync.extend(self.late_conditions.into_iter().map(|new| new.done));
         if let Err(End::Lost(
             ConnectionError::Frame(_)
             | ConnectionError::Message(_)
@@ -164,7 +170,7 @@ impl Link {
                 frame = self.connection.next() => self.handle(&frame?, session, endpoint)?,
                 request = session.requests.recv(), if room || !ready => match request {
                     None => return Err(End::Dropped),
-                    Some(request) if ready => self.transact(request),
+                    Some(request) if ready && session.is_current(&request) => self.transact(request),
                     Some(request) => session.refuse(request),
                 },
                 Some(control) = session.controls.recv() => self.control(control, session),
@@ -242,8 +248,12 @@ impl Link {
             "locked" | "stolen" => {
                 let [name]: [SmolStr; 1] = serde_json::from_slice(params)
                     .map_err(|source| ConnectionError::Decode { what: "a lock's notification", source })?;
-                if let Some((_, state)) = session.locks.get(&name) {
-                    state.send_replace(if method == "locked" { LockState::Held } else { LockState::Stolen });
+                if let Some(lock) = session.locks.get(&name) {
+                    lock.state.send_replace(if method == "locked" {
+                        LockState::Held
+                    } else {
+                        LockState::Stolen
+                    });
                 }
             }
             "monitor_canceled" => return Err(ConnectionError::MonitorCancelled),
@@ -264,6 +274,10 @@ impl Link {
                 let revision = session.shared.read().revision();
                 drop(reply.send(match outcome {
                     Ok(result) => Ok(Answer { result: result.to_vec(), revision }),
+                    // The server has lost track of the transaction, which may still complete.
+                    Err(br#""canceled""#) => {
+                        Err(TransactError::OutcomeUnknown(session.shared.database.clone()))
+                    }
                     Err(error) => Err(TransactError::Refused(text(error))),
                 }));
                 Ok(Progress::Transacted)
@@ -285,22 +299,20 @@ impl Link {
                 Ok(result) => Ok(Progress::Synced(method, self.synced(method, result, session)?)),
                 Err(error) => Ok(Progress::Older(older(method, error)?)),
             },
-            Pending::Condition(waiting) => {
-                outcome.map_err(|error| refused("monitor_cond_change", error))?;
-                settle(waiting);
+            Pending::Conditions(new) => {
+                for NewCondition { table, before, done } in new {
+                    let result = outcome.map(|_| ()).map_err(|error| ConditionError::Refused(text(error)));
+                    let monitor = session.monitors.iter_mut().find(|m| m.table == table);
+                    if let (Err(_), Some(monitor)) = (&result, monitor) {
+                        monitor.condition = before;
+                    }
+                    // Who gave up waiting does not need to know.
+                    let _ = done.send(result);
+                }
                 Ok(Progress::Confirmed)
             }
-            Pending::Lock(name) => {
-                let result = outcome.map_err(|error| refused("lock", error))?;
-                let result: Value = serde_json::from_slice(result)
-                    .map_err(|source| ConnectionError::Decode { what: "a lock's answer", source })?;
-                if let (Some((mode, state)), Some(true)) =
-                    (session.locks.get_mut(&name), result.get("locked").and_then(Value::as_bool))
-                {
-                    // After a reconnect the lock may rightfully be another's.
-                    *mode = LockMode::Queue;
-                    state.send_replace(LockState::Held);
-                }
+            Pending::Lock { name, token } => {
+                lock_answered(&name, token, outcome, session)?;
                 Ok(Progress::None)
             }
             Pending::Courtesy => Ok(Progress::None),
@@ -350,20 +362,17 @@ impl Link {
                     self.monitor(method, session);
                 }
             }
-            Phase::Ready(_) if !matches!(*session.shared.status.borrow(), Status::Ready { .. }) => {
+            Phase::Ready(_) if session.ready_since.is_none() => {
                 self.connection.set_probe_interval(session.config.probe_interval);
-                for (name, (mode, state)) in &session.locks {
-                    if *state.borrow() != LockState::Stolen {
-                        let id = self.connection.request(method_of(*mode), &[name]);
-                        self.pending.insert(id, Pending::Lock(name.clone()));
-                    }
+                for (name, lock) in &session.locks {
+                    self.send_lock(name.clone(), lock.token, lock.mode);
                 }
-                if self.late_conditions.is_empty() {
-                    settle(session.waiting_for_sync.drain(..));
+                for done in session.waiting_for_sync.drain(..) {
+                    let _ = done.send(Ok(()));
                 }
-                for table in std::mem::take(&mut self.late_conditions) {
-                    self.change_condition(&table, session);
-                }
+                let late = std::mem::take(&mut self.late_conditions);
+                self.change_conditions(late, session);
+                session.ready_since = Some(Instant::now());
                 tracing::info!(database = %session.shared.database, %endpoint, "in step with the database");
                 session.shared.status.send_replace(Status::Ready { endpoint: endpoint.clone() });
             }
@@ -389,10 +398,7 @@ impl Link {
         let layouts: Vec<_> =
             named.map(|(m, layout)| layout.unwrap_or_else(|| Layout::absent(&m.table))).collect();
         let mut cache = session.shared.write();
-        if cache.tables().is_empty() {
-            let indexes = session.monitors.iter().map(|m| m.indexes.clone());
-            *cache = Cache::new(layouts.into_iter().zip(indexes));
-        } else if cache.layouts() != layouts {
+        if cache.layouts() != layouts {
             cache.set_layouts(layouts);
             session.last_transaction = Uuid::nil();
         }
@@ -442,33 +448,57 @@ impl Link {
     fn control(&mut self, control: Control, session: &mut Session) {
         let ready = matches!(self.phase, Phase::Ready(_));
         match session.remember(control) {
-            Some(Told::Lock(name, mode)) if ready => {
-                let id = self.connection.request(method_of(mode), &[&name]);
-                self.pending.insert(id, Pending::Lock(name));
+            Some(Told::Lock { name, token, mode, again }) if ready => {
+                if again {
+                    self.send(Pending::Courtesy, "unlock", &[&name]);
+                }
+                self.send_lock(name, token, mode);
             }
             Some(Told::Unlock(name)) if ready => self.send(Pending::Courtesy, "unlock", &[name]),
-            Some(Told::Condition(table)) if ready => self.change_condition(&table, session),
-            Some(Told::Condition(table)) if self.phase != Phase::Greeting => self.late_conditions.push(table),
+            Some(Told::Condition(new)) if ready => self.change_conditions(vec![new], session),
+            Some(Told::Condition(new)) if self.phase != Phase::Greeting => self.late_conditions.push(new),
+            Some(Told::Condition(new)) => session.waiting_for_sync.push(new.done),
             // What is not told now is part of what the connection begins with.
             _ => {}
         }
     }
 
-    fn change_condition(&mut self, table: &SmolStr, session: &mut Session) {
-        let waiting = std::mem::take(&mut session.waiting_for_sync);
-        if self.phase == Phase::Ready(Method::Plain) {
-            // Such a server sends all rows anyway.
-            settle(waiting);
-            return;
+    fn send_lock(&mut self, name: SmolStr, token: u64, mode: LockMode) {
+        let method = match mode {
+            LockMode::Queue => "lock",
+            LockMode::Steal => "steal",
+        };
+        let id = self.connection.request(method, &[&name]);
+        self.pending.insert(id, Pending::Lock { name, token });
+    }
+
+    /// Tells the server of new conditions, of those that make a difference to it.
+    fn change_conditions(&mut self, new: Vec<NewCondition>, session: &Session) {
+        let plain = self.phase == Phase::Ready(Method::Plain);
+        let tables = session.monitors.iter().zip(&self.absent);
+        let changes: Map<String, Value> = tables
+            .filter(|(monitor, absent)| !**absent && !plain && new.iter().any(|n| n.table == monitor.table))
+            .map(|(monitor, _)| (monitor.table.to_string(), json!([{"where": monitor.condition}])))
+            .collect();
+        // A table that the server lacks has no rows, and a server too old for conditions sends all of them.
+        let (new, settled): (Vec<_>, Vec<_>) =
+            new.into_iter().partition(|n| changes.contains_key(n.table.as_str()));
+        for settled in settled {
+            let _ = settled.done.send(Ok(()));
         }
-        let condition = session.monitors.iter().find(|m| m.table == *table).map(|m| json!(m.condition));
-        let params = json!([DATA, DATA, {table.as_str(): [{"where": condition}]}]);
-        self.unconfirmed += 1;
-        self.send(Pending::Condition(waiting), "monitor_cond_change", &params);
+        if !changes.is_empty() {
+            self.unconfirmed += 1;
+            self.send(Pending::Conditions(new), "monitor_cond_change", &json!([DATA, DATA, changes]));
+        }
     }
 }
 
 impl Session {
+    /// Whether the cache was in step on the present connection when the request was made.
+    fn is_current(&self, request: &Request) -> bool {
+        request.connection == self.shared.connection.load(Ordering::SeqCst)
+    }
+
     /// Changes the cache and tells its consumers, as one step.
     fn change(
         &mut self,
@@ -494,19 +524,33 @@ fn older(method: Method, error: &[u8]) -> Result<Method, ConnectionError> {
     }
 }
 
-/// Tells those who wait for a condition that it is in effect.
-fn settle(waiting: impl IntoIterator<Item = oneshot::Sender<()>>) {
-    for done in waiting {
-        // Who gave up waiting does not need to know.
-        let _ = done.send(());
+/// Takes the answer to a request for a lock, if it is still wanted under that token.
+fn lock_answered(
+    name: &SmolStr,
+    token: u64,
+    outcome: Result<&[u8], &[u8]>,
+    session: &mut Session,
+) -> Result<(), ConnectionError> {
+    #[derive(serde::Deserialize)]
+    struct Locked {
+        locked: bool,
     }
-}
-
-fn method_of(mode: LockMode) -> &'static str {
-    match mode {
-        LockMode::Queue => "lock",
-        LockMode::Steal => "steal",
+    let Some(lock) = session.locks.get_mut(name).filter(|lock| lock.token == token) else { return Ok(()) };
+    match outcome {
+        Ok(result) => {
+            let Locked { locked } = serde_json::from_slice(result)
+                .map_err(|source| ConnectionError::Decode { what: "a lock's answer", source })?;
+            // After a reconnect the lock may rightfully be another's.
+            lock.mode = LockMode::Queue;
+            lock.state.send_replace(if locked { LockState::Held } else { LockState::Waiting });
+        }
+        Err(error) => {
+            tracing::warn!(%name, "the server refused a lock: {}", text(error));
+            // The handle learns it by the end of its channel.
+            session.locks.remove(name);
+        }
     }
+    Ok(())
 }
 
 fn text(error: &[u8]) -> String {

@@ -12,7 +12,7 @@ pub enum LockState {
     Waiting,
     /// This client has it.
     Held,
-    /// Another client took it away; it is not asked for again.
+    /// Another client took it away. This one is next in line, and gets it back when the other gives it up.
     Stolen,
 }
 
@@ -23,7 +23,9 @@ pub(crate) enum LockMode {
     Steal,
 }
 
-/// A lock that this client wants, or has. Dropping it gives it up.
+/// A lock that this client wants, or has. Dropping it gives it up, and so does asking for it again.
+///
+/// A name has letters, digits and underscores, and does not begin with a digit; servers refuse others.
 ///
 /// A lock belongs to a connection, so it is lost when the connection breaks and asked for again on the next. That it is
 /// held now says nothing about the moment when a transaction arrives: a transaction that relies on it begins with
@@ -31,6 +33,7 @@ pub(crate) enum LockMode {
 #[derive(Debug)]
 pub struct Lock {
     pub(crate) name: SmolStr,
+    pub(crate) token: u64,
     pub(crate) state: watch::Receiver<LockState>,
     pub(crate) controls: mpsc::UnboundedSender<Control>,
 }
@@ -46,13 +49,13 @@ impl Lock {
         *self.state.borrow()
     }
 
-    /// Waits until the lock is held; `false` if it was stolen or the client is gone.
+    /// Waits until the lock is held; `false` if it never will be: the server refused, the lock was asked for anew, or the
+    /// session has ended.
     pub async fn held(&mut self) -> bool {
-        let settled = self.state.wait_for(|state| *state != LockState::Waiting).await;
-        settled.is_ok_and(|state| *state == LockState::Held)
+        self.state.wait_for(|state| *state == LockState::Held).await.is_ok()
     }
 
-    /// Waits until the state changes, and returns it; none if the client is gone.
+    /// Waits until the state changes, and returns it; none if it never will.
     pub async fn changed(&mut self) -> Option<LockState> {
         self.state.changed().await.ok()?;
         Some(*self.state.borrow_and_update())
@@ -62,6 +65,6 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // Nobody is left to listen when the client is gone; its connection took the lock with it.
-        drop(self.controls.send(Control::Unlock { name: self.name.clone() }));
+        drop(self.controls.send(Control::Unlock { name: self.name.clone(), token: self.token }));
     }
 }

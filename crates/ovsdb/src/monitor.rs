@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ovsdb_core::column::ClauseOf;
+use ovsdb_core::schema::TableSchema;
 use ovsdb_core::{Clause, DatabaseSchema, Index, Layout, SmolStr, TypedRow};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::{Map, Value, json};
@@ -41,6 +42,13 @@ pub enum Condition {
 }
 
 impl Condition {
+    /// The first column that the condition tests and the table lacks.
+    pub(crate) fn missing_column(&self, table: &TableSchema) -> Option<&SmolStr> {
+        let Condition::AnyOf(clauses) = self else { return None };
+        let mut columns = clauses.iter().map(|clause| &clause.column);
+        columns.find(|column| *column != "_uuid" && !table.columns.contains_key(*column))
+    }
+
     /// The rows for which at least one of the clauses holds.
     pub fn any_of<R: TypedRow>(clauses: impl IntoIterator<Item = ClauseOf<R>>) -> Self {
         Condition::AnyOf(clauses.into_iter().map(ClauseOf::into_clause).collect())
@@ -97,8 +105,9 @@ impl Monitor {
             Columns::Known(columns) => Layout::new(&self.table, table, columns.iter().copied()),
         };
         let indexed = self.indexes.iter().find_map(|index| index.missing_column(&layout));
+        let tested = self.condition.missing_column(table);
         let needed = if matches!(self.columns, Columns::Known(_)) { None } else { missing.first() };
-        match needed.or(indexed) {
+        match needed.or(indexed).or(tested) {
             None => Ok(Some(layout)),
             Some(column) => Err(ConnectionError::NoColumn {
                 database: schema.name.clone(),

@@ -12,15 +12,16 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ovsdb_core::{SmolStr, Uuid};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::client::{Config, Shared, Status};
 use crate::endpoint::Endpoint;
-use crate::error::{ConnectionError, TransactError};
+use crate::error::{ConditionError, ConnectionError, TransactError};
 use crate::link::Link;
 use crate::lock::{LockMode, LockState};
 use crate::monitor::{Condition, Monitor};
@@ -32,6 +33,8 @@ pub(crate) struct Request {
     pub(crate) params: Vec<u8>,
     /// Where the answer goes.
     pub(crate) reply: oneshot::Sender<Result<Answer, TransactError>>,
+    /// The connection on which the cache was in step when the request was made. On another one it would be stale.
+    pub(crate) connection: u64,
 }
 
 /// The answer to a `transact` request.
@@ -45,9 +48,21 @@ pub(crate) struct Answer {
 /// What a client asks of its session besides transactions. These are remembered while there is no connection.
 #[derive(Debug)]
 pub(crate) enum Control {
-    Lock { name: SmolStr, mode: LockMode, state: watch::Sender<LockState> },
-    Unlock { name: SmolStr },
-    Condition { table: SmolStr, condition: Condition, done: oneshot::Sender<()> },
+    Lock { name: SmolStr, wanted: WantedLock },
+    Unlock { name: SmolStr, token: u64 },
+    Condition { table: SmolStr, condition: Condition, done: ConditionDone },
+}
+
+/// Who waits for a condition to take effect.
+pub(crate) type ConditionDone = oneshot::Sender<Result<(), ConditionError>>;
+
+/// A lock that a client wants.
+#[derive(Debug)]
+pub(crate) struct WantedLock {
+    /// Tells the handles of one lock apart.
+    pub(crate) token: u64,
+    pub(crate) mode: LockMode,
+    pub(crate) state: watch::Sender<LockState>,
 }
 
 /// The session's memory across connections.
@@ -57,9 +72,11 @@ pub(crate) struct Session {
     pub(crate) monitors: Vec<Monitor>,
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) controls: mpsc::UnboundedReceiver<Control>,
-    pub(crate) locks: HashMap<SmolStr, (LockMode, watch::Sender<LockState>)>,
-    /// Who waits for a new condition to take effect.
-    pub(crate) waiting_for_sync: Vec<oneshot::Sender<()>>,
+    pub(crate) locks: HashMap<SmolStr, WantedLock>,
+    /// Who waits for a new condition that the next connection begins with.
+    pub(crate) waiting_for_sync: Vec<ConditionDone>,
+    /// Since when the present connection is in step.
+    pub(crate) ready_since: Option<Instant>,
     /// The last transaction in the cache, by which a server can continue; nil if there is none.
     pub(crate) last_transaction: Uuid,
     pub(crate) progress: Progress,
@@ -81,17 +98,19 @@ impl<E: Into<ConnectionError>> From<E> for End {
 
 impl Session {
     pub(crate) async fn run(mut self) {
+        let _close = CloseOnDrop(self.shared.clone());
         let mut endpoints = self.config.endpoints.clone();
         // Clients that start together should not all choose the same server.
         fastrand::shuffle(&mut endpoints);
         let mut backoff = Backoff::new(self.config.backoff);
         let mut failures = 0;
-        'clients: for endpoint in endpoints.iter().cycle() {
-            let was_ready = match self.connect(endpoint).await {
-                Err(End::Dropped) => break,
+        for endpoint in endpoints.iter().cycle() {
+            match self.connect(endpoint).await {
+                Err(End::Dropped) => return,
                 Err(End::Lost(error)) => self.lost(endpoint, error),
-            };
-            if was_ready {
+            }
+            // A server that is in step only to die at once is no better than one that is not there.
+            if self.ready_since.take().is_some_and(|since| since.elapsed() > backoff.next) {
                 backoff.reset();
                 failures = 0;
                 continue;
@@ -99,10 +118,9 @@ impl Session {
             failures += 1;
             // Each server is tried once before the next round waits.
             if failures % endpoints.len() == 0 && self.offline(sleep(backoff.next())).await.is_none() {
-                break 'clients;
+                return;
             }
         }
-        self.shared.close();
     }
 
     async fn connect(&mut self, endpoint: &Endpoint) -> Result<std::convert::Infallible, End> {
@@ -123,7 +141,11 @@ impl Session {
             tokio::select! {
                 value = &mut future => return Some(value),
                 request = self.requests.recv() => self.refuse(request?),
-                Some(control) = self.controls.recv() => drop(self.remember(control)),
+                Some(control) = self.controls.recv() => {
+                    if let Some(Told::Condition(new)) = self.remember(control) {
+                        self.waiting_for_sync.push(new.done);
+                    }
+                }
             }
         }
     }
@@ -137,53 +159,72 @@ impl Session {
     /// Notes what a client wants, for this connection or the next, and returns what has to be told to the server.
     pub(crate) fn remember(&mut self, control: Control) -> Option<Told> {
         match control {
-            Control::Lock { name, mode, state } => {
-                self.locks.insert(name.clone(), (mode, state));
-                Some(Told::Lock(name, mode))
+            Control::Lock { name, wanted } => {
+                let (token, mode) = (wanted.token, wanted.mode);
+                // A server takes no second request for a lock before the first is taken back.
+                let again = self.locks.insert(name.clone(), wanted).is_some();
+                Some(Told::Lock { name, token, mode, again })
             }
-            Control::Unlock { name } => self.locks.remove(&name).map(|_| Told::Unlock(name)),
+            Control::Unlock { name, token } => {
+                // An older handle must not undo what a newer one asked for.
+                let own = self.locks.get(&name).is_some_and(|lock| lock.token == token);
+                own.then(|| self.locks.remove(&name)).map(|_| Told::Unlock(name))
+            }
             Control::Condition { table, condition, done } => {
                 let Some(monitor) = self.monitors.iter_mut().find(|m| m.table == table) else {
-                    // Dropping `done` tells the caller.
+                    let _ = done.send(Err(ConditionError::NotMonitored(table)));
                     return None;
                 };
-                monitor.condition = condition;
+                let before = std::mem::replace(&mut monitor.condition, condition);
                 // Until the server has confirmed the condition, "the changes since" would be those under another one.
                 self.last_transaction = Uuid::nil();
-                self.waiting_for_sync.push(done);
-                Some(Told::Condition(table))
+                Some(Told::Condition(NewCondition { table, before, done }))
             }
         }
     }
 
-    /// Reports that a connection ended; whether it had been ready.
-    fn lost(&self, endpoint: &Endpoint, error: ConnectionError) -> bool {
-        let was_ready = matches!(*self.shared.status.borrow(), Status::Ready { .. });
+    /// Reports that a connection ended.
+    fn lost(&self, endpoint: &Endpoint, error: ConnectionError) {
+        let was_ready = self.ready_since.is_some();
         let (database, chain) = (&self.shared.database, Chain(&error));
         match error {
             ConnectionError::NotLeader => tracing::debug!(%database, %endpoint, "{chain}"),
             _ if was_ready => tracing::warn!(%database, %endpoint, "lost the database: {chain}"),
             _ => tracing::info!(%database, %endpoint, "no database: {chain}"),
         }
-        for (_, state) in self.locks.values() {
-            state.send_if_modified(|state| {
-                std::mem::replace(
-                    state,
-                    if *state == LockState::Stolen { *state } else { LockState::Waiting },
-                ) == LockState::Held
-            });
+        for lock in self.locks.values() {
+            lock.state
+                .send_if_modified(|state| std::mem::replace(state, LockState::Waiting) != LockState::Waiting);
         }
         let error = Some(Arc::new(error));
         self.shared.status.send_replace(Status::Connecting { endpoint: Some(endpoint.clone()), error });
-        was_ready
+        // After the status: who then sees the new number and a status of readiness sees those of the next connection.
+        self.shared.connection.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 /// What a connected server has to be told of a [`Control`].
 pub(crate) enum Told {
-    Lock(SmolStr, LockMode),
+    Lock { name: SmolStr, token: u64, mode: LockMode, again: bool },
     Unlock(SmolStr),
-    Condition(SmolStr),
+    Condition(NewCondition),
+}
+
+/// A condition that a server has not confirmed.
+pub(crate) struct NewCondition {
+    pub(crate) table: SmolStr,
+    /// The condition that stays in effect if the server refuses.
+    pub(crate) before: Condition,
+    pub(crate) done: ConditionDone,
+}
+
+/// Tells everybody when the session ends, in whatever way.
+struct CloseOnDrop(Arc<Shared>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// Growing pauses with jitter.

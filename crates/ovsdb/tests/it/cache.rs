@@ -1,10 +1,9 @@
 //! The cache and its changes, over restarts of the server.
 
-use ovsdb::{Atom, Clause, Condition, Function, Index, Monitor, Operation, Status};
+use ovsdb::{Atom, Clause, Index, Monitor, Operation, Status};
 
 use crate::support::{
-    SCHEMA, SEA, client, content, database_file, dump, id, insert, lighthouse, replay, sea, string,
-    transaction,
+    SCHEMA, SEA, client, content, database_file, dump, id, lighthouse, replay, sea, string, transaction,
 };
 
 fn set_name(n: u128, name: &str) -> Operation {
@@ -84,47 +83,6 @@ fn after_a_crash_of_the_server_only_what_changed_meanwhile_is_told() {
         assert_eq!(found, 1);
         let content = content(&reader.read());
         assert_eq!(content, dump(&reader).await);
-    });
-}
-
-#[test]
-fn conditions_choose_rows_and_can_change() {
-    portolan_lab::test(async |lab| {
-        let server = sea(&lab);
-        let name_is = |name: &str| Clause::new("name", Function::Equal, string(name));
-        let reader = client(SEA, &server.endpoint())
-            .monitor(Monitor::table("Port").condition(Condition::AnyOf(vec![name_is("Piraeus")])))
-            .monitor(Monitor::table("Lighthouse").columns(["name"]).condition(Condition::Nothing))
-            .connect();
-        // Asked for before there is a connection, it is what the connection starts with.
-        assert!(!reader.set_condition("Nowhere", Condition::All).await);
-        reader.ready().await;
-        let port = |n: u128, name| insert("Port", id(n), [("name", string(name))]);
-        reader.transact(&transaction([port(1, "Piraeus"), port(2, "Ostia"), lighthouse(1)])).await.unwrap();
-        let count = |table: &str| reader.read().table(table).unwrap().len();
-        assert_eq!((count("Port"), count("Lighthouse")), (1, 0));
-
-        let mut changes = reader.changes();
-        changes.next().await.unwrap();
-        assert!(
-            reader.set_condition("Port", Condition::AnyOf(vec![name_is("Ostia"), name_is("Genoa")])).await
-        );
-        assert_eq!(count("Port"), 1);
-        assert_eq!(changes.next().await.unwrap().changes.len(), 2);
-        assert!(reader.set_condition("Lighthouse", Condition::All).await);
-        assert_eq!(count("Lighthouse"), 1);
-        let layout = reader.read().table("Lighthouse").unwrap().layout().clone();
-        assert_eq!(layout.columns().iter().map(|(name, _)| name).collect::<Vec<_>>(), ["name"]);
-
-        // The new conditions hold on the next connection too.
-        server.kill().unwrap();
-        server.restart().unwrap();
-        let changed = Condition::AnyOf(vec![name_is("Genoa")]);
-        assert!(reader.set_condition("Port", changed).await);
-        reader.ready().await;
-        assert_eq!((count("Port"), count("Lighthouse")), (0, 1));
-        reader.transact(&transaction([port(3, "Genoa")])).await.unwrap();
-        assert_eq!(count("Port"), 1);
     });
 }
 

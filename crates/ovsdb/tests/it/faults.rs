@@ -2,95 +2,13 @@
 
 use std::time::Duration;
 
-use ovsdb::{Client, Condition, Endpoint, Monitor, Outcome, Status, TransactError, Uuid};
-use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use ovsdb::{Condition, Monitor, Outcome, Status, TransactError, Uuid};
+use serde_json::json;
 use tokio::time::Instant;
 
-use crate::network::{Cable, Older, Trickle, stage};
-use crate::support::{
-    SCHEMA, SEA, client, content, dump, id, insert, lighthouse, replay, sea, string, transaction,
-};
-
-/// The test in a server's place.
-struct Server {
-    stream: DuplexStream,
-    input: Vec<u8>,
-}
-
-impl Server {
-    fn new(stream: DuplexStream) -> Self {
-        Server { stream, input: Vec::new() }
-    }
-
-    /// The next message of the client; none when it hangs up.
-    async fn next(&mut self) -> Option<Value> {
-        loop {
-            let mut values = serde_json::Deserializer::from_slice(&self.input).into_iter::<Value>();
-            if let Some(Ok(value)) = values.next() {
-                let end = values.byte_offset();
-                self.input.drain(..end);
-                return Some(value);
-            }
-            if self.stream.read_buf(&mut self.input).await.unwrap_or(0) == 0 {
-                return None;
-            }
-        }
-    }
-
-    async fn send(&mut self, text: impl AsRef<[u8]>) {
-        // A client that hung up is what some tests want.
-        drop(self.stream.write_all(text.as_ref()).await);
-    }
-
-    async fn answer(&mut self, id: &Value, result: Value) {
-        self.send(json!({"id": id, "result": result, "error": null}).to_string()).await;
-    }
-
-    /// Answers everything up to and with the monitor request, as an empty server does.
-    async fn greet(&mut self) {
-        loop {
-            let request = self.next().await.expect("a client that greets");
-            let id = &request["id"];
-            match request["method"].as_str().unwrap() {
-                "monitor_cond" => {
-                    let row = json!({"name": SEA, "model": "standalone", "connected": true, "leader": true});
-                    self.answer(id, json!({"Database": {Uuid::nil().to_string(): {"initial": row}}})).await;
-                }
-                "get_schema" => self.answer(id, serde_json::from_str(SCHEMA).unwrap()).await,
-                "monitor_cond_since" => {
-                    self.answer(id, json!([false, Uuid::nil(), {}])).await;
-                    return;
-                }
-                _ => self.answer(id, json!({})).await,
-            }
-        }
-    }
-}
-
-fn staged() -> (Client, tokio::sync::mpsc::UnboundedReceiver<DuplexStream>) {
-    let (stage, connections) = stage();
-    let endpoint: Endpoint = "unix:nowhere".parse().unwrap();
-    let builder = Client::builder(SEA, [endpoint]).monitor(Monitor::table("Lighthouse")).connector(stage);
-    (builder.max_message(4096).connect(), connections)
-}
-
-async fn next_error(client: &Client) -> String {
-    let mut status = client.status();
-    let failed = |status: &Status| matches!(status, Status::Connecting { error: Some(_), .. });
-    match &*status.wait_for(failed).await.unwrap() {
-        Status::Connecting { error: Some(error), .. } => {
-            let mut text = error.to_string();
-            let mut cause = std::error::Error::source(&**error);
-            while let Some(error) = cause {
-                text = format!("{text}: {error}");
-                cause = error.source();
-            }
-            text
-        }
-        other => panic!("{other:?}"),
-    }
-}
+use crate::network::{Cable, Older, Trickle};
+use crate::stage::{Server, next_error, staged};
+use crate::support::{SEA, client, content, dump, id, insert, lighthouse, replay, sea, string, transaction};
 
 #[tokio::test]
 async fn malformed_messages_end_the_connection_with_a_precise_error_and_the_next_one_works() {
@@ -301,7 +219,7 @@ fn old_servers_are_monitored_in_the_ways_they_know() {
             let cached = content(&reader.read());
             assert_eq!(cached, dump(&writer).await);
             assert_eq!(replay(batches.iter().map(|batch| &**batch)), cached);
-            assert!(reader.set_condition("Lighthouse", Condition::All).await);
+            reader.set_condition("Lighthouse", Condition::All).await.unwrap();
         });
     }
 }
@@ -321,7 +239,9 @@ fn a_cut_network_loses_nothing() {
         let mut batches = Vec::new();
         for round in 0..20 {
             writer.transact(&transaction([lighthouse(round)])).await.unwrap();
+            reader.ready().await;
             cable.cut();
+            reader.status().wait_for(|status| matches!(status, Status::Connecting { .. })).await.unwrap();
             writer.transact(&transaction([lighthouse(100 + round)])).await.unwrap();
             cable.mend();
             while reader.read().table("Lighthouse").is_none_or(|table| table.len() < 2 * (round as usize + 1))

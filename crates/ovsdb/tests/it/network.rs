@@ -8,7 +8,7 @@ use ovsdb::message::Message;
 use ovsdb::transport::{Connecting, Connector, Sockets, Stream};
 use ovsdb::{ConnectionError, Endpoint};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy_bidirectional, duplex};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 /// A network that can be cut and mended.
 #[derive(Clone)]
@@ -108,24 +108,5 @@ async fn filter(
                 count => to_client.write_all(&answers[..count]).await?,
             },
         }
-    }
-}
-
-/// Connections that end at the test itself, which plays the server.
-pub(crate) fn stage() -> (Stage, mpsc::UnboundedReceiver<DuplexStream>) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    (Stage(sender), receiver)
-}
-
-pub(crate) struct Stage(mpsc::UnboundedSender<DuplexStream>);
-
-impl Connector for Stage {
-    fn connect(&self, _: &Endpoint) -> Connecting {
-        let (client, server) = duplex(1 << 16);
-        let sent = self.0.send(server);
-        Box::pin(async move {
-            sent.map_err(|_| ConnectionError::Connect(io::ErrorKind::ConnectionRefused.into()))?;
-            Ok(Box::new(client) as Box<dyn Stream>)
-        })
     }
 }

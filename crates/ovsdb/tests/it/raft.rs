@@ -25,8 +25,8 @@ async fn insert_for_sure(client: &Client, n: u128) -> u64 {
         client.ready().await;
         match client.transact(&txn).await {
             Ok(_) => return retries,
-            // An earlier try whose outcome was unknown did it.
-            Err(error) if retries > 0 && error.kind() == Some(ErrorKind::DuplicateUuid) => return retries,
+            // An earlier try whose outcome was unknown did it, ours or one that the cluster made by itself.
+            Err(error) if error.kind() == Some(ErrorKind::DuplicateUuid) => return retries,
             Err(error) if error.outcome() == Outcome::Unknown => {}
             Err(TransactError::NotConnected(_)) => {}
             Err(error) if matches!(error.kind(), Some(ErrorKind::NotLeader | ErrorKind::ClusterError)) => {}
