@@ -167,7 +167,9 @@ pub fn selected_row<'de, D: Deserializer<'de>>(json: D, layout: &Arc<Layout>) ->
 }
 
 fn from_json<'de, S: DeserializeSeed<'de>>(json: &'de [u8], seed: S) -> Result<S::Value, serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    // Checking the whole text at once is much cheaper than checking each of its strings.
+    let text = std::str::from_utf8(json).map_err(de::Error::custom)?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = seed.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)

@@ -1,6 +1,7 @@
 //! Decodes one column's value in any of the forms that RFC 7047 gives it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use smol_str::SmolStr;
@@ -301,7 +302,7 @@ impl<'de> Visitor<'de> for AtomSeed {
     }
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Atom, E> {
         match self.0 {
-            AtomicType::String => Ok(Atom::String(SmolStr::new(value))),
+            AtomicType::String => Ok(Atom::String(smol(value))),
             _ => Err(E::invalid_type(de::Unexpected::Str(value), &self)),
         }
     }
@@ -325,4 +326,12 @@ impl<'de> DeserializeSeed<'de> for UuidSeed {
             .deserialize(deserializer)?
             .map_err(|text| de::Error::invalid_value(de::Unexpected::Str(&text), &"a UUID"))
     }
+}
+
+/// The longest string that needs no memory of its own.
+const INLINE: usize = 23;
+
+/// Without the search for rarer forms that `SmolStr::new` makes: most strings of a database are short.
+fn smol(text: &str) -> SmolStr {
+    if text.len() <= INLINE { SmolStr::new_inline(text) } else { SmolStr::from(Arc::<str>::from(text)) }
 }
