@@ -46,6 +46,9 @@ fn main() {
         r#"{{"T":{{"{}":{{"modify":{{"name":"changed","addresses":"10.0.0.3","external_ids":["map",[["unit","other"]]]}}}}}}}}"#,
         uuid(size / 2)
     );
+    // Whoever counts switches that on now.
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new()).expect("a line or the end");
     let batch = measured(&mut cache, message.as_bytes());
     assert_eq!(black_box(batch).changes.len(), 1);
     // Freeing a large cache takes longer than anything that is measured here.
