@@ -15,15 +15,41 @@ struct Step {
     what: &'static str,
     package: &'static str,
     example: &'static str,
+    /// Further arguments.
+    more: &'static [&'static str],
     sizes: [u64; 3],
 }
 
-const STEPS: &[Step] = &[Step {
-    what: "one row's change in a cache of rows",
-    package: "ovsdb-core",
-    example: "change_cost",
-    sizes: [1_000, 10_000, 100_000],
-}];
+const STEPS: &[Step] = &[
+    Step {
+        what: "one row's change in a cache of rows",
+        package: "ovsdb-core",
+        example: "change_cost",
+        more: &[],
+        sizes: [1_000, 10_000, 100_000],
+    },
+    Step {
+        what: "choosing an address, others spread",
+        package: "portolan-ipam",
+        example: "decide_cost",
+        more: &["spread"],
+        sizes: [1_000, 100_000, 1_000_000],
+    },
+    Step {
+        what: "choosing an address, prefix all but full",
+        package: "portolan-ipam",
+        example: "decide_cost",
+        more: &["packed"],
+        sizes: [1_000, 100_000, 1_000_000],
+    },
+    Step {
+        what: "planning and diffing one attachment",
+        package: "portolan-plan",
+        example: "plan_cost",
+        more: &[],
+        sizes: [1_000, 100_000, 1_000_000],
+    },
+];
 
 /// How much the step may cost at the largest size, compared with the smallest.
 const LIMIT: f64 = 1.2;
@@ -40,7 +66,7 @@ pub(crate) fn report(root: &Path) -> anyhow::Result<bool> {
             .current_dir(root)
             .status()?;
         ensure!(built.success(), "cannot build {}", step.example);
-        let counts = step.sizes.map(|size| count(root, step.example, size));
+        let counts = step.sizes.map(|size| count(root, step, size));
         let [small, middle, large] = counts;
         let (small, middle, large) = (small?, middle?, large?);
         let ratio = large as f64 / small as f64;
@@ -52,7 +78,8 @@ pub(crate) fn report(root: &Path) -> anyhow::Result<bool> {
     Ok(good)
 }
 
-fn count(root: &Path, example: &str, size: u64) -> anyhow::Result<u64> {
+fn count(root: &Path, step: &Step, size: u64) -> anyhow::Result<u64> {
+    let example = step.example;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     // Counting slows a program down fifty times, so it begins only when the world is built.
     let mut run = Command::new("valgrind")
@@ -60,6 +87,7 @@ fn count(root: &Path, example: &str, size: u64) -> anyhow::Result<u64> {
         .args(["--instr-atstart=no", "--toggle-collect=*::measured"])
         .arg(target.join("release/examples").join(example))
         .arg(size.to_string())
+        .args(step.more)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

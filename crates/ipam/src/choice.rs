@@ -1,0 +1,98 @@
+//! How an address is chosen.
+//!
+//! The search starts at a hash of who asks, so that two deciders propose the same address for one holder, and different ones
+//! for different holders. What became free lately is left alone while there is anything else: its last user's peers may still
+//! remember it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use portolan_api::{Family, IpRange};
+use portolan_model::{AttachmentId, Subnet};
+use sha2::{Digest, Sha256};
+
+use crate::domain::{Addresses, Taken, guest_range};
+
+/// Looks for a free address of one family in a subnet.
+pub(crate) struct Search<'a> {
+    /// The domain; none if nothing in it was ever taken.
+    pub(crate) addresses: Option<&'a Addresses>,
+    /// Not to be given to who does not ask for it.
+    pub(crate) reserved: &'a Taken,
+    /// Promised by the same decision.
+    pub(crate) promised: &'a BTreeSet<IpAddr>,
+}
+
+impl Search<'_> {
+    /// The address for an interface.
+    pub(crate) fn choose(&self, subnet: &Subnet, family: Family, id: &AttachmentId) -> Option<IpAddr> {
+        let range = subnet.config.cidr.net(family).and_then(guest_range)?;
+        let start = start(range, id);
+        self.next_free(start, range.end())
+            .or_else(|| self.next_free(range.start(), start))
+            .or_else(|| self.freed_first(range))
+    }
+
+    /// The first free address from one to another, both included.
+    fn next_free(&self, from: IpAddr, to: IpAddr) -> Option<IpAddr> {
+        let mut address = from;
+        // Each round passes a whole range that cannot be had, or one address that became free lately. The latter are few by
+        // construction, the ranges that follow each other without a gap fewer.
+        while address <= to {
+            let taken = self.addresses.and_then(|addresses| addresses.taken.end_of(address));
+            let blocked = taken.or_else(|| self.reserved.end_of(address));
+            let left_alone = || {
+                self.promised.contains(&address)
+                    || self.addresses.is_some_and(|addresses| addresses.freed.contains_key(&address))
+            };
+            match blocked {
+                Some(end) => address = next(end)?,
+                None if left_alone() => address = next(address)?,
+                None => return Some(address),
+            }
+        }
+        None
+    }
+
+    /// Of what became free lately, what did so first.
+    fn freed_first(&self, range: IpRange) -> Option<IpAddr> {
+        let addresses = self.addresses?;
+        let freed = addresses.freed.range(range.start()..=range.end());
+        let usable = freed.filter(|(address, _)| {
+            !self.promised.contains(address)
+                && !self.reserved.contains(**address)
+                && !addresses.taken.contains(**address)
+        });
+        usable.min_by_key(|(_, event)| **event).map(|(address, _)| *address)
+    }
+}
+
+/// Where the search for an interface's address starts.
+fn start(range: IpRange, id: &AttachmentId) -> IpAddr {
+    let mut hash = Sha256::new();
+    hash.update(b"portolan address\0");
+    for part in [id.uid(), id.interface()] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    // All ordinals of a StatefulSet have the UID of the set.
+    if id.kind().is_sticky() {
+        hash.update(id.name());
+    }
+    let digest = hash.finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    let offset = u128::from_be_bytes(bytes) % range.count();
+    match range.start() {
+        // A range of IPv4 addresses has fewer than 2^32.
+        IpAddr::V4(v4) => IpAddr::from(v4.to_bits().wrapping_add(offset as u32).to_be_bytes()),
+        IpAddr::V6(v6) => IpAddr::from(v6.to_bits().wrapping_add(offset).to_be_bytes()),
+    }
+}
+
+fn next(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits().checked_add(1).map(|bits| IpAddr::from(bits.to_be_bytes())),
+        IpAddr::V6(v6) => v6.to_bits().checked_add(1).map(|bits| IpAddr::from(bits.to_be_bytes())),
+    }
+}

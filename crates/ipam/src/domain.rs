@@ -1,0 +1,133 @@
+//! The taken addresses of one domain.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use portolan_api::{Family, IpCount, IpRange};
+use portolan_model::Subnet;
+
+use crate::range_set::RangeSet;
+
+/// The addresses of one domain that are taken, and those that became free lately.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Addresses {
+    pub(crate) taken: Taken,
+    /// With the number of the event by which each became free.
+    pub(crate) freed: BTreeMap<IpAddr, u64>,
+}
+
+/// A set of addresses of both families.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    v4: RangeSet<u32>,
+    v6: RangeSet<u128>,
+}
+
+impl Taken {
+    /// Adds an address; false if it was there.
+    pub fn insert(&mut self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(v4) => self.v4.insert(v4.to_bits()),
+            IpAddr::V6(v6) => self.v6.insert(v6.to_bits()),
+        }
+    }
+
+    /// Removes an address; false if it was not there.
+    pub fn remove(&mut self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(v4) => self.v4.remove(v4.to_bits()),
+            IpAddr::V6(v6) => self.v6.remove(v6.to_bits()),
+        }
+    }
+
+    /// Adds a range of addresses.
+    pub fn insert_range(&mut self, range: IpRange) {
+        match (range.start(), range.end()) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => self.v4.insert_range(a.to_bits()..=b.to_bits()),
+            (IpAddr::V6(a), IpAddr::V6(b)) => self.v6.insert_range(a.to_bits()..=b.to_bits()),
+            _ => {} // a range has one family
+        }
+    }
+
+    /// True if the address is in the set.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.end_of(address).is_some()
+    }
+
+    /// The last address of the range that holds this one, if it is in the set.
+    pub fn end_of(&self, address: IpAddr) -> Option<IpAddr> {
+        match address {
+            IpAddr::V4(v4) => self.v4.end_of(v4.to_bits()).map(|bits| IpAddr::from(bits.to_be_bytes())),
+            IpAddr::V6(v6) => self.v6.end_of(v6.to_bits()).map(|bits| IpAddr::from(bits.to_be_bytes())),
+        }
+    }
+
+    /// How many addresses of a range are in the set.
+    pub fn count(&self, range: IpRange) -> u128 {
+        match (range.start(), range.end()) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => self.v4.count(a.to_bits()..=b.to_bits()),
+            (IpAddr::V6(a), IpAddr::V6(b)) => self.v6.count(a.to_bits()..=b.to_bits()),
+            _ => 0,
+        }
+    }
+
+    /// True if there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty()
+    }
+}
+
+/// The addresses of a prefix that guests can have: neither the network's own nor, of IPv4, the broadcast address.
+pub fn guest_range(net: IpNet) -> Option<IpRange> {
+    let (first, last) = match net {
+        IpNet::V4(v4) => {
+            let last = v4.broadcast().to_bits().checked_sub(1)?;
+            let first = v4.network().to_bits().checked_add(1)?;
+            (IpAddr::from(first.to_be_bytes()), IpAddr::from(last.to_be_bytes()))
+        }
+        IpNet::V6(v6) => {
+            let first = v6.network().to_bits().checked_add(1)?;
+            (IpAddr::from(first.to_be_bytes()), IpAddr::V6(v6.broadcast()))
+        }
+    };
+    IpRange::new(first, last).ok()
+}
+
+/// What is given only to those who ask for it, and what is given to no one.
+pub(crate) fn reserved(subnet: &Subnet) -> Taken {
+    let mut reserved = Taken::default();
+    for range in &subnet.config.exclude {
+        reserved.insert_range(*range);
+    }
+    for gateway in subnet.config.gateway.addresses() {
+        reserved.insert(gateway);
+    }
+    reserved
+}
+
+/// How many addresses of a subnet are taken, and how many are to be had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// IPv4 addresses taken.
+    pub v4_using: IpCount,
+    /// IPv4 addresses that anyone can still be given.
+    pub v4_available: IpCount,
+    /// IPv6 addresses taken.
+    pub v6_using: IpCount,
+    /// IPv6 addresses that anyone can still be given.
+    pub v6_available: IpCount,
+}
+
+impl Addresses {
+    /// How many addresses of one family of a subnet are to be had, when so many of it are taken.
+    pub(crate) fn available(&self, subnet: &Subnet, family: Family, using: u128) -> u128 {
+        let Some(range) = subnet.config.cidr.net(family).and_then(guest_range) else { return 0 };
+        let reserved = reserved(subnet);
+        // Someone asked for these, so they count as taken and as reserved.
+        let both =
+            subnet.config.exclude.iter().filter(|r| r.family() == family).map(|r| self.taken.count(*r));
+        let both: u128 = both.sum();
+        (range.count() + both).saturating_sub(reserved.count(range)).saturating_sub(using)
+    }
+}

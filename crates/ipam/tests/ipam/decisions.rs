@@ -1,0 +1,327 @@
+//! What is decided, and the words in which it is refused.
+
+use std::net::IpAddr;
+
+use kube_core::ResourceExt;
+use portolan_api::portolan::IPLock;
+use portolan_ipam::{Confirm, Decision, Ipam, ReleaseReason};
+use portolan_model::fixtures::*;
+use portolan_model::pod::StatefulSet;
+use portolan_model::{Pod, PodController, Requester, Source, World, doors};
+
+/// A World with its addresses.
+struct Scene {
+    world: World,
+    ipam: Ipam,
+    version: u64,
+}
+
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+
+impl Scene {
+    /// One network `net` in namespace `default`, on a subnet `web` with this prefix.
+    fn new(cidr: &str) -> Self {
+        Self::with(cidr, |_| {})
+    }
+
+    fn with(cidr: &str, change: impl FnOnce(&mut portolan_api::portolan::Subnet)) -> Self {
+        let mut subnet = mk_subnet("web", cidr, "");
+        subnet.spec.provider = Some("net.default.ovn".to_owned());
+        change(&mut subnet);
+        let mut scene = Self { world: World::default(), ipam: Ipam::new(), version: 0 };
+        scene.apply(&subnet);
+        scene.apply(&mk_nad("default", "net"));
+        scene
+    }
+
+    fn apply<O: Source>(&mut self, object: &O) {
+        let _ = self.world.apply(object);
+    }
+
+    fn decide(&self, pod: &str) -> Decision {
+        self.ipam.decide(&self.world, &Requester::pod("default", pod))
+    }
+
+    /// A pod that asks by this annotation, and what is decided for it.
+    fn pod(&mut self, name: &str, networks: &str) -> Decision {
+        self.apply(&mk_pod("default", name, &[(NETWORKS, networks)]));
+        self.decide(name)
+    }
+
+    fn store(&mut self, lock: &IPLock) {
+        self.version += 1;
+        let lock = mk_stored(lock.clone(), self.version);
+        self.ipam.take(&doors::portolan::lock(&lock).unwrap());
+        self.apply(&lock);
+    }
+
+    /// A pod that asks by this annotation and gets it: the names of its locks.
+    fn served(&mut self, name: &str, networks: &str) -> Vec<String> {
+        let decision = self.pod(name, networks);
+        assert_eq!(refusals(&decision), [""; 0]);
+        for lock in &decision.create {
+            self.store(lock);
+        }
+        assert!(self.decide(name).is_empty(), "deciding again must find nothing to do");
+        names(&decision)
+    }
+
+    fn free(&mut self, name: &str) {
+        let lock = self.world.lock(name).unwrap().clone();
+        self.ipam.free(&lock);
+        let _ = self.world.delete(&IPLock::new(name, portolan_api::portolan::IPLockSpec::default()));
+    }
+}
+
+fn names(decision: &Decision) -> Vec<String> {
+    decision.create.iter().map(ResourceExt::name_any).collect()
+}
+
+fn refusals(decision: &Decision) -> Vec<String> {
+    decision.refusals.iter().map(ToString::to_string).collect()
+}
+
+fn asks(ips: &str) -> String {
+    format!(r#"[{{"name": "net", "ips": [{ips}]}}]"#)
+}
+
+#[test]
+fn a_pod_gets_a_lock_with_everything_in_it() {
+    let mut scene = Scene::new("10.0.0.0/24");
+    scene.apply(&mk_node("node-1"));
+    let decision = scene.pod("a", "net");
+    let [lock] = decision.create.as_slice() else { panic!("{decision:?}") };
+    let spec = &lock.spec;
+    assert_eq!((spec.domain.as_str(), spec.subnet.as_str()), ("subnet/web", "web"));
+    assert_eq!(spec.node.as_deref(), Some("node-1"));
+    assert_eq!(spec.host_ip.as_deref(), Some("192.168.0.1"));
+    assert_eq!(spec.iface_id.as_deref(), Some("port:default/a/net1/pod-defa"));
+    assert_eq!(spec.interfaces[0].interface, "net1");
+    let ip: IpAddr = spec.address.parse().unwrap();
+    assert_eq!(spec.mac.as_deref(), Some(portolan_api::Mac::derive(ip, None).to_string().as_str()));
+    scene.served("a", "net");
+    let attachment = scene.world.attachments().next().unwrap();
+    assert_eq!((attachment.addresses.as_slice(), attachment.subnet.as_str()), ([ip].as_slice(), "web"));
+}
+
+#[test]
+fn dual_stack_and_several_addresses_of_one_family() {
+    let mut scene = Scene::new("10.0.0.0/24,fd00::/64");
+    assert_eq!(scene.served("a", "net,net").len(), 4);
+    let locks = scene.served("b", &asks(r#""10.0.0.9", "10.0.0.8/24", "fd00::8""#));
+    assert_eq!(
+        locks,
+        ["10-0-0-9.subnet-web", "10-0-0-8.subnet-web", "fd00-0000-0000-0000-0000-0000-0000-0008.subnet-web"]
+    );
+    let attachment = scene.world.attachments().find(|attachment| attachment.id.name() == "b").unwrap();
+    assert_eq!(attachment.mac.to_string(), "0a:58:0a:00:00:09");
+    assert_eq!(attachment.addresses[0].to_string(), "10.0.0.9");
+}
+
+#[test]
+fn an_address_that_is_asked_for_is_the_one_or_none() {
+    let mut scene =
+        Scene::with("10.0.0.0/24", |subnet| subnet.spec.exclude_ips = vec!["10.0.0.5..10.0.0.9".to_owned()]);
+    assert_eq!(
+        scene.served("a", &asks(r#""10.0.0.7""#)),
+        ["10-0-0-7.subnet-web"],
+        "an excluded one may be asked for"
+    );
+    let mut refused = |ips: &str| refusals(&scene.pod("b", &asks(ips)));
+    assert_eq!(
+        refused(r#""10.0.0.7""#),
+        ["10.0.0.7 in subnet/web is taken by Pod default/a; ask for another"]
+    );
+    assert_eq!(refused(r#""10.0.0.1""#), ["10.0.0.1 is the gateway of Subnet web; ask for another"]);
+    assert_eq!(
+        refused(r#""10.0.1.7""#),
+        ["10.0.1.7 is not in Subnet web, which has 10.0.0.0/24; ask for another"]
+    );
+    assert_eq!(
+        refused(r#""fd00::7""#),
+        ["fd00::7 is not in Subnet web, which has 10.0.0.0/24; ask for another"]
+    );
+    for ip in ["10.0.0.0", "10.0.0.255"] {
+        let message = format!("{ip} is the network or broadcast address of Subnet web; ask for another");
+        assert_eq!(refused(&format!("{ip:?}")), [message]);
+    }
+    let both = r#"[{"name": "net", "ips": ["10.0.0.20"]}, {"name": "net", "ips": ["10.0.0.20"]}]"#;
+    assert_eq!(
+        refusals(&scene.pod("b", both)),
+        ["10.0.0.20 is asked for by two interfaces; remove it from one"]
+    );
+}
+
+#[test]
+fn a_mac_that_is_asked_for_is_locked_too() {
+    let mut scene = Scene::new("10.0.0.0/24");
+    let locks = scene.served("a", r#"[{"name": "net", "mac": "02:00:00:00:00:01", "ips": ["10.0.0.7"]}]"#);
+    assert_eq!(locks, ["10-0-0-7.subnet-web", "02-00-00-00-00-01.subnet-web"]);
+    assert_eq!(scene.world.attachments().next().unwrap().mac.to_string(), "02:00:00:00:00:01");
+    assert_eq!(
+        refusals(&scene.pod("b", r#"[{"name": "net", "mac": "02:00:00:00:00:01"}]"#)),
+        ["02:00:00:00:00:01 is taken by Pod default/a; ask for another"]
+    );
+    assert_eq!(
+        refusals(&scene.pod("b", r#"[{"name": "net", "mac": "0a:58:0a:00:00:07"}]"#)),
+        [
+            "0a:58:0a:00:00:07 is the MAC address that belongs to another IP address than this interface's; ask for another, or for none"
+        ]
+    );
+    let own = scene.served("c", r#"[{"name": "net", "mac": "0a:58:0a:00:00:08", "ips": ["10.0.0.8"]}]"#);
+    assert_eq!(own, ["10-0-0-8.subnet-web"], "its own needs no lock");
+}
+
+#[test]
+fn a_full_subnet_says_so_and_serves_again_what_becomes_free() {
+    let mut scene =
+        Scene::with("10.0.0.0/29", |subnet| subnet.spec.exclude_ips = vec!["10.0.0.4".to_owned()]);
+    let mut locks: Vec<_> = ["a", "b", "c", "d"].iter().flat_map(|pod| scene.served(pod, "net")).collect();
+    locks.sort();
+    assert_eq!(
+        locks,
+        ["10-0-0-2", "10-0-0-3", "10-0-0-5", "10-0-0-6"].map(|lock| format!("{lock}.subnet-web"))
+    );
+    let decision = scene.pod("e", "net");
+    assert_eq!(refusals(&decision), ["Subnet web has no IPv4 address left; waiting for one to become free"]);
+    assert_eq!(decision.full_subnets().collect::<Vec<_>>(), ["web"]);
+    let usage = scene.ipam.usage(scene.world.subnet("web").unwrap());
+    assert_eq!((usage.v4_using.0, usage.v4_available.0, usage.v6_available.0), (4, 0, 0));
+    scene.free("10-0-0-5.subnet-web");
+    scene.free("10-0-0-3.subnet-web");
+    assert_eq!(names(&scene.decide("e")), ["10-0-0-5.subnet-web"], "of what became free, what did so first");
+}
+
+#[test]
+fn what_became_free_lately_is_left_alone_while_there_is_anything_else() {
+    let mut scene = Scene::new("10.0.0.0/24");
+    let [lock] = scene.served("a", "net").try_into().unwrap();
+    let address = scene.world.lock(&lock).unwrap().ip().unwrap();
+    scene.free(&lock);
+    let again = scene.decide("a");
+    assert_ne!(names(&again), [lock], "{address} was in use a moment ago");
+    // A process that did not see it go proposes it again.
+    assert_ne!(
+        names(&Ipam::of(&scene.world).decide(&scene.world, &Requester::pod("default", "a"))),
+        names(&again)
+    );
+}
+
+#[test]
+fn ipv6_of_any_size_and_ipv4_up_to_a_slash_8() {
+    for cidr in ["fd00::/8", "fd00::/32", "fd00::/64", "fd00::/126", "10.0.0.0/8", "10.0.0.0/30"] {
+        let mut scene = Scene::new(cidr);
+        let [lock] = scene.served("a", "net").try_into().unwrap();
+        let ip = scene.world.lock(&lock).unwrap().ip().unwrap();
+        let subnet = scene.world.subnet("web").unwrap();
+        assert!(
+            subnet.config.cidr.contains(ip) && !subnet.config.gateway.addresses().any(|gw| gw == ip),
+            "{ip}"
+        );
+    }
+}
+
+#[test]
+fn a_subnet_that_is_not_validated_gives_nothing() {
+    let mut scene = Scene::with("10.0.0.0/24", |subnet| subnet.status = None);
+    let decision = scene.pod("a", "net");
+    assert_eq!(refusals(&decision), ["waiting for Subnet web to be validated; see its conditions"]);
+    assert_eq!(names(&decision), [""; 0]);
+}
+
+#[test]
+fn addresses_to_choose_from() {
+    let mut scene = Scene::new("10.0.0.0/24");
+    let pool = |pod: &str, pool: &str| {
+        mk_pod("default", pod, &[(NETWORKS, "net"), ("net.default.ovn.kubernetes.io/ip_pool", pool)])
+    };
+    scene.served("a", &asks(r#""10.0.0.7""#));
+    scene.apply(&pool("b", "10.0.0.7,10.0.0.8"));
+    let decision = scene.decide("b");
+    assert_eq!(names(&decision), ["10-0-0-8.subnet-web"]);
+    scene.store(&decision.create[0]);
+    assert!(scene.decide("b").is_empty());
+    scene.apply(&pool("c", "10.0.0.7,10.0.0.8"));
+    assert_eq!(
+        refusals(&scene.decide("c")),
+        ["none of the addresses that net1 may have in Subnet web is free"]
+    );
+}
+
+#[test]
+fn locks_of_who_is_gone_are_given_back_after_a_live_read() {
+    let mut scene = Scene::new("10.0.0.0/24");
+    let [lock] = scene.served("a", "net").try_into().unwrap();
+    let pod = mk_pod("default", "a", &[(NETWORKS, "net")]);
+
+    scene.apply(&Pod { finished: true, ..pod.clone() });
+    let decision = scene.decide("a");
+    assert_eq!(decision.releases[0].reason, ReleaseReason::HolderFinished);
+    assert_eq!(scene.world.attachments().count(), 0, "its port goes at once");
+
+    scene.apply(&Pod { uid: "second-life".to_owned(), ..pod.clone() });
+    let decision = scene.decide("a");
+    assert_eq!((decision.create.len(), decision.releases.len()), (1, 1));
+    assert_eq!(decision.releases[0].lock, lock);
+
+    let _ = scene.world.delete(&pod);
+    let decision = scene.decide("a");
+    let [release] = decision.releases.as_slice() else { panic!("{decision:?}") };
+    assert_eq!(release.reason, ReleaseReason::HolderGone);
+    assert!(matches!(&release.confirm, Confirm::HolderGone(holder) if holder.uid == "pod-default-a"));
+    assert_eq!(scene.world.attachments().count(), 1, "absence from a cache proves nothing");
+    let dirty = scene.world.release(&release.attachment);
+    assert_eq!(dirty.units.len(), 1);
+    assert_eq!(scene.world.attachments().count(), 0);
+}
+
+#[test]
+fn of_two_locks_for_one_interface_the_younger_is_given_back() {
+    let mut scene = Scene::new("10.0.0.0/24");
+    let decision = scene.pod("a", "net");
+    let mut other = decision.create[0].clone();
+    let domain = "subnet/web".parse().unwrap();
+    other = IPLock::of(&domain, "10.0.0.77".parse().unwrap(), other.spec);
+    scene.store(&decision.create[0]);
+    scene.store(&other);
+    let decision = scene.decide("a");
+    let [release] = decision.releases.as_slice() else { panic!("{decision:?}") };
+    assert_eq!((release.lock.as_str(), release.reason), ("10-0-0-77.subnet-web", ReleaseReason::Duplicate));
+    assert!(matches!(&release.confirm, Confirm::LocksThere(locks) if locks.len() == 1));
+    assert_eq!(scene.world.attachments().next().unwrap().addresses.len(), 1);
+}
+
+#[test]
+fn an_ordinal_keeps_its_address_until_it_leaves_the_range() {
+    let mut scene = Scene::new("10.0.0.0/24");
+    let set = StatefulSet {
+        namespace: "default".into(),
+        name: "db".into(),
+        uid: "set".into(),
+        start: 0,
+        replicas: 2,
+    };
+    let ordinal = Pod {
+        controller: PodController::StatefulSet { name: "db".to_owned(), uid: "set".to_owned() },
+        ..mk_pod("default", "db-1", &[(NETWORKS, "net")])
+    };
+    scene.apply(&set);
+    scene.apply(&ordinal);
+    let decision = scene.decide("db-1");
+    scene.store(&decision.create[0]);
+    assert!(scene.decide("db-1").is_empty());
+
+    let _ = scene.world.delete(&ordinal);
+    assert!(scene.decide("db-1").is_empty(), "it will be back");
+    scene.apply(&Pod { uid: "again".to_owned(), node: Some("node-2".to_owned()), ..ordinal });
+    let decision = scene.decide("db-1");
+    let [moved] = decision.moves.as_slice() else { panic!("{decision:?}") };
+    assert_eq!((moved.user.uid.as_str(), moved.node.as_str()), ("again", "node-2"));
+    assert_eq!(decision.create, []);
+
+    let _ = scene.world.delete(&mk_pod("default", "db-1", &[]));
+    let dirty = scene.world.apply(&StatefulSet { replicas: 1, ..set });
+    assert!(dirty.requesters.contains(&Requester::pod("default", "db-1")));
+    let decision = scene.decide("db-1");
+    assert_eq!(decision.releases[0].reason, ReleaseReason::OrdinalGone);
+}

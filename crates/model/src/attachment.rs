@@ -1,0 +1,206 @@
+//! Attachments: one interface each, of a pod, a virtual machine, a node or a `NetworkAttachment`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use portolan_api::names::{check_interface, is_dns_label, is_dns_subdomain};
+use portolan_api::portolan::{Holder, HolderKind, LockUser};
+use portolan_api::{Family, Mac};
+
+use crate::unit::NoUnit;
+
+/// The interface that a `NetworkAttachment` holds addresses for; its agent chooses the name in the node.
+pub const NETWORK_ATTACHMENT_INTERFACE: &str = "attachment";
+/// The interface that a node holds addresses for.
+pub const NODE_INTERFACE: &str = "node";
+
+/// Which interface of which holder. Cheap to clone; two lives of one pod name differ by their UIDs.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttachmentId(Arc<Parts>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Parts {
+    // Invariant: no part has a slash, none is empty, and a namespace is there for every kind but Node.
+    kind: HolderKind,
+    namespace: Option<String>,
+    name: String,
+    interface: String,
+    uid: String,
+}
+
+impl AttachmentId {
+    /// The id of a holder's interface, if the holder is well formed.
+    pub fn new(holder: &Holder, interface: &str) -> Option<Self> {
+        let namespace_fits = match (&holder.namespace, holder.kind) {
+            (None, HolderKind::Node) => true,
+            (Some(_), HolderKind::Node) | (None, _) => false,
+            (Some(namespace), _) => is_dns_label(namespace),
+        };
+        let fits = namespace_fits
+            && is_dns_subdomain(&holder.name)
+            && check_interface(interface).is_ok()
+            && is_uid(&holder.uid);
+        fits.then(|| {
+            Self(Arc::new(Parts {
+                kind: holder.kind,
+                namespace: holder.namespace.clone(),
+                name: holder.name.clone(),
+                interface: interface.to_owned(),
+                uid: holder.uid.clone(),
+            }))
+        })
+    }
+
+    /// The kind of the holder.
+    pub fn kind(&self) -> HolderKind {
+        self.0.kind
+    }
+
+    /// The holder's namespace; none for a node.
+    pub fn namespace(&self) -> Option<&str> {
+        self.0.namespace.as_deref()
+    }
+
+    /// The holder's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Which of the holder's interfaces.
+    pub fn interface(&self) -> &str {
+        &self.0.interface
+    }
+
+    /// The holder's UID: the owner of the attachment.
+    pub fn uid(&self) -> &str {
+        &self.0.uid
+    }
+
+    /// The holder as locks have it.
+    pub fn holder(&self) -> Holder {
+        Holder {
+            kind: self.0.kind,
+            namespace: self.0.namespace.clone(),
+            name: self.0.name.clone(),
+            uid: self.0.uid.clone(),
+            interface: Some(self.0.interface.clone()),
+        }
+    }
+
+    /// The name of its port in OVN and `iface-id` of its interface in Open vSwitch.
+    ///
+    /// OVN wants port names unique, and a pod may be made again under its name: a piece of the UID tells them apart.
+    pub fn iface_id(&self) -> String {
+        let Parts { namespace, name, interface, uid, .. } = &*self.0;
+        // By characters: a UID is ASCII, but the type does not say so.
+        let piece: String = uid.chars().take(8).collect();
+        match namespace {
+            Some(namespace) => format!("port:{namespace}/{name}/{interface}/{piece}"),
+            None => format!("port:{name}/{interface}/{piece}"),
+        }
+    }
+}
+
+/// True for what can be a UID: Kubernetes makes UUIDs, and hashes for static pods.
+fn is_uid(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 64 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+fn kind_text(kind: HolderKind) -> &'static str {
+    match kind {
+        HolderKind::Pod => "pod",
+        HolderKind::StatefulSet => "statefulset",
+        HolderKind::VirtualMachine => "vm",
+        HolderKind::NetworkAttachment => "networkattachment",
+        HolderKind::Node => "node",
+    }
+}
+
+impl fmt::Display for AttachmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts { kind, namespace, name, interface, uid } = &*self.0;
+        write!(f, "{}/", kind_text(*kind))?;
+        if let Some(namespace) = namespace {
+            write!(f, "{namespace}/")?;
+        }
+        write!(f, "{name}/{interface}/{uid}")
+    }
+}
+
+impl fmt::Debug for AttachmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for AttachmentId {
+    type Err = NoUnit;
+
+    fn from_str(text: &str) -> Result<Self, NoUnit> {
+        let parts: Vec<_> = text.split('/').collect();
+        let (kind, namespace, name, interface, uid) = match *parts.as_slice() {
+            ["node", name, interface, uid] => ("node", None, name, interface, uid),
+            [kind, namespace, name, interface, uid] => (kind, Some(namespace), name, interface, uid),
+            _ => return Err(NoUnit),
+        };
+        let kinds = [
+            HolderKind::Pod,
+            HolderKind::StatefulSet,
+            HolderKind::VirtualMachine,
+            HolderKind::NetworkAttachment,
+            HolderKind::Node,
+        ];
+        let holder = Holder {
+            kind: kinds.into_iter().find(|k| kind_text(*k) == kind).ok_or(NoUnit)?,
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            interface: None,
+        };
+        Self::new(&holder, interface).ok_or(NoUnit)
+    }
+}
+
+/// One interface whose every address is locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// Whose and which.
+    pub id: AttachmentId,
+    /// The subnet it is on.
+    pub subnet: String,
+    /// Its addresses, IPv4 first; the first of a family is the one its MAC was derived from, if it was. Never empty.
+    pub addresses: Vec<IpAddr>,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// The node where it is used.
+    pub node: Option<String>,
+    /// The address that other nodes send its traffic to.
+    pub host_ip: Option<IpAddr>,
+    /// For a holder that outlives its pods: the pod that uses it now.
+    pub user: Option<LockUser>,
+    /// The name of its port in OVN, and `iface-id` in Open vSwitch.
+    pub iface_id: String,
+}
+
+impl Attachment {
+    /// The UID of the object it comes from.
+    pub fn owner(&self) -> &str {
+        self.id.uid()
+    }
+
+    /// The pod that uses it now, by UID: `iface-id-ver`. None for a node and a `NetworkAttachment`.
+    pub fn pod_uid(&self) -> Option<&str> {
+        match (&self.user, self.id.kind()) {
+            (Some(user), _) => Some(&user.uid),
+            (None, HolderKind::Pod) => Some(self.id.uid()),
+            (None, _) => None,
+        }
+    }
+
+    /// Its addresses of one family.
+    pub fn addresses_of(&self, family: Family) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter().copied().filter(move |address| Family::of(*address) == family)
+    }
+}

@@ -1,0 +1,28 @@
+//! `portolan.dev`: NetworkAttachment.
+
+use kube_core::ResourceExt;
+use portolan_api::FieldErrors;
+use portolan_api::portolan::{AttachmentConfig, NetworkAttachment};
+
+/// A `NetworkAttachment` as the World holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttachmentWish {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The object's UID.
+    pub uid: String,
+    /// What it asks for, or what is wrong with it.
+    pub config: Result<AttachmentConfig, FieldErrors>,
+}
+
+/// A NetworkAttachment as a value.
+pub fn network_attachment(object: &NetworkAttachment) -> AttachmentWish {
+    AttachmentWish {
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        config: object.parse(),
+    }
+}

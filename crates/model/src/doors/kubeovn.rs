@@ -1,0 +1,44 @@
+//! `kubeovn.io`: Vpc and Subnet.
+
+use kube_core::ResourceExt;
+use portolan_api::condition::VALIDATED;
+use portolan_api::{FieldErrors, Provider, kubeovn};
+
+use super::Meta;
+use crate::group::Group;
+use crate::subnet::{DEFAULT_VPC, Subnet, Validation};
+use crate::vpc::Vpc;
+
+/// A Vpc as a value.
+pub fn vpc(object: &kubeovn::Vpc) -> Result<Vpc, FieldErrors> {
+    super::vpc(object.name_any(), Group::KubeOvn, &Meta::of(object), object.parse())
+}
+
+/// A Subnet as a value.
+///
+/// One that serves the cluster's own pods and names no VPC is in `ovn-cluster`, as its clients expect. One that serves a
+/// network attachment definition and names none is an isolated switch.
+pub fn subnet(object: &kubeovn::Subnet) -> Result<Subnet, FieldErrors> {
+    let mut config = object.parse()?;
+    if config.vpc.is_none() && matches!(config.provider, None | Some(Provider::Default)) {
+        config.vpc = Some(DEFAULT_VPC.to_owned());
+    }
+    let (name, meta) = (object.name_any(), Meta::of(object));
+    Ok(Subnet {
+        domain: Subnet::domain_of(&name, &config),
+        name,
+        uid: meta.uid,
+        generation: meta.generation,
+        group: Group::KubeOvn,
+        config,
+        validation: validation(object),
+    })
+}
+
+/// What the condition `Validated` of a Subnet says.
+pub fn validation(object: &kubeovn::Subnet) -> Validation {
+    let conditions = object.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    let found =
+        conditions.filter(|c| c.type_ == VALIDATED).map(|c| (c.status == "True", c.observed_generation));
+    Validation::of(found, object.metadata.generation)
+}

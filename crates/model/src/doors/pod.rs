@@ -1,0 +1,178 @@
+//! Core Kubernetes and its kin: Pod, StatefulSet, and what a pod's annotations wish for.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::{apps, core};
+use kube_core::ResourceExt;
+use portolan_api::networks_annotation::{
+    DEFAULT_NETWORK, NETWORKS, NetworkSelection, parse_default_network, parse_networks,
+};
+use portolan_api::nfn_network::{NFN_NETWORK, NFN_ROUTES, NfnRoute};
+use portolan_api::{FieldError, Mac};
+
+use super::ovn4nfv;
+use crate::pod::{Pod, PodController, StatefulSet};
+
+/// What a pod's first interface is called.
+pub const FIRST_INTERFACE: &str = "eth0";
+
+/// Last parts of Kube-OVN's annotations that ask for something.
+const KUBE_OVN: &[&str] =
+    &["ip_address", "mac_address", "ip_pool", "routes", "default_route", "logical_switch"];
+
+/// A Pod as a value.
+pub fn pod(object: &core::v1::Pod) -> Pod {
+    let (spec, status) = (object.spec.as_ref(), object.status.as_ref());
+    let phase = status.and_then(|status| status.phase.as_deref());
+    let annotations = object.annotations().iter().filter(|(key, _)| asks_for_networks(key));
+    Pod {
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
+        node: spec.and_then(|spec| spec.node_name.clone()).filter(|name| !name.is_empty()),
+        host_ip: status.and_then(|status| status.host_ip.as_deref()).and_then(|ip| ip.parse().ok()),
+        host_network: spec.and_then(|spec| spec.host_network).unwrap_or_default(),
+        finished: matches!(phase, Some("Succeeded" | "Failed")),
+        controller: controller(object),
+        annotations: annotations.map(|(key, value)| (key.clone(), value.clone())).collect(),
+    }
+}
+
+fn controller(object: &core::v1::Pod) -> PodController {
+    let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
+    match owner {
+        Some(owner) if owner.kind == "StatefulSet" => {
+            PodController::StatefulSet { name: owner.name.clone(), uid: owner.uid.clone() }
+        }
+        Some(owner) if owner.kind == "VirtualMachineInstance" => {
+            PodController::VirtualMachine { name: owner.name.clone() }
+        }
+        _ => PodController::Other,
+    }
+}
+
+fn asks_for_networks(key: &str) -> bool {
+    let kube_ovn = || {
+        let what = key.split_once(".kubernetes.io/").map(|(_, what)| what);
+        what.is_some_and(|what| KUBE_OVN.contains(&what.split('.').next().unwrap_or_default()))
+    };
+    [NETWORKS, DEFAULT_NETWORK, NFN_NETWORK, NFN_ROUTES].contains(&key) || kube_ovn()
+}
+
+/// A StatefulSet as a value.
+pub fn stateful_set(object: &apps::v1::StatefulSet) -> StatefulSet {
+    let spec = object.spec.as_ref();
+    let start = spec.and_then(|spec| spec.ordinals.as_ref()).and_then(|ordinals| ordinals.start);
+    let replicas = spec.and_then(|spec| spec.replicas).unwrap_or(1);
+    StatefulSet {
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        start: start.and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
+        replicas: u32::try_from(replicas).unwrap_or_default(),
+    }
+}
+
+/// Everything a pod's annotations wish for, before anyone knows whether it exists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wishes {
+    /// Its interfaces, in order: the first, then every entry of the annotations, other plugins' included.
+    pub interfaces: Vec<Wish>,
+    /// Further routes.
+    pub routes: Vec<NfnRoute>,
+    /// What is wrong.
+    pub problems: Vec<FieldError>,
+    /// What has no effect.
+    pub warnings: Vec<FieldError>,
+}
+
+/// One interface that a pod wishes for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wish {
+    /// What it is called.
+    pub interface: String,
+    /// What it is on.
+    pub network: WishedNetwork,
+    /// Addresses it is to have.
+    pub addresses: Vec<IpAddr>,
+    /// MAC address it is to have.
+    pub mac: Option<Mac>,
+    /// The default route goes by it: by these routers, or the subnet's gateway if there are none.
+    pub default_route: Option<Vec<IpAddr>>,
+    /// Where it was asked for.
+    pub path: String,
+}
+
+/// What an interface is to be on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WishedNetwork {
+    /// The network of first interfaces.
+    First,
+    /// A network attachment definition.
+    Nad {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A subnet.
+    Subnet(String),
+}
+
+/// What a pod's annotations wish for.
+pub fn wishes(pod: &Pod) -> Wishes {
+    let mut wishes = Wishes::default();
+    wishes.first(pod);
+    wishes.further(pod);
+    ovn4nfv::add_wishes(pod, &mut wishes);
+    wishes
+}
+
+impl Wishes {
+    fn first(&mut self, pod: &Pod) {
+        match pod.annotations.get(DEFAULT_NETWORK).map(|text| parse_default_network(text, &pod.namespace)) {
+            None => self.interfaces.push(Wish {
+                interface: FIRST_INTERFACE.to_owned(),
+                network: WishedNetwork::First,
+                addresses: Vec::new(),
+                mac: None,
+                default_route: None,
+                path: "metadata.annotations".to_owned(),
+            }),
+            Some(Ok(selection)) => {
+                let path = format!("metadata.annotations[{DEFAULT_NETWORK}]");
+                self.interfaces.push(Wish::of(selection, FIRST_INTERFACE.to_owned(), path));
+            }
+            Some(Err(errors)) => self.problems.extend(errors),
+        }
+    }
+
+    fn further(&mut self, pod: &Pod) {
+        match pod.annotations.get(NETWORKS).map(|text| parse_networks(NETWORKS, text, &pod.namespace)) {
+            None => {}
+            Some(Ok(selections)) => {
+                self.warnings.extend(selections.warnings);
+                for (i, selection) in selections.networks.into_iter().enumerate() {
+                    let path = format!("metadata.annotations[{NETWORKS}][{i}]");
+                    // Multus numbers all entries, whoever makes them.
+                    self.interfaces.push(Wish::of(selection, format!("net{}", i + 1), path));
+                }
+            }
+            Some(Err(errors)) => self.problems.extend(errors),
+        }
+    }
+}
+
+impl Wish {
+    fn of(selection: NetworkSelection, interface: String, path: String) -> Self {
+        Self {
+            interface: selection.interface.unwrap_or(interface),
+            network: WishedNetwork::Nad { namespace: selection.namespace, name: selection.name },
+            addresses: selection.ips.iter().map(|ip| ip.address).collect(),
+            mac: selection.mac,
+            default_route: (!selection.default_route.is_empty()).then_some(selection.default_route),
+            path,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `portolan.dev`: Vpc, Subnet and IPLock.
+
+use kube_core::ResourceExt;
+use portolan_api::condition::VALIDATED;
+use portolan_api::portolan::{self, IPLock};
+use portolan_api::{FieldErrors, FieldPath, Reason};
+
+use super::Meta;
+use crate::attachment::{AttachmentId, NETWORK_ATTACHMENT_INTERFACE};
+use crate::group::Group;
+use crate::lock::Lock;
+use crate::subnet::{Subnet, Validation};
+use crate::vpc::Vpc;
+
+/// A Vpc as a value.
+pub fn vpc(object: &portolan::Vpc) -> Result<Vpc, FieldErrors> {
+    super::vpc(object.name_any(), Group::Portolan, &Meta::of(object), object.parse())
+}
+
+/// A Subnet as a value.
+pub fn subnet(object: &portolan::Subnet) -> Result<Subnet, FieldErrors> {
+    let config = object.parse()?;
+    let (name, meta) = (object.name_any(), Meta::of(object));
+    Ok(Subnet {
+        domain: Subnet::domain_of(&name, &config),
+        name,
+        uid: meta.uid,
+        generation: meta.generation,
+        group: Group::Portolan,
+        config,
+        validation: validation(object),
+    })
+}
+
+/// What the condition `Validated` of a Subnet says.
+pub fn validation(object: &portolan::Subnet) -> Validation {
+    let conditions = object.status.iter().flat_map(|status| &status.conditions);
+    let found =
+        conditions.filter(|c| c.type_ == VALIDATED).map(|c| (c.status == "True", c.observed_generation));
+    Validation::of(found, object.metadata.generation)
+}
+
+impl Validation {
+    /// From the conditions `Validated` of an object: whether each is true, and for which generation.
+    pub(super) fn of(
+        mut conditions: impl Iterator<Item = (bool, Option<i64>)>,
+        generation: Option<i64>,
+    ) -> Self {
+        match conditions.find(|(is_true, _)| *is_true) {
+            None => Validation::Not,
+            Some((_, observed)) if observed == generation => Validation::Current,
+            Some(_) => Validation::Earlier,
+        }
+    }
+}
+
+/// An IPLock as a value.
+pub fn lock(object: &IPLock) -> Result<Lock, FieldErrors> {
+    let config = object.parse()?;
+    let spec = &object.spec;
+    let interface = spec.holder.interface.as_deref().unwrap_or(NETWORK_ATTACHMENT_INTERFACE);
+    let Some(attachment) = AttachmentId::new(&spec.holder, interface) else {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::SPEC;
+        errors.add_bare(&path.field("holder"), Reason::Invalid, "is none that Kubernetes could hold");
+        return Err(errors);
+    };
+    Ok(Lock {
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        // One that is no number is of no API server we know; it counts as the latest.
+        resource_version: object.resource_version().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX),
+        generation: object.metadata.generation.unwrap_or(1),
+        domain: config.domain,
+        address: config.address,
+        subnet: spec.subnet.clone(),
+        mac: config.mac,
+        attachment,
+        node: spec.node.clone(),
+        host_ip: config.host_ip,
+        user: spec.user.clone(),
+        iface_id: spec.iface_id.clone(),
+        interfaces: spec.interfaces.clone(),
+    })
+}

@@ -1,0 +1,176 @@
+//! Objects for tests: each `mk_*` makes a plain one that is right, for the test to change.
+
+use portolan_api::condition::{ConditionUpdate, VALIDATED, set_condition};
+use portolan_api::nad::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
+use portolan_api::portolan::{
+    DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockAddress, NetworkAttachment,
+    NetworkAttachmentSpec, Subnet, SubnetSpec, SubnetStatus, Vpc, VpcPeering, VpcSpec,
+};
+use portolan_api::{Domain, Family, Mac, kubeovn};
+
+use crate::attachment::AttachmentId;
+use crate::node::Node;
+use crate::pod::Pod;
+
+/// A VPC.
+pub fn mk_vpc(name: &str) -> Vpc {
+    let mut vpc = Vpc::new(name, VpcSpec::default());
+    vpc.metadata.uid = Some(format!("vpc-{name}"));
+    vpc.metadata.generation = Some(1);
+    vpc
+}
+
+/// Another half of a peering for a VPC.
+pub fn mk_peering(remote: &str, local: &str) -> VpcPeering {
+    VpcPeering { remote_vpc: remote.to_owned(), local_connect_ip: local.to_owned() }
+}
+
+/// A VPC of `kubeovn.io`.
+pub fn mk_kubeovn_vpc(name: &str) -> kubeovn::Vpc {
+    let mut vpc = kubeovn::Vpc::new(name, kubeovn::VpcSpec::default());
+    vpc.metadata.uid = Some(format!("kubeovn-vpc-{name}"));
+    vpc.metadata.generation = Some(1);
+    vpc
+}
+
+/// A subnet that was validated and lets every namespace in; in a VPC if one is named.
+pub fn mk_subnet(name: &str, cidr: &str, vpc: &str) -> Subnet {
+    let vpc = Some(vpc.to_owned()).filter(|vpc| !vpc.is_empty());
+    let allowed_namespaces = vec!["*".to_owned()];
+    let mut subnet = Subnet::new(
+        name,
+        SubnetSpec { cidr_block: cidr.to_owned(), vpc, allowed_namespaces, ..SubnetSpec::default() },
+    );
+    subnet.metadata.uid = Some(format!("subnet-{name}"));
+    subnet.metadata.generation = Some(1);
+    mk_validated(subnet, Some(1))
+}
+
+/// A subnet whose condition `Validated` is of this generation.
+pub fn mk_validated(mut subnet: Subnet, generation: Option<i64>) -> Subnet {
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+    let update = ConditionUpdate { type_: VALIDATED, status: true, reason: "Valid", message: "", generation };
+    set_condition(&mut subnet.status.get_or_insert_with(SubnetStatus::default).conditions, update, &now);
+    subnet
+}
+
+/// A subnet of `kubeovn.io` that was validated.
+pub fn mk_kubeovn_subnet(name: &str, cidr: &str) -> kubeovn::Subnet {
+    let spec = kubeovn::SubnetSpec { cidr_block: Some(cidr.to_owned()), ..kubeovn::SubnetSpec::default() };
+    let mut subnet = kubeovn::Subnet::new(name, spec);
+    subnet.metadata.uid = Some(format!("kubeovn-subnet-{name}"));
+    subnet.metadata.generation = Some(1);
+    let condition = kubeovn::Condition {
+        type_: VALIDATED.to_owned(),
+        status: "True".to_owned(),
+        observed_generation: Some(1),
+        ..kubeovn::Condition::default()
+    };
+    let status =
+        kubeovn::SubnetStatus { conditions: Some(vec![condition]), ..kubeovn::SubnetStatus::default() };
+    subnet.status = Some(status);
+    subnet
+}
+
+/// A network attachment definition of Portolan.
+pub fn mk_nad(namespace: &str, name: &str) -> NetworkAttachmentDefinition {
+    mk_nad_of(namespace, name, &format!(r#"{{"type":"kube-ovn","provider":"{name}.{namespace}.ovn"}}"#))
+}
+
+/// A network attachment definition with this configuration.
+pub fn mk_nad_of(namespace: &str, name: &str, config: &str) -> NetworkAttachmentDefinition {
+    let spec = NetworkAttachmentDefinitionSpec { config: Some(config.to_owned()), ..Default::default() };
+    let mut nad = NetworkAttachmentDefinition::new(name, spec);
+    nad.metadata.namespace = Some(namespace.to_owned());
+    nad.metadata.uid = Some(format!("nad-{namespace}-{name}"));
+    nad
+}
+
+/// A pod that was scheduled to `node-1`, with these annotations.
+pub fn mk_pod(namespace: &str, name: &str, annotations: &[(&str, &str)]) -> Pod {
+    Pod {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: format!("pod-{namespace}-{name}"),
+        node: Some("node-1".to_owned()),
+        annotations: annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        ..Pod::default()
+    }
+}
+
+/// A node whose chassis is called like it.
+pub fn mk_node(name: &str) -> Node {
+    Node {
+        name: name.to_owned(),
+        uid: format!("node-{name}"),
+        chassis: name.to_owned(),
+        addresses: vec![[192, 168, 0, 1].into()],
+    }
+}
+
+/// A `NetworkAttachment` on `node-1`.
+pub fn mk_network_attachment(namespace: &str, name: &str, subnet: &str) -> NetworkAttachment {
+    let spec = NetworkAttachmentSpec {
+        node: "node-1".to_owned(),
+        subnet: subnet.to_owned(),
+        address: None,
+        mac: None,
+    };
+    let mut attachment = NetworkAttachment::new(name, spec);
+    attachment.metadata.namespace = Some(namespace.to_owned());
+    attachment.metadata.uid = Some(format!("attachment-{namespace}-{name}"));
+    attachment
+}
+
+/// The holder of a pod's interface.
+pub fn mk_holder(namespace: &str, name: &str, interface: &str) -> Holder {
+    Holder {
+        kind: HolderKind::Pod,
+        namespace: Some(namespace.to_owned()),
+        name: name.to_owned(),
+        uid: format!("pod-{namespace}-{name}"),
+        interface: Some(interface.to_owned()),
+    }
+}
+
+/// The id of a pod's interface.
+///
+/// # Panics
+/// If there can be no such pod.
+pub fn mk_id(namespace: &str, name: &str, interface: &str) -> AttachmentId {
+    AttachmentId::new(&mk_holder(namespace, name, interface), interface).expect("a holder that can be")
+}
+
+/// A lock of a pod in namespace `default` on its interface `eth0`, which is all it was to have; with this resourceVersion.
+///
+/// # Panics
+/// If the domain or the address is none.
+pub fn mk_lock(domain: &str, subnet: &str, address: &str, pod: &str, version: u64) -> IPLock {
+    let domain: Domain = domain.parse().expect("a domain");
+    let address: LockAddress = address.parse().expect("an address");
+    let ip = match address {
+        LockAddress::Ip(ip) => Some(ip),
+        LockAddress::Mac(_) => None,
+    };
+    let families: Vec<Family> = ip.map(Family::of).into_iter().collect();
+    let spec = IPLockSpec {
+        subnet: subnet.to_owned(),
+        mac: ip.map(|ip| Mac::derive(ip, None).to_string()),
+        holder: mk_holder("default", pod, "eth0"),
+        node: Some("node-1".to_owned()),
+        interfaces: vec![DecidedInterface { interface: "eth0".to_owned(), families }],
+        ..IPLockSpec::default()
+    };
+    mk_stored(IPLock::of(&domain, address, spec), version)
+}
+
+/// A lock as the API server answers its creation.
+pub fn mk_stored(mut lock: IPLock, version: u64) -> IPLock {
+    lock.metadata.uid = Some(format!("lock-{version}"));
+    lock.metadata.resource_version = Some(version.to_string());
+    lock.metadata.generation = Some(1);
+    lock
+}

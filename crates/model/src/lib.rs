@@ -1,0 +1,50 @@
+//! What users asked for, as parsed values with indexes; and what it means.
+//!
+//! This crate must never know IO, clocks, randomness, tokio or a Kubernetes client. Everything in it is synchronous and a
+//! function of what it was told.
+//!
+//! ```text
+//!  API objects ──doors──▶ values ──▶ World: maps and indexes ──▶ Dirty { units, requesters }
+//!                            └─ or the errors that go on the object      │          └─▶ Request ──▶ crates/ipam
+//!                                                                        └─▶ View ──▶ crates/plan
+//! ```
+//!
+//! Start reading at [`World`]: `apply`, `delete` and `reset` feed it with objects of any kind, and each answers what to look
+//! at again. [`view`] is what the plan of a [`Unit`] may read, [`request`] what a pod asks for. [`doors`] turn the objects of
+//! each API into values. [`validate`] compares an object with the World for webhook, API server and CLI alike, and
+//! [`ovn_match`] has the grammar of OVN's match expressions.
+
+pub mod attachment;
+pub mod dirty;
+pub mod doors;
+#[cfg(feature = "fixtures")]
+pub mod fixtures;
+pub mod group;
+pub mod lock;
+pub mod nad;
+pub mod node;
+pub mod ovn_match;
+pub mod peering;
+pub mod pod;
+pub mod request;
+pub mod subnet;
+pub mod unit;
+pub mod validate;
+pub mod view;
+pub mod vpc;
+pub mod world;
+
+pub use attachment::{Attachment, AttachmentId};
+pub use dirty::Dirty;
+pub use group::Group;
+pub use lock::Lock;
+pub use nad::Nad;
+pub use node::Node;
+pub use peering::{Peering, PeeringEnd, PeeringProblem, VpcPair};
+pub use pod::{Pod, PodController};
+pub use request::{InterfaceRequest, Request, Requester, Wait};
+pub use subnet::{Subnet, Validation};
+pub use unit::{Unit, UnitState};
+pub use view::{AttachmentView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView};
+pub use vpc::Vpc;
+pub use world::{FirstInterface, Settings, Source, World};

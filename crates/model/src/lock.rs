@@ -1,0 +1,61 @@
+//! Locks as the World holds them.
+
+use std::cmp::Ordering;
+use std::net::IpAddr;
+
+use portolan_api::portolan::{DecidedInterface, LockAddress, LockUser};
+use portolan_api::{Domain, Mac};
+
+use crate::attachment::AttachmentId;
+
+/// The fact that an address is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// The object's name, which follows from domain and address.
+    pub name: String,
+    /// The object's UID: the precondition of its deletion.
+    pub uid: String,
+    /// Where the object stands in the order of all writes.
+    pub resource_version: u64,
+    /// Which spec this is; 1 is the first.
+    pub generation: i64,
+    /// Where the address is taken.
+    pub domain: Domain,
+    /// What is taken.
+    pub address: LockAddress,
+    /// The subnet it was taken from.
+    pub subnet: String,
+    /// The MAC address of the interface, as far as was known when the lock was made.
+    pub mac: Option<Mac>,
+    /// Whose it is.
+    pub attachment: AttachmentId,
+    /// The node where it is used.
+    pub node: Option<String>,
+    /// The address that other nodes send its traffic to.
+    pub host_ip: Option<IpAddr>,
+    /// For a holder that outlives its pods: the pod that uses it now.
+    pub user: Option<LockUser>,
+    /// The name of the interface's port.
+    pub iface_id: Option<String>,
+    /// All that was decided for the holder.
+    pub interfaces: Vec<DecidedInterface>,
+}
+
+impl Lock {
+    /// The IP address that is taken; none if it is a MAC address.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self.address {
+            LockAddress::Ip(ip) => Some(ip),
+            LockAddress::Mac(_) => None,
+        }
+    }
+
+    /// Which of two locks for one (interface, family) wins: `Less` is the winner.
+    ///
+    /// That is the one created first. A lock that was never changed has the resourceVersion of its creation; one that was
+    /// changed belongs to a holder that outlives its pods and was in use, so it won before.
+    pub fn precedence(&self, other: &Lock) -> Ordering {
+        let key = |lock: &Lock| (lock.generation <= 1, lock.resource_version);
+        key(self).cmp(&key(other)).then_with(|| self.name.cmp(&other.name))
+    }
+}

@@ -1,0 +1,195 @@
+//! Who asks for interfaces, and what exactly.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use portolan_api::portolan::{Holder, LockUser};
+use portolan_api::{AddressPair, FieldError, GuestRoute, Mac, Provider};
+
+/// Who asks for interfaces.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Requester {
+    /// A pod.
+    Pod {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A `NetworkAttachment`.
+    NetworkAttachment {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A node, for its own port.
+    Node {
+        /// Its name.
+        name: String,
+    },
+    /// A virtual machine. Its pods ask in its place; without them it still holds.
+    VirtualMachine {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Requester {
+    /// A pod.
+    pub fn pod(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Requester::Pod { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// A `NetworkAttachment`.
+    pub fn network_attachment(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Requester::NetworkAttachment { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// A node.
+    pub fn node(name: impl Into<String>) -> Self {
+        Requester::Node { name: name.into() }
+    }
+}
+
+impl fmt::Display for Requester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Requester::Pod { namespace, name } => write!(f, "pod/{namespace}/{name}"),
+            Requester::NetworkAttachment { namespace, name } => {
+                write!(f, "networkattachment/{namespace}/{name}")
+            }
+            Requester::Node { name } => write!(f, "node/{name}"),
+            Requester::VirtualMachine { namespace, name } => write!(f, "vm/{namespace}/{name}"),
+        }
+    }
+}
+
+/// What someone asks for, whole. Nothing is decided while there are problems or waits: the locks of a pod list all of its
+/// interfaces, so all must be known first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Who asks.
+    pub requester: Requester,
+    /// Who is to hold the addresses; `interface` is left open.
+    pub holder: Holder,
+    /// For a holder that outlives its pods: the pod that asks.
+    pub user: Option<LockUser>,
+    /// The node where they are used.
+    pub node: String,
+    /// That node's address.
+    pub host_ip: Option<IpAddr>,
+    /// The interfaces that Portolan makes, in order.
+    pub interfaces: Vec<InterfaceRequest>,
+    /// What is wrong, for the Events of who asks. Someone must change something.
+    pub problems: Vec<FieldError>,
+    /// What is not there yet, for the Events of who asks. It goes on by itself once that is there.
+    pub waits: Vec<Wait>,
+    /// What was written and has no effect.
+    pub warnings: Vec<FieldError>,
+}
+
+impl Request {
+    /// True if all of it is known and nothing is wrong with it.
+    pub fn is_ready(&self) -> bool {
+        self.problems.is_empty() && self.waits.is_empty()
+    }
+}
+
+/// One interface that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceRequest {
+    /// Its name in the pod.
+    pub interface: String,
+    /// The subnet it is to be on.
+    pub subnet: String,
+    /// The provider by which it was asked for.
+    pub provider: Option<Provider>,
+    /// Addresses it is to have, in order. Several of one family are allowed; of a family that is not named, one is chosen.
+    pub addresses: Vec<IpAddr>,
+    /// Addresses to choose from, in order of preference; empty if any will do.
+    pub pool: Vec<AddressPair>,
+    /// MAC address it is to have.
+    pub mac: Option<Mac>,
+    /// Routes by this interface.
+    pub routes: Vec<GuestRoute>,
+    /// The default route goes by this interface: by these routers, or by the subnet's gateway if there are none.
+    pub default_route: Option<Vec<IpAddr>>,
+    /// Where in the object it was asked for.
+    pub path: String,
+}
+
+/// Something that is not there yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wait {
+    /// A network attachment definition.
+    Nad {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A subnet that serves a network attachment definition.
+    SubnetOfProvider(Provider),
+    /// A subnet.
+    Subnet(String),
+    /// A subnet that is there, to be found free of clashes.
+    Validated(String),
+    /// A subnet that is there, to be understood.
+    Corrected(String),
+    /// A subnet for the pods of a namespace.
+    DefaultSubnet {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The virtual machine that a pod runs.
+    VirtualMachine {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Another pod of the same virtual machine, which uses its addresses still.
+    OtherPod {
+        /// That pod.
+        pod: String,
+    },
+    /// A node.
+    Node(String),
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wait::Nad { namespace, name } => {
+                write!(
+                    f,
+                    "waiting for network attachment definition {namespace}/{name}, which does not exist"
+                )
+            }
+            Wait::SubnetOfProvider(provider) => {
+                write!(f, "waiting for a Subnet with provider {provider}; there is none")
+            }
+            Wait::Subnet(name) => write!(f, "waiting for Subnet {name}, which does not exist"),
+            Wait::Validated(name) => {
+                write!(f, "waiting for Subnet {name} to be validated; see its conditions")
+            }
+            Wait::Corrected(name) => {
+                write!(f, "waiting for Subnet {name} to be corrected; see its conditions")
+            }
+            Wait::DefaultSubnet { namespace } => write!(
+                f,
+                "waiting for a Subnet for the pods of namespace {namespace}; none names it in spec.namespaces, and none is the default"
+            ),
+            Wait::VirtualMachine { namespace, name } => {
+                write!(f, "waiting for VirtualMachine {namespace}/{name}, which does not exist")
+            }
+            Wait::OtherPod { pod } => {
+                write!(f, "waiting for pod {pod}, which runs the same virtual machine, to finish")
+            }
+            Wait::Node(name) => write!(f, "waiting for Node {name}, which does not exist"),
+        }
+    }
+}

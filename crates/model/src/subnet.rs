@@ -1,0 +1,75 @@
+//! Subnets as the World holds them.
+
+use portolan_api::subnet_config::AllowedNamespaces;
+use portolan_api::{Domain, Provider, SubnetConfig};
+
+use crate::group::Group;
+
+/// The VPC of a `kubeovn.io` subnet that names none and serves the cluster's own pods.
+pub const DEFAULT_VPC: &str = "ovn-cluster";
+
+/// A virtual switch with its prefixes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    /// Its name, one space for both API groups.
+    pub name: String,
+    /// The UID of the object it comes from.
+    pub uid: String,
+    /// The generation of the object it comes from.
+    pub generation: Option<i64>,
+    /// The API group of the object it comes from.
+    pub group: Group,
+    /// What it asks for. `vpc` is filled in where the group has a default.
+    pub config: SubnetConfig,
+    /// Whether it was found to fit the others.
+    pub validation: Validation,
+    /// Where its addresses are unique.
+    pub domain: Domain,
+}
+
+/// Whether a subnet was found to fit the others: its condition `Validated`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Validation {
+    /// It was not, or not yet. Nothing of it is in effect.
+    Not,
+    /// An earlier generation was. What can clash is immutable, so it stays in effect; no new address is taken until the
+    /// current generation is validated.
+    Earlier,
+    /// It was, as it is now.
+    Current,
+}
+
+impl Subnet {
+    /// The VPC whose router it is attached to, whether or not that exists.
+    pub fn vpc(&self) -> Option<&str> {
+        self.config.vpc.as_deref()
+    }
+
+    /// True if new addresses may be taken from it.
+    pub fn is_validated(&self) -> bool {
+        self.validation == Validation::Current
+    }
+
+    /// The address domain of a subnet of this name.
+    pub fn domain_of(name: &str, config: &SubnetConfig) -> Domain {
+        match (&config.vpc, config.vni) {
+            (_, Some(vni)) => Domain::Vni(vni),
+            (Some(vpc), None) => Domain::Vpc(vpc.clone()),
+            (None, None) => Domain::Subnet(name.to_owned()),
+        }
+    }
+
+    /// True if the namespace is one of the subnet's own, or was let in by name.
+    ///
+    /// A subnet that a VPC gives to its namespaces, or that is the cluster's default, is open to those too; that the
+    /// World knows.
+    pub fn allows(&self, namespace: &str) -> bool {
+        let own = self.config.namespaces.iter().any(|own| own == namespace)
+            || matches!(&self.config.provider, Some(Provider::Nad { namespace: own, .. }) if own == namespace);
+        own || match &self.config.allowed_namespaces {
+            AllowedNamespaces::Own => false,
+            AllowedNamespaces::Listed(listed) => listed.iter().any(|listed| listed == namespace),
+            AllowedNamespaces::All => true,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Units: the smallest things that are planned alone.
+
+use std::fmt;
+use std::str::FromStr;
+
+use portolan_api::names::is_dns_subdomain;
+
+use crate::attachment::AttachmentId;
+use crate::peering::VpcPair;
+
+/// The smallest thing planned alone.
+///
+/// Its text is the tag `portolan/unit` of everything planned for it, and reads back:
+///
+/// ```text
+/// vpc/blue
+/// subnet/web
+/// peering/blue/green
+/// attachment/pod/default/web-0/eth0/<uid>
+/// attachment/node/node-1/node/<uid>
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unit {
+    /// A VPC, by name.
+    Vpc(String),
+    /// A subnet, by name.
+    Subnet(String),
+    /// Two connected VPCs.
+    Peering(VpcPair),
+    /// One interface.
+    Attachment(AttachmentId),
+}
+
+/// What is to be done about what was planned for a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UnitState {
+    /// There is no such thing, or it is not to be in effect: what is there of it goes.
+    Absent,
+    /// There is such a thing, but what it asks for is not known or not allowed right now (a mistake in an edit, a subnet
+    /// not validated). What is there of it stays as it is, and nothing is added: a typo must not tear down what works.
+    Held,
+    /// It is in effect: plan it.
+    Live,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unit::Vpc(name) => write!(f, "vpc/{name}"),
+            Unit::Subnet(name) => write!(f, "subnet/{name}"),
+            Unit::Peering(pair) => write!(f, "peering/{}/{}", pair.first(), pair.second()),
+            Unit::Attachment(id) => write!(f, "attachment/{id}"),
+        }
+    }
+}
+
+/// A text that is no unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoUnit;
+
+impl fmt::Display for NoUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("is not a unit")
+    }
+}
+
+impl std::error::Error for NoUnit {}
+
+impl FromStr for Unit {
+    type Err = NoUnit;
+
+    fn from_str(text: &str) -> Result<Self, NoUnit> {
+        let (kind, rest) = text.split_once('/').ok_or(NoUnit)?;
+        let name = || is_dns_subdomain(rest).then(|| rest.to_owned()).ok_or(NoUnit);
+        match kind {
+            "vpc" => name().map(Unit::Vpc),
+            "subnet" => name().map(Unit::Subnet),
+            "peering" => {
+                let (first, second) = rest.split_once('/').ok_or(NoUnit)?;
+                let pair = VpcPair::new(first, second).filter(|pair| pair.first() == first).ok_or(NoUnit)?;
+                (is_dns_subdomain(first) && is_dns_subdomain(second))
+                    .then_some(Unit::Peering(pair))
+                    .ok_or(NoUnit)
+            }
+            "attachment" => rest.parse().map(Unit::Attachment),
+            _ => Err(NoUnit),
+        }
+    }
+}
+
+impl From<AttachmentId> for Unit {
+    fn from(id: AttachmentId) -> Self {
+        Unit::Attachment(id)
+    }
+}

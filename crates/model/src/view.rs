@@ -1,0 +1,115 @@
+//! What the plan of one unit may look at.
+//!
+//! Invariant: whenever a view changes, its unit is dirty. A planner that reads nothing else is therefore never asked too
+//! seldom; one that reads the World behind a view's back may miss a change.
+
+use std::net::IpAddr;
+
+use portolan_api::Domain;
+
+use crate::attachment::Attachment;
+use crate::peering::Peering;
+use crate::subnet::Subnet;
+use crate::vpc::Vpc;
+
+/// What the plan of one unit may look at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum View<'w> {
+    /// Of a VPC.
+    Vpc(VpcView<'w>),
+    /// Of a subnet.
+    Subnet(SubnetView<'w>),
+    /// Of a peering.
+    Peering(PeeringView<'w>),
+    /// Of an attachment.
+    Attachment(AttachmentView<'w>),
+}
+
+/// A VPC to be planned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VpcView<'w> {
+    /// The VPC.
+    pub vpc: &'w Vpc,
+}
+
+/// A subnet to be planned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SubnetView<'w> {
+    /// The subnet.
+    pub subnet: &'w Subnet,
+    /// Its VPC, if it wants one and it is there.
+    pub vpc: Option<VpcRef<'w>>,
+}
+
+/// What others may know of a VPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VpcRef<'w> {
+    /// Its name.
+    pub name: &'w str,
+    /// The UID of the object it comes from.
+    pub uid: &'w str,
+}
+
+/// A peering to be planned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PeeringView<'w> {
+    /// The peering.
+    pub peering: &'w Peering,
+}
+
+/// An attachment to be planned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttachmentView<'w> {
+    /// The attachment.
+    pub attachment: &'w Attachment,
+    /// The subnet it is on.
+    pub subnet: SubnetRef<'w>,
+    /// The chassis of its node.
+    pub chassis: Option<&'w str>,
+}
+
+/// What attachments may know of their subnet. A change of anything else in a subnet leaves its attachments alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubnetRef<'w> {
+    /// Its name.
+    pub name: &'w str,
+    /// The UID of the object it comes from.
+    pub uid: &'w str,
+    /// Where its addresses are unique.
+    pub domain: &'w Domain,
+    /// True if guests are answered DHCP.
+    pub dhcp: bool,
+    /// True if guests are sent router advertisements.
+    pub ipv6_ra: bool,
+}
+
+impl<'w> SubnetRef<'w> {
+    pub(crate) fn of(subnet: &'w Subnet) -> Self {
+        Self {
+            name: &subnet.name,
+            uid: &subnet.uid,
+            domain: &subnet.domain,
+            dhcp: subnet.config.dhcp.is_some(),
+            ipv6_ra: subnet.config.ipv6_ra.is_some(),
+        }
+    }
+}
+
+impl AttachmentView<'_> {
+    /// Its addresses, IPv4 first.
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.attachment.addresses
+    }
+}
+
+impl View<'_> {
+    /// The UID of the object that the unit comes from: the tag `portolan/owner` of everything planned for it.
+    pub fn owner(&self) -> &str {
+        match self {
+            View::Vpc(view) => &view.vpc.uid,
+            View::Subnet(view) => &view.subnet.uid,
+            View::Peering(view) => view.peering.owner(),
+            View::Attachment(view) => view.attachment.owner(),
+        }
+    }
+}

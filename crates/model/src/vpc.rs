@@ -1,0 +1,23 @@
+//! VPCs as the World holds them.
+
+use portolan_api::VpcConfig;
+
+use crate::group::Group;
+use crate::ovn_match::Match;
+
+/// A virtual router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vpc {
+    /// Its name, one space for both API groups.
+    pub name: String,
+    /// The UID of the object it comes from.
+    pub uid: String,
+    /// The generation of the object it comes from.
+    pub generation: Option<i64>,
+    /// The API group of the object it comes from.
+    pub group: Group,
+    /// What it asks for.
+    pub config: VpcConfig,
+    /// The matches of `config.policy_routes`, parsed, in the same order.
+    pub matches: Vec<Match>,
+}

@@ -1,0 +1,340 @@
+//! The World: all that users asked for, in plain maps with the indexes that planning and deciding need.
+
+mod holding;
+mod index;
+mod locks;
+mod pods;
+mod requests;
+mod rivals;
+mod source;
+mod subnets;
+mod vpcs;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use portolan_api::portolan::HolderKind;
+use portolan_api::{Domain, Provider};
+
+pub use self::holding::HeldLocks;
+use self::holding::Holding;
+use self::index::Index;
+use self::pods::PodEntry;
+use self::requests::Topic;
+use self::rivals::Rivals;
+pub use self::source::Source;
+use crate::attachment::{Attachment, AttachmentId};
+use crate::dirty::Dirty;
+use crate::doors::attachment::AttachmentWish;
+use crate::group::Group;
+use crate::lock::Lock;
+use crate::nad::Nad;
+use crate::node::Node;
+use crate::peering::{Peering, VpcPair};
+use crate::pod::{Pod, StatefulSet, VirtualMachine};
+use crate::request::Requester;
+use crate::subnet::Subnet;
+use crate::unit::{Unit, UnitState};
+use crate::view::{AttachmentView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView};
+use crate::vpc::Vpc;
+
+/// What is the same for a whole cluster, said once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Who makes the pods' first interfaces.
+    pub first_interface: FirstInterface,
+}
+
+/// Who makes the pods' first interfaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstInterface {
+    /// Portolan: it is the cluster's primary network.
+    Portolan,
+    /// Another plugin; Portolan makes further ones.
+    #[default]
+    Other,
+}
+
+/// Namespace and name.
+pub(crate) type Name = (String, String);
+/// Kind, namespace and name of a holder, whichever of its lives.
+pub(crate) type HolderName = (HolderKind, Option<String>, String);
+
+/// All that users asked for.
+///
+/// Invariant: everything below the inputs is a function of the inputs, so Worlds that were told the same in any order are
+/// equal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct World {
+    settings: Settings,
+    // Inputs.
+    vpcs: BTreeMap<String, Rivals<Vpc>>,
+    subnets: BTreeMap<String, Rivals<Subnet>>,
+    nads: BTreeMap<Name, Nad>,
+    nodes: BTreeMap<String, Node>,
+    pods: BTreeMap<Name, PodEntry>,
+    stateful_sets: BTreeMap<Name, StatefulSet>,
+    machines: BTreeMap<Name, VirtualMachine>,
+    network_attachments: BTreeMap<Name, AttachmentWish>,
+    locks: BTreeMap<String, Lock>,
+    /// Attachments whose holders are confirmed to be gone; each is forgotten with its last lock.
+    released: BTreeSet<AttachmentId>,
+    // Derived.
+    holdings: BTreeMap<AttachmentId, Holding>,
+    peerings: BTreeMap<VpcPair, Peering>,
+    // Indexes. Those of subnets and VPCs are of the one that has the name, except where they say otherwise.
+    subnets_by_vpc: Index<String, String>,
+    subnets_by_provider: Index<Provider, String>,
+    /// Every subnet of either group, whether or not it has its name.
+    subnets_by_domain: Index<Domain, String>,
+    subnets_by_namespace: Index<String, String>,
+    default_subnets: Index<(), String>,
+    vpcs_by_namespace: Index<String, String>,
+    /// VPCs that name the key as their remote.
+    vpcs_by_remote: Index<String, String>,
+    /// VPCs that cannot be understood.
+    held_vpcs: BTreeSet<String>,
+    holdings_by_subnet: Index<String, AttachmentId>,
+    holdings_by_node: Index<String, AttachmentId>,
+    holdings_by_holder: Index<HolderName, AttachmentId>,
+    pods_by_machine: Index<Name, Name>,
+    /// Who has not got all that was asked for, by what the answer depends on.
+    waiting: Index<Topic, Requester>,
+    topics: Index<Requester, Topic>,
+}
+
+impl World {
+    /// A World that was told nothing yet.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// What is the same for the whole cluster.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Takes an object in, new or changed.
+    pub fn apply<O: Source>(&mut self, object: &O) -> Dirty {
+        let mut dirty = Dirty::default();
+        object.put(self, &mut dirty);
+        dirty
+    }
+
+    /// Forgets an object.
+    pub fn delete<O: Source>(&mut self, object: &O) -> Dirty {
+        let mut dirty = Dirty::default();
+        O::remove(&object.key(), self, &mut dirty);
+        dirty
+    }
+
+    /// Takes all objects of a kind in, and forgets those that are not among them: what a fresh list of them asks for.
+    pub fn reset<'a, O: Source + 'a>(&mut self, objects: impl IntoIterator<Item = &'a O>) -> Dirty {
+        let mut dirty = Dirty::default();
+        let mut gone: BTreeSet<O::Key> = O::keys(self).into_iter().collect();
+        for object in objects {
+            gone.remove(&object.key());
+            object.put(self, &mut dirty);
+        }
+        for key in gone {
+            O::remove(&key, self, &mut dirty);
+        }
+        dirty
+    }
+
+    // What is planned.
+
+    /// What is to be done about what was planned for a unit.
+    pub fn state(&self, unit: &Unit) -> UnitState {
+        match unit {
+            Unit::Vpc(name) => self.vpc_state(name),
+            Unit::Subnet(name) => self.subnet_state(name),
+            Unit::Peering(pair) => self.peering_state(pair),
+            Unit::Attachment(id) => self.attachment_state(id),
+        }
+    }
+
+    /// What the plan of a unit may look at, if the unit is [`UnitState::Live`].
+    pub fn view(&self, unit: &Unit) -> Option<View<'_>> {
+        match unit {
+            Unit::Vpc(name) => self.vpc(name).map(|vpc| View::Vpc(VpcView { vpc })),
+            Unit::Subnet(name) => self.subnet_view(name).map(View::Subnet),
+            Unit::Peering(pair) => self.peering(pair).map(|peering| View::Peering(PeeringView { peering })),
+            Unit::Attachment(id) => self.attachment_view(id).map(View::Attachment),
+        }
+    }
+
+    /// The UID of the object that a unit comes from, if it is there, live or held.
+    pub fn owner(&self, unit: &Unit) -> Option<&str> {
+        let owner = match unit {
+            Unit::Vpc(name) => self.vpcs.get(name)?.effective()?.meta.uid.as_str(),
+            Unit::Subnet(name) => self.subnets.get(name)?.effective()?.meta.uid.as_str(),
+            Unit::Peering(pair) => self.vpcs.get(pair.first())?.effective()?.meta.uid.as_str(),
+            Unit::Attachment(id) => self.holdings.get_key_value(id)?.0.uid(),
+        };
+        Some(owner)
+    }
+
+    /// Every unit that is live: VPCs, then subnets, peerings and attachments, so that parents come first.
+    pub fn units(&self) -> impl Iterator<Item = Unit> {
+        let vpcs = self.vpcs().map(|vpc| Unit::Vpc(vpc.name.clone()));
+        let subnets = self.subnets().map(|subnet| Unit::Subnet(subnet.name.clone()));
+        let peerings =
+            self.peerings.keys().filter(|pair| self.peering(pair).is_some()).cloned().map(Unit::Peering);
+        let attachments = self.attachments().map(|attachment| Unit::Attachment(attachment.id.clone()));
+        vpcs.chain(subnets).chain(peerings).chain(attachments)
+    }
+
+    // VPCs.
+
+    /// The VPC of this name, if it is in effect.
+    pub fn vpc(&self, name: &str) -> Option<&Vpc> {
+        let candidate = self.vpcs.get(name)?.effective()?;
+        candidate.value.as_ref().ok()
+    }
+
+    /// The VPCs in effect, by name.
+    pub fn vpcs(&self) -> impl Iterator<Item = &Vpc> {
+        self.vpcs.values().filter_map(|rivals| rivals.effective()?.value.as_ref().ok())
+    }
+
+    /// The peering of two VPCs, if it is in effect.
+    pub fn peering(&self, pair: &VpcPair) -> Option<&Peering> {
+        self.peerings.get(pair)
+    }
+
+    /// The peerings in effect.
+    pub fn peerings(&self) -> impl Iterator<Item = &Peering> {
+        self.peerings.values()
+    }
+
+    // Subnets.
+
+    /// The subnet of this name, if it is in effect.
+    pub fn subnet(&self, name: &str) -> Option<&Subnet> {
+        (self.subnet_state(name) == UnitState::Live).then(|| self.known_subnet(name))?
+    }
+
+    /// The subnet of this name, if it can be understood, whether or not it is in effect.
+    pub fn known_subnet(&self, name: &str) -> Option<&Subnet> {
+        self.subnets.get(name)?.effective()?.value.as_ref().ok()
+    }
+
+    /// The subnets in effect, by name.
+    pub fn subnets(&self) -> impl Iterator<Item = &Subnet> {
+        self.subnets.keys().filter_map(|name| self.subnet(name))
+    }
+
+    /// The subnets in effect that want to be attached to a VPC, by name.
+    pub fn subnets_of_vpc(&self, vpc: &str) -> impl Iterator<Item = &Subnet> {
+        self.subnets_by_vpc.get(vpc).filter_map(|name| self.subnet(name))
+    }
+
+    /// The subnets that are for pods which nothing else is chosen for, by name. There should be at most one.
+    pub fn default_subnets(&self) -> impl Iterator<Item = &str> {
+        self.default_subnets.get(&()).map(String::as_str)
+    }
+
+    /// True if there is a subnet of this name in this group, whether or not it has the name.
+    pub fn has_subnet_of_group(&self, group: Group, name: &str) -> bool {
+        self.subnets.get(name).is_some_and(|rivals| rivals.get(group).is_some())
+    }
+
+    /// The subnets that can be understood and serve a provider, whether or not they are in effect.
+    pub fn subnets_of_provider(&self, provider: &Provider) -> impl Iterator<Item = &Subnet> {
+        self.subnets_by_provider.get(provider).filter_map(|name| self.known_subnet(name))
+    }
+
+    /// A subnet to be planned.
+    pub fn subnet_view(&self, name: &str) -> Option<SubnetView<'_>> {
+        let subnet = self.subnet(name)?;
+        let vpc = subnet.vpc().and_then(|name| self.vpc(name));
+        Some(SubnetView { subnet, vpc: vpc.map(|vpc| VpcRef { name: &vpc.name, uid: &vpc.uid }) })
+    }
+
+    // Attachments.
+
+    /// An attachment, if it is in effect.
+    pub fn attachment(&self, id: &AttachmentId) -> Option<&Attachment> {
+        (self.attachment_state(id) == UnitState::Live).then(|| self.holdings.get(id)?.attachment())?
+    }
+
+    /// The attachments in effect.
+    pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        self.holdings.keys().filter_map(|id| self.attachment(id))
+    }
+
+    /// The attachments in effect on a subnet.
+    pub fn attachments_of_subnet(&self, subnet: &str) -> impl Iterator<Item = &Attachment> {
+        self.holdings_by_subnet.get(subnet).filter_map(|id| self.attachment(id))
+    }
+
+    /// The attachments in effect on a node.
+    pub fn attachments_of_node(&self, node: &str) -> impl Iterator<Item = &Attachment> {
+        self.holdings_by_node.get(node).filter_map(|id| self.attachment(id))
+    }
+
+    /// An attachment to be planned.
+    pub fn attachment_view(&self, id: &AttachmentId) -> Option<AttachmentView<'_>> {
+        let attachment = self.attachment(id)?;
+        let subnet = SubnetRef::of(self.subnet(&attachment.subnet)?);
+        Some(AttachmentView {
+            attachment,
+            subnet,
+            chassis: attachment.node.as_deref().map(|n| self.chassis(n)),
+        })
+    }
+
+    // Nodes and networks.
+
+    /// A node.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
+    /// The nodes, by name.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// The name of a node's chassis; that of the node, if nothing else was said.
+    pub fn chassis<'a>(&'a self, node: &'a str) -> &'a str {
+        self.nodes.get(node).map_or(node, |node| &node.chassis)
+    }
+
+    /// A network attachment definition.
+    pub fn nad(&self, namespace: &str, name: &str) -> Option<&Nad> {
+        self.nads.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// A pod.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        self.pods.get(&(namespace.to_owned(), name.to_owned())).map(|entry| &entry.pod)
+    }
+
+    /// A StatefulSet.
+    pub fn stateful_set(&self, namespace: &str, name: &str) -> Option<&StatefulSet> {
+        self.stateful_sets.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// A virtual machine.
+    pub fn machine(&self, namespace: &str, name: &str) -> Option<&VirtualMachine> {
+        self.machines.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// A `NetworkAttachment`.
+    pub fn network_attachment(&self, namespace: &str, name: &str) -> Option<&AttachmentWish> {
+        self.network_attachments.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    // Locks.
+
+    /// A lock by its name.
+    pub fn lock(&self, name: &str) -> Option<&Lock> {
+        self.locks.get(name)
+    }
+
+    /// All locks, by name.
+    pub fn locks(&self) -> impl Iterator<Item = &Lock> {
+        self.locks.values()
+    }
+}

@@ -1,0 +1,205 @@
+//! Locks, the attachments they make, and the nodes those are on.
+
+use portolan_api::portolan::{Holder, HolderKind};
+
+use super::holding::HeldLocks;
+use super::{HolderName, Name, World};
+use crate::attachment::{Attachment, AttachmentId};
+use crate::dirty::Dirty;
+use crate::lock::Lock;
+use crate::node::Node;
+use crate::request::Requester;
+use crate::unit::{Unit, UnitState};
+
+impl World {
+    /// The locks of one interface, sorted out.
+    pub fn held_locks(&self, id: &AttachmentId) -> HeldLocks<'_> {
+        match self.holdings.get(id) {
+            Some(holding) => HeldLocks::of(id, holding.locks.iter().filter_map(|name| self.locks.get(name))),
+            None => HeldLocks::default(),
+        }
+    }
+
+    /// The interfaces for which anyone of this kind and name holds locks, in whichever of its lives.
+    pub fn held_by(&self, holder: &Holder) -> impl Iterator<Item = &AttachmentId> + use<'_> {
+        self.holdings_by_holder.get(&holder_name(holder))
+    }
+
+    /// The interfaces for which anyone holds locks.
+    pub fn holders(&self) -> impl Iterator<Item = &AttachmentId> {
+        self.holdings.keys()
+    }
+
+    /// A live read confirmed that the holder is gone, or that it holds this no more: the attachment goes out of effect, so
+    /// that its locks can be deleted once that has been committed.
+    pub fn release(&mut self, id: &AttachmentId) -> Dirty {
+        let mut dirty = Dirty::default();
+        if self.holdings.contains_key(id) {
+            let before = self.attachment_state(id);
+            self.released.insert(id.clone());
+            if before != self.attachment_state(id) {
+                dirty.units.insert(Unit::Attachment(id.clone()));
+            }
+        }
+        dirty
+    }
+
+    /// True if a live read confirmed that the holder is gone.
+    pub fn is_released(&self, id: &AttachmentId) -> bool {
+        self.released.contains(id)
+    }
+
+    pub(super) fn set_lock(&mut self, name: &str, new: Option<Lock>, dirty: &mut Dirty) {
+        let old = self.locks.get(name);
+        if old == new.as_ref() {
+            return;
+        }
+        let old_id = old.map(|lock| lock.attachment.clone());
+        let new_id = new.as_ref().map(|lock| lock.attachment.clone());
+        match new {
+            Some(lock) => self.locks.insert(name.to_owned(), lock),
+            None => self.locks.remove(name),
+        };
+        if let Some(id) = old_id.as_ref().filter(|id| new_id.as_ref() != Some(*id)) {
+            let before = self.attachment_state(id);
+            if let Some(holding) = self.holdings.get_mut(id) {
+                holding.locks.remove(name);
+            }
+            self.hold_again(id, before, dirty);
+        }
+        if let Some(id) = new_id {
+            let before = self.attachment_state(&id);
+            let holding = self.holdings.entry(id.clone()).or_default();
+            if holding.locks.is_empty() {
+                self.holdings_by_holder.insert(holder_of(&id), id.clone());
+            }
+            if !holding.locks.contains(name) {
+                holding.locks.insert(name.to_owned());
+            }
+            self.hold_again(&id, before, dirty);
+        }
+    }
+
+    /// Finds out again what the locks of an interface amount to.
+    fn hold_again(&mut self, id: &AttachmentId, before: UnitState, dirty: &mut Dirty) {
+        let Some(holding) = self.holdings.get(id) else { return };
+        let held = HeldLocks::of(id, holding.locks.iter().filter_map(|name| self.locks.get(name)));
+        let attachment = held.attachment(id);
+        let domain = held.counted.first().map(|lock| lock.domain.clone());
+        let surplus = !held.surplus.is_empty();
+        let Some(holding) = self.holdings.get_mut(id) else { return };
+        (holding.domain, holding.surplus) = (domain, surplus);
+        let changed = holding.attachment != attachment;
+        if changed {
+            let place = |attachment: Option<&Attachment>| {
+                attachment.map(|attachment| (attachment.subnet.clone(), attachment.node.clone()))
+            };
+            let new_place = place(attachment.as_ref());
+            let old_place = place(std::mem::replace(&mut holding.attachment, attachment).as_ref());
+            self.place_again(id, old_place, new_place);
+        }
+        if self.holdings.get(id).is_some_and(|holding| holding.locks.is_empty()) {
+            self.holdings.remove(id);
+            self.holdings_by_holder.remove(&holder_of(id), id);
+            self.released.remove(id);
+        }
+        let after = self.attachment_state(id);
+        if before != after || (changed && after == UnitState::Live) {
+            dirty.units.insert(Unit::Attachment(id.clone()));
+        }
+        self.reconsider(&self.requester_of(id), dirty);
+    }
+
+    /// Keeps the indexes by subnet and node.
+    fn place_again(&mut self, id: &AttachmentId, old: Option<Place>, new: Option<Place>) {
+        if old == new {
+            return;
+        }
+        if let Some((subnet, node)) = old {
+            self.holdings_by_subnet.remove(&subnet, id);
+            if let Some(node) = node {
+                self.holdings_by_node.remove(&node, id);
+            }
+        }
+        if let Some((subnet, node)) = new {
+            self.holdings_by_subnet.insert(subnet, id.clone());
+            if let Some(node) = node {
+                self.holdings_by_node.insert(node, id.clone());
+            }
+        }
+    }
+
+    /// Who would ask for what this holder holds.
+    pub(super) fn requester_of(&self, id: &AttachmentId) -> Requester {
+        let namespace = id.namespace().unwrap_or_default();
+        match id.kind() {
+            HolderKind::Pod | HolderKind::StatefulSet => Requester::pod(namespace, id.name()),
+            HolderKind::VirtualMachine => {
+                let machine: Name = (namespace.to_owned(), id.name().to_owned());
+                match self.pod_of_machine(&machine) {
+                    Some((namespace, name)) => Requester::pod(namespace, name),
+                    None => Requester::VirtualMachine { namespace: machine.0, name: machine.1 },
+                }
+            }
+            HolderKind::NetworkAttachment => Requester::network_attachment(namespace, id.name()),
+            HolderKind::Node => Requester::node(id.name()),
+        }
+    }
+
+    pub(super) fn attachment_state(&self, id: &AttachmentId) -> UnitState {
+        let Some(holding) = self.holdings.get(id) else { return UnitState::Absent };
+        let Some(attachment) = &holding.attachment else { return UnitState::Absent };
+        if self.released.contains(id) || self.is_finished(id) {
+            return UnitState::Absent;
+        }
+        match self.subnet_state(&attachment.subnet) {
+            UnitState::Live => {
+                // A subnet may have been made again under its name, elsewhere.
+                let subnet = self.known_subnet(&attachment.subnet);
+                let same = subnet.is_some_and(|subnet| {
+                    Some(&subnet.domain) == holding.domain.as_ref()
+                        && attachment.addresses.iter().all(|ip| subnet.config.cidr.contains(*ip))
+                });
+                if same { UnitState::Live } else { UnitState::Absent }
+            }
+            state => state,
+        }
+    }
+
+    /// True for a pod that has Succeeded or Failed.
+    fn is_finished(&self, id: &AttachmentId) -> bool {
+        id.kind() == HolderKind::Pod
+            && id
+                .namespace()
+                .and_then(|namespace| self.pod(namespace, id.name()))
+                .is_some_and(|pod| pod.finished && pod.uid == id.uid())
+    }
+
+    pub(super) fn set_node(&mut self, name: &str, new: Option<Node>, dirty: &mut Dirty) {
+        if self.nodes.get(name) == new.as_ref() {
+            return;
+        }
+        let before = self.chassis(name).to_owned();
+        match new {
+            Some(node) => self.nodes.insert(name.to_owned(), node),
+            None => self.nodes.remove(name),
+        };
+        if before != self.chassis(name) {
+            let ids = self.holdings_by_node.get(name).filter(|id| self.attachment(id).is_some());
+            dirty.units.extend(ids.cloned().map(Unit::Attachment));
+        }
+        self.publish(&[super::Topic::Node(name.to_owned())], dirty);
+        self.reconsider(&Requester::node(name), dirty);
+    }
+}
+
+/// The subnet and the node of an attachment.
+type Place = (String, Option<String>);
+
+fn holder_of(id: &AttachmentId) -> HolderName {
+    (id.kind(), id.namespace().map(str::to_owned), id.name().to_owned())
+}
+
+pub(super) fn holder_name(holder: &Holder) -> HolderName {
+    (holder.kind, holder.namespace.clone(), holder.name.clone())
+}

@@ -1,0 +1,143 @@
+//! Pods and the other things that ask for interfaces, and what they refer to.
+
+use portolan_api::portolan::{Holder, HolderKind};
+
+use super::{Name, Topic, World};
+use crate::dirty::Dirty;
+use crate::doors::attachment::AttachmentWish;
+use crate::doors::pod::{Wishes, wishes};
+use crate::nad::Nad;
+use crate::pod::{Pod, PodController, StatefulSet, VirtualMachine};
+use crate::request::Requester;
+use crate::unit::Unit;
+
+/// A pod, with what its annotations wish for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PodEntry {
+    pub(super) pod: Pod,
+    pub(super) wishes: Wishes,
+}
+
+impl World {
+    pub(super) fn set_pod(&mut self, key: &Name, new: Option<Pod>, dirty: &mut Dirty) {
+        let old = self.pods.get(key).map(|entry| &entry.pod);
+        if old == new.as_ref() {
+            return;
+        }
+        let machine_before = old.and_then(machine_of);
+        let machine_after = new.as_ref().and_then(machine_of);
+        let holder = Holder {
+            kind: HolderKind::Pod,
+            namespace: Some(key.0.clone()),
+            name: key.1.clone(),
+            ..Holder::default()
+        };
+        let held: Vec<_> = self.held_by(&holder).cloned().collect();
+        let states: Vec<_> = held.iter().map(|id| self.attachment_state(id)).collect();
+        if let Some(machine) = &machine_before {
+            self.pods_by_machine.remove(machine, key);
+        }
+        if let Some(machine) = &machine_after {
+            self.pods_by_machine.insert(machine.clone(), key.clone());
+        }
+        match new {
+            Some(pod) => {
+                let wishes = wishes(&pod);
+                self.pods.insert(key.clone(), PodEntry { pod, wishes });
+            }
+            None => {
+                self.pods.remove(key);
+            }
+        }
+        for (id, before) in held.into_iter().zip(states) {
+            // A pod that has finished gives its interfaces back.
+            if before != self.attachment_state(&id) {
+                dirty.units.insert(Unit::Attachment(id));
+            }
+        }
+        self.reconsider(&Requester::pod(&key.0, &key.1), dirty);
+        // The pod may have had the addresses that another pod of its machine waits for.
+        let machines = [machine_before, machine_after].into_iter().flatten();
+        self.publish(&machines.map(Topic::Machine).collect::<Vec<_>>(), dirty);
+    }
+
+    /// The pod that uses a virtual machine's addresses: the oldest that has not finished. While a machine migrates there are
+    /// two, and the older one runs it until it is done.
+    pub(super) fn pod_of_machine(&self, machine: &Name) -> Option<&Name> {
+        let pods = self.pods_by_machine.get(machine).filter_map(|key| Some((key, &self.pods.get(key)?.pod)));
+        let running = pods.filter(|(_, pod)| !pod.finished);
+        running.min_by_key(|(_, pod)| (pod.created, &pod.uid)).map(|(key, _)| key)
+    }
+
+    pub(super) fn set_machine(&mut self, key: &Name, new: Option<VirtualMachine>, dirty: &mut Dirty) {
+        if self.machines.get(key) == new.as_ref() {
+            return;
+        }
+        match new {
+            Some(machine) => self.machines.insert(key.clone(), machine),
+            None => self.machines.remove(key),
+        };
+        self.publish(&[Topic::Machine(key.clone())], dirty);
+        let (namespace, name) = key.clone();
+        self.reconsider(&Requester::VirtualMachine { namespace, name }, dirty);
+    }
+
+    pub(super) fn set_stateful_set(&mut self, key: &Name, new: Option<StatefulSet>, dirty: &mut Dirty) {
+        let old = self.stateful_sets.get(key);
+        if old == new.as_ref() {
+            return;
+        }
+        // Ordinals that leave the range may have to give their addresses back.
+        let ordinals = |set: &StatefulSet| (set.start, set.start.saturating_add(set.replicas));
+        let names: Vec<String> = match (old, new.as_ref()) {
+            (Some(old), new) => {
+                let (start, end) = ordinals(old);
+                let kept = |name: &str| new.is_some_and(|new| new.uid == old.uid && new.has_ordinal(name));
+                (start..end).map(|n| format!("{}-{n}", old.name)).filter(|name| !kept(name)).collect()
+            }
+            (None, _) => Vec::new(),
+        };
+        match new {
+            Some(set) => self.stateful_sets.insert(key.clone(), set),
+            None => self.stateful_sets.remove(key),
+        };
+        for name in names {
+            self.reconsider(&Requester::pod(&key.0, name), dirty);
+        }
+    }
+
+    pub(super) fn set_nad(&mut self, key: &Name, new: Option<Nad>, dirty: &mut Dirty) {
+        if self.nads.get(key) == new.as_ref() {
+            return;
+        }
+        match new {
+            Some(nad) => self.nads.insert(key.clone(), nad),
+            None => self.nads.remove(key),
+        };
+        self.publish(&[Topic::Nad(key.clone())], dirty);
+    }
+
+    pub(super) fn set_network_attachment(
+        &mut self,
+        key: &Name,
+        new: Option<AttachmentWish>,
+        dirty: &mut Dirty,
+    ) {
+        if self.network_attachments.get(key) == new.as_ref() {
+            return;
+        }
+        match new {
+            Some(wish) => self.network_attachments.insert(key.clone(), wish),
+            None => self.network_attachments.remove(key),
+        };
+        self.reconsider(&Requester::network_attachment(&key.0, &key.1), dirty);
+    }
+}
+
+/// Namespace and name of the virtual machine that a pod runs.
+pub(super) fn machine_of(pod: &Pod) -> Option<Name> {
+    match &pod.controller {
+        PodController::VirtualMachine { name } => Some((pod.namespace.clone(), name.clone())),
+        _ => None,
+    }
+}

@@ -1,0 +1,164 @@
+//! The kinds that the World is fed with.
+
+use k8s_openapi::api::{apps, core};
+use kube_core::ResourceExt;
+use portolan_api::nad::NetworkAttachmentDefinition;
+use portolan_api::portolan::{self, IPLock, NetworkAttachment};
+use portolan_api::{kubeovn, portolan as native};
+
+use super::rivals::{Candidate, Rivals};
+use super::{Name, World};
+use crate::dirty::Dirty;
+use crate::doors::{self, Meta};
+use crate::group::Group;
+use crate::node::Node;
+use crate::pod::{Pod, StatefulSet, VirtualMachine};
+use crate::subnet::Validation;
+
+/// A kind that the World is fed with.
+pub trait Source {
+    /// What tells two objects of the kind apart.
+    type Key: Ord;
+    /// Of this object.
+    fn key(&self) -> Self::Key;
+    /// Takes the object in.
+    #[doc(hidden)]
+    fn put(&self, world: &mut World, dirty: &mut Dirty);
+    /// Forgets an object.
+    #[doc(hidden)]
+    fn remove(key: &Self::Key, world: &mut World, dirty: &mut Dirty);
+    /// Every object of the kind that the World knows.
+    #[doc(hidden)]
+    fn keys(world: &World) -> Vec<Self::Key>;
+}
+
+fn of_group<T>(map: &std::collections::BTreeMap<String, Rivals<T>>, group: Group) -> Vec<String> {
+    map.iter().filter(|(_, rivals)| rivals.get(group).is_some()).map(|(name, _)| name.clone()).collect()
+}
+
+macro_rules! two_groups {
+    ($object:ty, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr) => {
+        impl Source for $object {
+            type Key = String;
+            fn key(&self) -> String {
+                self.name_any()
+            }
+            fn put(&self, world: &mut World, dirty: &mut Dirty) {
+                let candidate =
+                    Candidate { meta: Meta::of(self), validation: $validation(self), value: $value(self) };
+                world.$set(&self.name_any(), $group, Some(candidate), dirty);
+            }
+            fn remove(key: &String, world: &mut World, dirty: &mut Dirty) {
+                world.$set(key, $group, None, dirty);
+            }
+            fn keys(world: &World) -> Vec<String> {
+                of_group(&world.$map, $group)
+            }
+        }
+    };
+}
+
+two_groups!(portolan::Vpc, Group::Portolan, vpcs, set_vpc, doors::portolan::vpc, |_| Validation::Current);
+two_groups!(kubeovn::Vpc, Group::KubeOvn, vpcs, set_vpc, doors::kubeovn::vpc, |_| Validation::Current);
+two_groups!(
+    native::Subnet,
+    Group::Portolan,
+    subnets,
+    set_subnet,
+    doors::portolan::subnet,
+    doors::portolan::validation
+);
+two_groups!(
+    kubeovn::Subnet,
+    Group::KubeOvn,
+    subnets,
+    set_subnet,
+    doors::kubeovn::subnet,
+    doors::kubeovn::validation
+);
+
+impl Source for IPLock {
+    type Key = String;
+    fn key(&self) -> String {
+        self.name_any()
+    }
+    fn put(&self, world: &mut World, dirty: &mut Dirty) {
+        // A lock that is none takes nothing.
+        world.set_lock(&self.name_any(), doors::portolan::lock(self).ok(), dirty);
+    }
+    fn remove(key: &String, world: &mut World, dirty: &mut Dirty) {
+        world.set_lock(key, None, dirty);
+    }
+    fn keys(world: &World) -> Vec<String> {
+        world.locks.keys().cloned().collect()
+    }
+}
+
+impl Source for Node {
+    type Key = String;
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+    fn put(&self, world: &mut World, dirty: &mut Dirty) {
+        world.set_node(&self.name, Some(self.clone()), dirty);
+    }
+    fn remove(key: &String, world: &mut World, dirty: &mut Dirty) {
+        world.set_node(key, None, dirty);
+    }
+    fn keys(world: &World) -> Vec<String> {
+        world.nodes.keys().cloned().collect()
+    }
+}
+
+/// A kind of another API, by way of its door.
+macro_rules! by_door {
+    ($object:ty, $value:ty, $door:path) => {
+        impl Source for $object {
+            type Key = <$value as Source>::Key;
+            fn key(&self) -> Self::Key {
+                $door(self).key()
+            }
+            fn put(&self, world: &mut World, dirty: &mut Dirty) {
+                $door(self).put(world, dirty);
+            }
+            fn remove(key: &Self::Key, world: &mut World, dirty: &mut Dirty) {
+                <$value as Source>::remove(key, world, dirty);
+            }
+            fn keys(world: &World) -> Vec<Self::Key> {
+                <$value as Source>::keys(world)
+            }
+        }
+    };
+}
+
+macro_rules! namespaced {
+    ($value:ty, $map:ident, $set:ident) => {
+        impl Source for $value {
+            type Key = Name;
+            fn key(&self) -> Name {
+                (self.namespace.clone(), self.name.clone())
+            }
+            fn put(&self, world: &mut World, dirty: &mut Dirty) {
+                world.$set(&self.key(), Some(self.clone()), dirty);
+            }
+            fn remove(key: &Name, world: &mut World, dirty: &mut Dirty) {
+                world.$set(key, None, dirty);
+            }
+            fn keys(world: &World) -> Vec<Name> {
+                world.$map.keys().cloned().collect()
+            }
+        }
+    };
+}
+
+namespaced!(Pod, pods, set_pod);
+namespaced!(StatefulSet, stateful_sets, set_stateful_set);
+namespaced!(VirtualMachine, machines, set_machine);
+namespaced!(crate::nad::Nad, nads, set_nad);
+namespaced!(crate::doors::attachment::AttachmentWish, network_attachments, set_network_attachment);
+
+by_door!(core::v1::Pod, Pod, doors::pod::pod);
+by_door!(core::v1::Node, Node, doors::node::node);
+by_door!(apps::v1::StatefulSet, StatefulSet, doors::pod::stateful_set);
+by_door!(NetworkAttachmentDefinition, crate::nad::Nad, doors::nad::nad);
+by_door!(NetworkAttachment, crate::doors::attachment::AttachmentWish, doors::attachment::network_attachment);

@@ -1,0 +1,148 @@
+//! Subnets.
+
+use std::collections::BTreeSet;
+
+use portolan_api::{CidrBlock, Domain};
+
+use super::rivals::Candidate;
+use super::{Topic, World};
+use crate::dirty::Dirty;
+use crate::group::Group;
+use crate::subnet::Subnet;
+use crate::unit::{Unit, UnitState};
+use crate::view::SubnetRef;
+
+impl World {
+    pub(super) fn subnet_state(&self, name: &str) -> UnitState {
+        let Some(candidate) = self.subnets.get(name).and_then(|rivals| rivals.effective()) else {
+            return UnitState::Absent;
+        };
+        let vpc = candidate.value.as_ref().ok().and_then(Subnet::vpc);
+        // The subnet's router port is a row of the VPC's router, of which nothing is known while the VPC is held.
+        match vpc.map(|vpc| self.vpc_state(vpc)) {
+            Some(UnitState::Held) => UnitState::Held,
+            _ => candidate.state(),
+        }
+    }
+
+    /// Every subnet of a domain that can be understood, of either group, whether or not it is in effect.
+    pub fn subnets_of_domain(&self, domain: &Domain) -> impl Iterator<Item = &Subnet> {
+        let rivals = self.subnets_by_domain.get(domain).filter_map(|name| self.subnets.get(name));
+        let all = rivals
+            .flat_map(|rivals| rivals.iter().filter_map(|(_, candidate)| candidate.value.as_ref().ok()));
+        all.filter(move |subnet| subnet.domain == *domain)
+    }
+
+    /// The subnet of this name and group, if it can be understood, whether or not it has the name.
+    pub fn subnet_of_group(&self, group: Group, name: &str) -> Option<&Subnet> {
+        self.subnets.get(name)?.get(group)?.value.as_ref().ok()
+    }
+
+    pub(super) fn set_subnet(
+        &mut self,
+        name: &str,
+        group: Group,
+        new: Option<Candidate<Subnet>>,
+        dirty: &mut Dirty,
+    ) {
+        let empty = super::Rivals::default();
+        let rivals = self.subnets.get(name).unwrap_or(&empty);
+        if rivals.get(group) == new.as_ref() {
+            return;
+        }
+        let (before, domains_before) = (rivals.effective().cloned(), domains(rivals));
+        let state_before = self.subnet_state(name);
+        let rivals = self.subnets.entry(name.to_owned()).or_default();
+        rivals.set(group, new);
+        let (after, domains_after) = (rivals.effective().cloned(), domains(rivals));
+        if rivals.is_empty() {
+            self.subnets.remove(name);
+        }
+        for domain in domains_before.difference(&domains_after) {
+            self.subnets_by_domain.remove(domain, name);
+        }
+        for domain in domains_after {
+            self.subnets_by_domain.insert(domain, name.to_owned());
+        }
+        if before == after {
+            return;
+        }
+        let old = before.as_ref().and_then(|candidate| candidate.value.as_ref().ok());
+        let new = after.as_ref().and_then(|candidate| candidate.value.as_ref().ok());
+        self.unindex_subnet(name, old);
+        self.index_subnet(name, new);
+        let state = self.subnet_state(name);
+        if state_before != state || (old != new && state == UnitState::Live) {
+            dirty.units.insert(Unit::Subnet(name.to_owned()));
+        }
+        if state_before != state || attachment_facts(old) != attachment_facts(new) {
+            self.dirty_attachments(name, dirty);
+        }
+        let topics = self.subnet_topics(name, old, new);
+        self.publish(&topics, dirty);
+    }
+
+    fn unindex_subnet(&mut self, name: &str, subnet: Option<&Subnet>) {
+        let Some(Subnet { config, .. }) = subnet else { return };
+        if let Some(vpc) = &config.vpc {
+            self.subnets_by_vpc.remove(vpc, name);
+        }
+        if let Some(provider) = &config.provider {
+            self.subnets_by_provider.remove(provider, name);
+        }
+        for namespace in &config.namespaces {
+            self.subnets_by_namespace.remove(namespace, name);
+        }
+        if config.default {
+            self.default_subnets.remove(&(), name);
+        }
+    }
+
+    fn index_subnet(&mut self, name: &str, subnet: Option<&Subnet>) {
+        let Some(Subnet { config, .. }) = subnet else { return };
+        if let Some(vpc) = &config.vpc {
+            self.subnets_by_vpc.insert(vpc.clone(), name.to_owned());
+        }
+        if let Some(provider) = &config.provider {
+            self.subnets_by_provider.insert(provider.clone(), name.to_owned());
+        }
+        for namespace in &config.namespaces {
+            self.subnets_by_namespace.insert(namespace.clone(), name.to_owned());
+        }
+        if config.default {
+            self.default_subnets.insert((), name.to_owned());
+        }
+    }
+
+    /// Marks the attachments of a subnet that are to be planned again because of it.
+    pub(super) fn dirty_attachments(&self, subnet: &str, dirty: &mut Dirty) {
+        dirty.units.extend(self.holdings_by_subnet.get(subnet).cloned().map(Unit::Attachment));
+    }
+
+    fn subnet_topics(&self, name: &str, old: Option<&Subnet>, new: Option<&Subnet>) -> Vec<Topic> {
+        let mut topics = BTreeSet::from([Topic::Subnet(name.to_owned())]);
+        for config in [old, new].into_iter().flatten().map(|subnet| &subnet.config) {
+            topics.extend(config.provider.clone().map(Topic::Provider));
+        }
+        let choice = |subnet: Option<&Subnet>| {
+            subnet.map(|s| (s.config.namespaces.clone(), s.config.default)).unwrap_or_default()
+        };
+        let (old, new) = (choice(old), choice(new));
+        if old.0 != new.0 {
+            topics.extend(old.0.into_iter().chain(new.0).map(Topic::Namespace));
+        }
+        if old.1 != new.1 {
+            topics.insert(Topic::Default);
+        }
+        topics.into_iter().collect()
+    }
+}
+
+fn domains(rivals: &super::Rivals<Subnet>) -> BTreeSet<Domain> {
+    rivals.iter().filter_map(|(_, candidate)| Some(candidate.value.as_ref().ok()?.domain.clone())).collect()
+}
+
+/// What of a subnet its attachments look at.
+fn attachment_facts(subnet: Option<&Subnet>) -> Option<(SubnetRef<'_>, CidrBlock)> {
+    subnet.map(|subnet| (SubnetRef::of(subnet), subnet.config.cidr))
+}

@@ -1,0 +1,10 @@
+//! What others can rely on: the World, its answers, and the words that users get.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod model {
+    mod properties;
+    mod requests;
+    mod validation;
+    mod world;
+}
