@@ -1,0 +1,81 @@
+//! The node's side of Portolan: it answers the CNI plugin, plugs pods into Open vSwitch and configures their ends.
+//!
+//! ```text
+//!  portolan-cni ──▶ server ──▶ call ──▶ add ─┬─▶ cluster: pods and locks of this node, subnets   (watches → World)
+//!                                  └──▶ del ─┼─▶ vswitch: ports of br-int, ovn-installed          (OVSDB)
+//!                                            └─▶ links: pairs, addresses, routes, announcements   (netlink)
+//! ```
+//!
+//! Everything it makes carries the container's id and the call's interface name, in rows and on links, and is found again by these:
+//! DEL needs neither the API server nor a memory of what ADD did. Nothing here polls; ADD waits on the watches and on the OVSDB monitor.
+//! Start reading at [`run`], then `add`.
+
+mod add;
+mod call;
+mod cluster;
+mod del;
+mod links;
+mod server;
+mod steps;
+mod vswitch;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ovsdb::Endpoint;
+use portolan_model::Settings;
+
+use crate::cluster::Cluster;
+use crate::server::Agent;
+use crate::vswitch::Vswitch;
+
+/// What an agent has to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The name of its node.
+    pub node: String,
+    /// How to reach the API server.
+    pub kube: kube::Config,
+    /// How to reach the node's Open vSwitch.
+    pub ovsdb: Endpoint,
+    /// Where to listen for the CNI plugin.
+    pub cni_socket: PathBuf,
+    /// OVN's bridge. Its datapath is what Open vSwitch says it is.
+    pub bridge: String,
+    /// The largest packet of pods on subnets that say nothing else: what the tunnel leaves.
+    pub mtu: u16,
+    /// How long a call may take. A runtime that is told to come again does.
+    pub deadline: Duration,
+    /// What is the same for the whole cluster.
+    pub settings: Settings,
+}
+
+impl Config {
+    /// The defaults.
+    pub fn new(node: impl Into<String>, kube: kube::Config) -> Self {
+        Self {
+            node: node.into(),
+            kube,
+            ovsdb: Endpoint::Unix("/run/openvswitch/db.sock".into()),
+            cni_socket: portolan_cni::DEFAULT_SOCKET.into(),
+            bridge: "br-int".into(),
+            // Geneve with OVN's option takes 58 bytes of Ethernet's usual 1500 when nodes have IPv4 addresses.
+            mtu: 1400,
+            deadline: Duration::from_secs(90),
+            settings: Settings::default(),
+        }
+    }
+}
+
+/// Runs the agent until it fails, or the future is dropped.
+pub async fn run(config: Config) -> anyhow::Result<()> {
+    let client = kube::Client::try_from(config.kube.clone())?;
+    let (cluster, watches) = Cluster::follow(&client, &config.node, config.settings);
+    let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
+    let agent = Arc::new(Agent { config, cluster, vswitch, calls: server::Calls::default() });
+    tokio::select! {
+        served = server::serve(agent) => served,
+        () = watches => anyhow::bail!("the watches of the API server have ended"),
+    }
+}

@@ -1,0 +1,207 @@
+//! The socket that the CNI plugin talks to.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use anyhow::Context;
+use portolan_cni::protocol::{self, Inbox, PROTOCOL};
+use portolan_cni::{Answer, CniError, Code, Request, Verb};
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedMutexGuard, RwLock};
+
+use crate::add::Add;
+use crate::call::{NetworkConfig, PodName, Sandbox};
+use crate::cluster::Cluster;
+use crate::steps::Steps;
+use crate::vswitch::Vswitch;
+use crate::{Config, del};
+
+/// How long a request may take to come in: the plugin sends it at once.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
+
+/// All that calls need.
+pub(crate) struct Agent {
+    pub(crate) config: Config,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) vswitch: Vswitch,
+    pub(crate) calls: Calls,
+}
+
+/// The calls under way: those for one container take turns.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
+}
+
+impl Calls {
+    /// Waits for the calls for a container that came before.
+    pub(crate) async fn turn(&self, sandbox: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| turn.strong_count() > 0);
+            let turn = turns.get(sandbox).and_then(Weak::upgrade).unwrap_or_default();
+            turns.insert(sandbox.to_owned(), Arc::downgrade(&turn));
+            turn
+        };
+        turn.lock_owned().await
+    }
+}
+
+/// Listens and answers.
+pub(crate) async fn serve(agent: Arc<Agent>) -> anyhow::Result<()> {
+    let path = &agent.config.cni_socket;
+    let listener = bind(path).with_context(|| format!("listen at {}", path.display()))?;
+    tracing::info!(socket = %path.display(), node = agent.config.node, "listening for the CNI plugin");
+    loop {
+        let (stream, _) = listener.accept().await.context("accept a call")?;
+        let agent = Arc::clone(&agent);
+        tokio::spawn(async move {
+            if let Err(error) = answer(&agent, stream).await {
+                tracing::debug!(error = &error as &dyn std::error::Error, "a call broke off");
+            }
+        });
+    }
+}
+
+/// Only root may connect: whoever can ask for interfaces can have any pod's.
+fn bind(path: &std::path::Path) -> io::Result<UnixListener> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // Under another name until its permissions are set: no one finds it before.
+    let hidden = path.with_extension("new");
+    let _ = std::fs::remove_file(&hidden);
+    let listener = UnixListener::bind(&hidden)?;
+    std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&hidden, path)?;
+    Ok(listener)
+}
+
+async fn answer(agent: &Agent, mut stream: UnixStream) -> io::Result<()> {
+    let received = tokio::time::timeout(REQUEST_DEADLINE, receive(&stream)).await;
+    let (request, netns) = received.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let verb = request.verb;
+    let sandbox = request.container_id.clone();
+    let answer = call(agent, request, netns, &stream).await.unwrap_or_else(|error| {
+        match verb {
+            Verb::Status => tracing::debug!(error = %error, "not ready"),
+            _ => tracing::warn!(?verb, sandbox, error = %error, "a call failed"),
+        }
+        Answer::Error(error)
+    });
+    stream.write_all(&protocol::encode(&answer)?).await
+}
+
+async fn receive(stream: &UnixStream) -> io::Result<(Request, Option<OwnedFd>)> {
+    let mut inbox = Inbox::default();
+    loop {
+        stream.readable().await?;
+        match stream.try_io(Interest::READABLE, || inbox.read(stream)) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
+        }
+        if let Some(request) = inbox.take()? {
+            return Ok((request, inbox.descriptor()));
+        }
+    }
+}
+
+/// Waits until the plugin is gone. It says nothing more after its request.
+async fn hang_up(stream: &UnixStream) {
+    let mut buffer = [0; 64];
+    loop {
+        match stream.readable().await.and_then(|()| stream.try_read(&mut buffer)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+async fn call(
+    agent: &Agent,
+    request: Request,
+    netns: Option<OwnedFd>,
+    stream: &UnixStream,
+) -> Result<Answer, CniError> {
+    if request.protocol != PROTOCOL {
+        let details = format!("the plugin speaks version {} and the agent {PROTOCOL}", request.protocol);
+        return Err(CniError::new(
+            Code::TryAgainLater,
+            "plugin and agent are of different versions",
+            details,
+        ));
+    }
+    let no_netns = || CniError::new(Code::InvalidEnvironment, "the call came without a namespace", "");
+    let config = NetworkConfig::parse(&request.config)?;
+    let sandbox = Sandbox::of(&request);
+    let deadline = agent.config.deadline;
+    let late =
+        |what: String| CniError::new(Code::TryAgainLater, format!("not done after {deadline:?}"), what);
+    match request.verb {
+        Verb::Add => {
+            let _turn = agent.calls.turn(&sandbox.id).await;
+            let add = Add {
+                agent,
+                pod: PodName::parse(&request.args)?,
+                netns: Arc::new(netns.ok_or_else(no_netns)?),
+                netns_path: request.netns,
+                steps: Steps::new(),
+                working: Arc::new(RwLock::new(())),
+                sandbox,
+                config,
+            };
+            let outcome = tokio::select! {
+                outcome = add.run() => outcome,
+                () = hang_up(stream) => Err(CniError::new(Code::TryAgainLater, "the runtime gave the call up", "")),
+                () = tokio::time::sleep(deadline) => Err(late(format!("waiting for {}", add.steps.waiting_for()))),
+            };
+            match outcome {
+                Ok(result) => {
+                    Ok(Answer::Result(result.to_json(add.config.version, add.config.previous.as_ref())))
+                }
+                Err(error) => {
+                    // The threads that make links cannot be cancelled; what they make is undone, so they come first.
+                    let _done = add.working.write().await;
+                    if let Err(left) = del::del(agent, &add.sandbox).await {
+                        tracing::warn!(sandbox = add.sandbox.id, error = %left, "a failed call is not undone whole");
+                    }
+                    Err(error)
+                }
+            }
+        }
+        Verb::Del => {
+            let del = async {
+                let _turn = agent.calls.turn(&sandbox.id).await;
+                del::del(agent, &sandbox).await
+            };
+            let outcome = tokio::time::timeout(deadline, del).await;
+            outcome.unwrap_or_else(|_| Err(late("waiting for Open vSwitch".into())))?;
+            Ok(Answer::Done)
+        }
+        Verb::Check => {
+            let _turn = agent.calls.turn(&sandbox.id).await;
+            let check = del::check(agent, &sandbox, netns.ok_or_else(no_netns)?);
+            let outcome = tokio::time::timeout(deadline, check).await;
+            outcome.unwrap_or_else(|_| Err(late("waiting for Open vSwitch".into())))?;
+            Ok(Answer::Done)
+        }
+        Verb::Gc => {
+            let outcome = tokio::time::timeout(deadline, del::gc(agent, &config)).await;
+            outcome.unwrap_or_else(|_| Err(late("waiting for Open vSwitch".into())))?;
+            Ok(Answer::Done)
+        }
+        Verb::Status => del::status(agent).map(|()| Answer::Done),
+    }
+}

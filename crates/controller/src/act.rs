@@ -1,0 +1,158 @@
+//! Makes actions happen at the API server, and tells the engine how it went.
+
+mod validated;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client, ResourceExt};
+use portolan_api::portolan::IPLock;
+use portolan_ipam::Move;
+use portolan_model::Requester;
+use serde_json::json;
+use tokio::sync::mpsc::Sender;
+
+use crate::control::Message;
+use crate::engine::{Action, Confirmation, Creation, Engine};
+use crate::live;
+
+/// Who makes actions happen.
+#[derive(Clone)]
+pub(crate) struct Actor {
+    client: Client,
+    engine: Sender<Message>,
+    recorder: Recorder,
+}
+
+impl Actor {
+    pub(crate) fn new(client: Client, engine: Sender<Message>) -> Self {
+        let reporter = Reporter { controller: "portolan-controller".into(), instance: None };
+        Actor { recorder: Recorder::new(client.clone(), reporter), client, engine }
+    }
+
+    /// Makes an action happen. Whatever fails is told, and tried again when the engine says so.
+    pub(crate) async fn perform(self, action: Action) {
+        match action {
+            Action::CreateLock(lock) => self.create_lock(&lock).await,
+            Action::MoveLock(moved) => self.move_lock(moved).await,
+            Action::Confirm(release) => {
+                let confirmation =
+                    live::confirm(&self.client, &release.confirm).await.unwrap_or_else(|error| {
+                        tracing::warn!(lock = release.lock, %error, "cannot confirm that the lock may go");
+                        Confirmation::Failed
+                    });
+                self.tell(move |engine| engine.confirmed(&release, &confirmation)).await;
+            }
+            Action::DeleteLock { lock, uid } => self.delete_lock(lock, uid).await,
+            Action::ConfirmOwner { unit, owner } => {
+                let gone = live::owner_is_gone(&self.client, &unit, &owner).await.unwrap_or_else(|error| {
+                    tracing::warn!(%unit, %error, "cannot find out whether the owner is gone");
+                    false
+                });
+                self.tell(move |engine| engine.owner_gone(&unit, gone)).await;
+            }
+            Action::ValidateSubnets => self.validate_subnets().await,
+            Action::Tell { requester, uid, reason, message } => {
+                self.publish(&requester, uid, reason, message).await;
+            }
+        }
+    }
+
+    async fn tell(&self, message: impl FnOnce(&mut Engine) + Send + 'static) {
+        // A loop that has ended needs no answers.
+        drop(self.engine.send(Box::new(message)).await);
+    }
+
+    async fn create_lock(&self, lock: &IPLock) {
+        let name = lock.name_any();
+        let created = Api::<IPLock>::all(self.client.clone()).create(&PostParams::default(), lock).await;
+        let creation = match created {
+            Ok(_) => {
+                let holder = &lock.spec.holder;
+                tracing::info!(
+                    lock = name,
+                    holder = holder.name,
+                    interface = holder.interface,
+                    "took an address"
+                );
+                Creation::Exists
+            }
+            // Ours or another's: the watch shows which, and then it is decided again if need be.
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Creation::Exists,
+            Err(error) => {
+                tracing::warn!(lock = name, %error, "cannot create the lock");
+                Creation::Failed
+            }
+        };
+        self.tell(move |engine| engine.created(&name, &creation)).await;
+    }
+
+    async fn move_lock(&self, moved: Move) {
+        let patch = json!({
+            "metadata": {"uid": moved.uid},
+            "spec": {"user": moved.user, "node": moved.node, "hostIP": moved.host_ip},
+        });
+        let locks = Api::<IPLock>::all(self.client.clone());
+        if let Err(error) = locks.patch(&moved.lock, &PatchParams::default(), &Patch::Merge(patch)).await {
+            tracing::warn!(lock = moved.lock, %error, "cannot move the lock");
+            if let Some(requester) = self.requester_of(&moved.lock).await {
+                self.tell(move |engine| engine.not_moved(requester)).await;
+            }
+        }
+    }
+
+    /// Who would ask for what a lock holds.
+    async fn requester_of(&self, lock: &str) -> Option<Requester> {
+        let lock = Api::<IPLock>::all(self.client.clone()).get_opt(lock).await.ok()??;
+        Some(Requester::pod(lock.spec.holder.namespace.unwrap_or_default(), lock.spec.user?.pod))
+    }
+
+    async fn delete_lock(&self, lock: String, uid: String) {
+        let preconditions = Preconditions { uid: Some(uid), resource_version: None };
+        let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match Api::<IPLock>::all(self.client.clone()).delete(&lock, &parameters).await {
+            Ok(_) => tracing::info!(lock, "gave an address back"),
+            // It is gone, or another one has its name: the watch tells.
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
+            Err(error) => {
+                tracing::warn!(lock, %error, "cannot delete the lock");
+                self.tell(move |engine| engine.not_deleted(&lock)).await;
+            }
+        }
+    }
+
+    async fn publish(&self, requester: &Requester, uid: String, reason: &str, message: String) {
+        let reference = match requester {
+            Requester::Pod { namespace, name } => reference("v1", "Pod", Some(namespace), name, uid),
+            Requester::NetworkAttachment { namespace, name } => {
+                reference("portolan.dev/v1alpha1", "NetworkAttachment", Some(namespace), name, uid)
+            }
+            Requester::Node { name } => reference("v1", "Node", None, name, uid),
+            Requester::VirtualMachine { namespace, name } => {
+                reference("kubevirt.io/v1", "VirtualMachine", Some(namespace), name, uid)
+            }
+        };
+        tracing::info!(%requester, reason, message, "cannot be served now");
+        let event = Event {
+            type_: EventType::Warning,
+            reason: reason.into(),
+            note: Some(message),
+            action: "Attach".into(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &reference).await {
+            tracing::debug!(%requester, %error, "cannot write the Event");
+        }
+    }
+}
+
+fn reference(version: &str, kind: &str, namespace: Option<&str>, name: &str, uid: String) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(version.into()),
+        kind: Some(kind.into()),
+        namespace: namespace.map(Into::into),
+        name: Some(name.into()),
+        uid: Some(uid),
+        ..ObjectReference::default()
+    }
+}

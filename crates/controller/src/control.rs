@@ -1,0 +1,88 @@
+//! The one loop: feeds the engine, and makes happen what it answers.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::act::Actor;
+use crate::engine::{Engine, Retry};
+use crate::northbound::Northbound;
+use crate::{Config, reflect};
+
+/// Something to be told to the engine.
+pub(crate) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
+
+/// How long after a failure something is tried again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let client = kube::Client::try_from(config.kube).context("cannot make a client of the API server")?;
+    anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
+    let mut engine = Engine::new(config.settings, config.plan);
+    let mut nb = Northbound::connect(config.nb, config.nb_tls);
+    let (sender, mut messages) = mpsc::channel::<Message>(1024);
+    // Whatever runs ends with this function, however that ends.
+    let mut tasks = JoinSet::new();
+    reflect::spawn_all(&mut tasks, &client, &sender);
+    let actor = Actor::new(client, sender);
+    let mut later: Vec<(Instant, Retry)> = Vec::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut synced = false;
+    loop {
+        for action in engine.actions() {
+            tasks.spawn(actor.clone().perform(action));
+        }
+        if engine.is_synced() && !synced {
+            synced = true;
+            nb.compare_all(&mut engine);
+            tracing::info!("everything was listed once");
+        }
+        if synced {
+            nb.write(&mut engine);
+            for action in engine.actions() {
+                tasks.spawn(actor.clone().perform(action));
+            }
+        }
+        later.extend(engine.take_retries().into_iter().map(|retry| (Instant::now() + PAUSE, retry)));
+        let next = later.iter().map(|(at, _)| *at).min();
+        let timer = async {
+            match next {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = &mut shutdown => break,
+            Some(message) = messages.recv() => {
+                message(&mut engine);
+                // What has come already is taken in before anything is decided: the larger the batch the better.
+                while let Ok(message) = messages.try_recv() {
+                    message(&mut engine);
+                }
+            }
+            () = nb.changed(&mut engine) => {}
+            () = timer => {
+                let now = Instant::now();
+                later.retain(|(at, retry)| {
+                    let due = *at <= now;
+                    if due {
+                        engine.retry(retry.clone());
+                    }
+                    !due
+                });
+            }
+            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                if let Err(error) = ended {
+                    // A reflector or an action that panicked would leave the engine waiting for ever.
+                    anyhow::bail!("a task ended before its time: {error}");
+                }
+            }
+        }
+    }
+    tracing::info!("stopping");
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! What should happen, given what is known. No IO, no clock: one loop feeds it and makes happen what it answers.
+//!
+//! ```text
+//!  watched objects ─▶ apply, delete, reset ─▶ World ─┬─▶ requesters ─▶ decide ─▶ Action
+//!  answers to actions ───────────────────────────────┤
+//!  changes of the northbound database ───────────────┴─▶ units ──────▶ plan ───▶ Batch: a transaction
+//! ```
+//!
+//! Invariant: nothing is decided or planned before every kind was listed once. A subnet planned without its VPC would lose the
+//! router port that it has.
+
+mod feed;
+mod locks;
+mod northbound;
+mod subnets;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use portolan_api::portolan::IPLock;
+use portolan_ipam::{Ipam, Move, Release, Waiters};
+use portolan_model::{Dirty, Requester, Settings, Unit, World};
+
+pub use self::feed::{Change, Fed, Kind};
+pub use self::locks::{Confirmation, Creation};
+use self::locks::{Creating, Releasing};
+use self::subnets::SubnetGate;
+pub use self::subnets::{Lists, SubnetKey, Verdict};
+
+/// Something to be done outside, whose answer is to be told to the engine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Create this lock: answer with [`Engine::created`].
+    CreateLock(Box<IPLock>),
+    /// Let a lock follow its current pod. The watch answers.
+    MoveLock(Move),
+    /// Confirm by a live read that a lock may go: answer with [`Engine::confirmed`].
+    Confirm(Release),
+    /// Delete a lock whose port is gone, if it still has this UID. The watch answers.
+    DeleteLock {
+        /// The lock's name.
+        lock: String,
+        /// The lock's UID.
+        uid: String,
+    },
+    /// Confirm by a live read that the owner of a unit that this World never held is gone: answer with
+    /// [`Engine::owner_gone`].
+    ConfirmOwner {
+        /// The unit.
+        unit: Unit,
+        /// The UID of its owner, as its rows say.
+        owner: String,
+    },
+    /// List the subnets and VPCs of both groups, and ask [`Engine::judge`].
+    ValidateSubnets,
+    /// Tell who asks why it cannot be.
+    Tell {
+        /// Who asks.
+        requester: Requester,
+        /// Its UID.
+        uid: String,
+        /// The reason, as one word.
+        reason: &'static str,
+        /// What is wrong and how to fix it.
+        message: String,
+    },
+}
+
+/// Something that failed outside, to be tried again after a while.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Retry {
+    /// Decide for someone again.
+    Requester(Requester),
+    /// Plan a unit again.
+    Unit(Unit),
+    /// Delete a lock again.
+    Lock(String),
+    /// Look at the subnets again.
+    Subnets,
+}
+
+/// Everything the controller knows, and what follows from it.
+#[derive(Debug)]
+pub struct Engine {
+    world: World,
+    ipam: Ipam,
+    waiters: Waiters,
+    plan_settings: portolan_plan::Settings,
+    /// Kinds that were not listed yet.
+    unlisted: BTreeSet<Kind>,
+    /// Who is to be decided again.
+    requesters: BTreeSet<Requester>,
+    /// What is to be planned again.
+    units: BTreeSet<Unit>,
+    /// Units that wait for other rows.
+    waiting: BTreeSet<Unit>,
+    /// Units that this World held, so that their absence is news and not ignorance.
+    held: BTreeSet<Unit>,
+    /// Units whose owners are being asked after, and those whose owners are confirmed to be gone.
+    asked: BTreeSet<Unit>,
+    gone: BTreeSet<Unit>,
+    creating: BTreeMap<String, Creating>,
+    releasing: BTreeMap<String, Releasing>,
+    /// What was told to whom.
+    told: BTreeMap<Requester, Vec<(&'static str, String)>>,
+    subnets: SubnetGate,
+    actions: Vec<Action>,
+    retries: BTreeSet<Retry>,
+}
+
+impl Engine {
+    /// An engine that knows nothing yet.
+    pub fn new(settings: Settings, plan_settings: portolan_plan::Settings) -> Self {
+        Engine {
+            world: World::new(settings),
+            ipam: Ipam::new(),
+            waiters: Waiters::default(),
+            plan_settings,
+            unlisted: Kind::ALL.iter().copied().collect(),
+            requesters: BTreeSet::new(),
+            units: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            held: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            creating: BTreeMap::new(),
+            releasing: BTreeMap::new(),
+            told: BTreeMap::new(),
+            subnets: SubnetGate::default(),
+            actions: Vec::new(),
+            retries: BTreeSet::new(),
+        }
+    }
+
+    /// All that users asked for, as far as was seen.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// True once every kind was listed.
+    pub fn is_synced(&self) -> bool {
+        self.unlisted.is_empty()
+    }
+
+    /// What is to be done outside now.
+    pub fn actions(&mut self) -> Vec<Action> {
+        if !self.is_synced() {
+            return Vec::new();
+        }
+        self.decide();
+        if self.subnets.take_pending() {
+            self.actions.push(Action::ValidateSubnets);
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// What failed since this was asked last, to be given to [`Engine::retry`] after a while.
+    pub fn take_retries(&mut self) -> BTreeSet<Retry> {
+        std::mem::take(&mut self.retries)
+    }
+
+    /// The time has come to try again.
+    pub fn retry(&mut self, retry: Retry) {
+        match retry {
+            Retry::Requester(requester) => {
+                self.requesters.insert(requester);
+            }
+            Retry::Unit(unit) => {
+                self.units.insert(unit);
+            }
+            Retry::Lock(name) => self.delete_again(&name),
+            Retry::Subnets => self.subnets.mark(),
+        }
+    }
+
+    fn note(&mut self, dirty: Dirty) {
+        self.units.extend(dirty.units);
+        self.requesters.extend(dirty.requesters);
+    }
+}
+
+#[cfg(test)]
+mod tests;

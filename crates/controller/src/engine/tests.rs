@@ -1,0 +1,335 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
+use kube::ResourceExt;
+use portolan_api::kubeovn;
+use portolan_api::nad::NetworkAttachmentDefinition;
+use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
+use portolan_ipam::Confirm;
+use portolan_model::fixtures::{mk_nad, mk_stored, mk_subnet, mk_validated, mk_vpc};
+use portolan_plan::memdb::MemDb;
+use portolan_plan::{indexes, tag};
+
+use super::*;
+
+const NB_SCHEMA: &str = include_str!("../../../ovn-schema/schemas/ovn-nb.ovsschema");
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+
+/// An API server, a northbound database, and an engine between them.
+struct Scene {
+    engine: Engine,
+    nb: MemDb,
+    cache: ovsdb::Cache,
+    pods: BTreeMap<String, Pod>,
+    locks: BTreeMap<String, IPLock>,
+    version: u64,
+    told: Vec<String>,
+    creations: usize,
+}
+
+impl Scene {
+    /// A database that may have rows, and an engine to which nothing was listed yet.
+    fn unlisted(nb: MemDb) -> Self {
+        let engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
+        let cache = nb.cache(indexes());
+        let (pods, locks) = (BTreeMap::new(), BTreeMap::new());
+        Scene { engine, nb, cache, pods, locks, version: 0, told: Vec::new(), creations: 0 }
+    }
+
+    fn list<K: Fed>(&mut self, objects: Vec<K>) {
+        self.engine.feed(&Change::Listed(objects));
+    }
+
+    fn list_all(&mut self, vpcs: Vec<Vpc>, subnets: Vec<Subnet>, nads: Vec<NetworkAttachmentDefinition>) {
+        self.list(vpcs);
+        self.list(subnets);
+        self.list(nads);
+        self.list(self.pods.values().cloned().collect());
+        self.list(self.locks.values().cloned().collect());
+        self.list::<kubeovn::Vpc>(vec![]);
+        self.list::<kubeovn::Subnet>(vec![]);
+        self.list::<NetworkAttachment>(vec![]);
+        self.list::<StatefulSet>(vec![]);
+        self.list(vec![Node { metadata: named("node-1", "node-1"), ..Node::default() }]);
+        self.engine.compare_all(&self.cache);
+    }
+
+    /// Two subnets in a VPC, each with a network; everything was listed.
+    fn new() -> Self {
+        let mut scene = Scene::unlisted(MemDb::new(NB_SCHEMA).unwrap());
+        scene.list_all(
+            vec![mk_vpc("blue")],
+            subnets(),
+            vec![mk_nad("default", "web"), mk_nad("default", "db")],
+        );
+        scene
+    }
+
+    fn pod(&mut self, name: &str, networks: &str) {
+        let mut metadata = named(name, &format!("uid-{name}"));
+        metadata.namespace = Some("default".into());
+        metadata.annotations = Some([(NETWORKS.to_owned(), networks.to_owned())].into());
+        let spec = PodSpec { node_name: Some("node-1".into()), ..PodSpec::default() };
+        let pod = Pod { metadata, spec: Some(spec), status: None };
+        self.pods.insert(name.into(), pod.clone());
+        self.engine.feed(&Change::Applied(pod));
+    }
+
+    fn delete_pod(&mut self, name: &str) {
+        let pod = self.pods.remove(name).unwrap();
+        self.engine.feed(&Change::Deleted(pod));
+    }
+
+    /// The locks to be created now, without creating them.
+    fn proposals(&mut self) -> Vec<IPLock> {
+        let actions = self.engine.actions();
+        actions
+            .into_iter()
+            .filter_map(|action| match action {
+                Action::CreateLock(lock) => Some(*lock),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn store(&mut self, lock: IPLock) {
+        self.creations += 1;
+        let name = lock.name_any();
+        if !self.locks.contains_key(&name) {
+            self.version += 1;
+            self.locks.insert(name.clone(), mk_stored(lock, self.version));
+        }
+        self.engine.created(&name, &Creation::Exists);
+        self.engine.feed(&Change::Applied(self.locks[&name].clone()));
+    }
+
+    /// Makes everything happen until nothing is left to do.
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            let actions = self.engine.actions();
+            let batches = self.engine.plan(&self.cache, 1000);
+            if actions.is_empty() && batches.is_empty() {
+                let more = self.engine.actions();
+                if more.is_empty() {
+                    return;
+                }
+                more.into_iter().for_each(|action| self.perform(action));
+            }
+            actions.into_iter().for_each(|action| self.perform(action));
+            for batch in batches {
+                self.nb.transact(&batch.transaction).unwrap();
+            }
+            self.nb.refresh(&mut self.cache);
+            // The database tells of every change, also of our own.
+            self.engine.compare_all(&self.cache);
+        }
+        panic!("it never comes to rest");
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::CreateLock(lock) => self.store(*lock),
+            Action::MoveLock(moved) => panic!("nothing moves here: {moved:?}"),
+            Action::Confirm(release) => {
+                let there = |uid: &str| self.pods.values().any(|pod| pod.uid().as_deref() == Some(uid));
+                let yes = match &release.confirm {
+                    Confirm::HolderGone(holder) => !there(&holder.uid),
+                    other => panic!("not here: {other:?}"),
+                };
+                let confirmation = if yes { Confirmation::Yes } else { Confirmation::No };
+                self.engine.confirmed(&release, &confirmation);
+            }
+            Action::DeleteLock { lock, uid } => {
+                let id = &self.locks[&lock].spec.holder.uid;
+                assert!(
+                    !self.units().iter().any(|unit| unit.contains(id)),
+                    "the port of {lock} is still there"
+                );
+                assert_eq!(self.locks[&lock].uid().unwrap(), uid);
+                let lock = self.locks.remove(&lock).unwrap();
+                self.engine.feed(&Change::Deleted(lock));
+            }
+            Action::ConfirmOwner { unit, .. } => self.engine.owner_gone(&unit, true),
+            Action::ValidateSubnets => {}
+            Action::Tell { reason, .. } => self.told.push(reason.to_owned()),
+        }
+    }
+
+    /// The units that have rows.
+    fn units(&self) -> BTreeSet<String> {
+        let rows = self.cache.tables().iter().flat_map(ovsdb::Table::iter);
+        rows.filter_map(|row| tag::unit_of(row)).map(ToString::to_string).collect()
+    }
+}
+
+fn named(name: &str, uid: &str) -> kube::core::ObjectMeta {
+    kube::core::ObjectMeta { name: Some(name.into()), uid: Some(uid.into()), ..Default::default() }
+}
+
+fn subnets() -> Vec<Subnet> {
+    [("web", "10.0.0.0/24"), ("db", "10.0.1.0/24")]
+        .map(|(name, cidr)| {
+            let mut subnet = mk_subnet(name, cidr, "blue");
+            subnet.spec.provider = Some(format!("{name}.default.ovn"));
+            subnet
+        })
+        .into()
+}
+
+#[test]
+fn a_pod_gets_a_lock_per_address_and_then_its_ports() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web,db");
+    let proposals = scene.proposals();
+    assert_eq!(proposals.len(), 2, "{proposals:?}");
+    assert!(scene.proposals().is_empty(), "what is under way is not asked for again");
+    for lock in proposals {
+        scene.store(lock);
+    }
+    scene.settle();
+    assert_eq!(scene.creations, 2);
+    let units: Vec<_> = scene.units().into_iter().collect();
+    let expected = [
+        "attachment/pod/default/app/net1/uid-app",
+        "attachment/pod/default/app/net2/uid-app",
+        "subnet/db",
+        "subnet/web",
+        "vpc/blue",
+    ];
+    assert_eq!(units, expected);
+}
+
+#[test]
+fn nothing_happens_before_everything_was_listed() {
+    let mut scene = Scene::unlisted(MemDb::new(NB_SCHEMA).unwrap());
+    scene.list(vec![mk_vpc("blue")]);
+    scene.list(subnets());
+    assert!(scene.engine.actions().is_empty() && scene.engine.plan(&scene.cache, 1000).is_empty());
+}
+
+#[test]
+fn deletion_in_any_order_leaves_nothing() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut scene = Scene::new();
+        scene.pod("app", "web,db");
+        scene.settle();
+        for step in order {
+            match step {
+                0 => scene.delete_pod("app"),
+                1 => subnets().into_iter().for_each(|subnet| scene.engine.feed(&Change::Deleted(subnet))),
+                _ => scene.engine.feed(&Change::Deleted(mk_vpc("blue"))),
+            }
+            scene.settle();
+        }
+        assert!(scene.nb.is_empty(), "{order:?}: {:?}", scene.units());
+        assert!(scene.locks.is_empty(), "{order:?}");
+    }
+}
+
+#[test]
+fn two_engines_propose_the_same_lock() {
+    let [mut one, mut other] = [Scene::new(), Scene::new()];
+    one.pod("app", "web");
+    other.pod("app", "web");
+    let (mine, theirs) = (one.proposals(), other.proposals());
+    assert_eq!(mine, theirs);
+    // The other was first: ours exists already, and the watch shows that it is our pod's.
+    other.store(theirs[0].clone());
+    let name = mine[0].name_any();
+    one.engine.created(&name, &Creation::Exists);
+    one.engine.feed(&Change::Applied(other.locks[&name].clone()));
+    assert!(one.proposals().is_empty());
+}
+
+#[test]
+fn an_address_that_another_took_is_decided_again() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web");
+    let first = scene.proposals().remove(0);
+    let mut theirs = mk_stored(first.clone(), 9);
+    theirs.spec.holder.name = "rival".into();
+    theirs.spec.holder.uid = "uid-rival".into();
+    scene.engine.created(&first.name_any(), &Creation::Exists);
+    assert!(scene.proposals().is_empty(), "nothing is known before the watch shows whose it is");
+    scene.engine.feed(&Change::Applied(theirs));
+    let second = scene.proposals();
+    assert_eq!(second.len(), 1);
+    assert_ne!(second[0].name_any(), first.name_any());
+}
+
+#[test]
+fn a_controller_that_died_between_lock_and_plan_is_replaced() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web");
+    scene.proposals().into_iter().for_each(|lock| scene.store(lock));
+    // It dies here; the next one finds the lock.
+    let mut next = Scene::unlisted(scene.nb);
+    (next.pods, next.locks) = (scene.pods, scene.locks);
+    next.list_all(vec![mk_vpc("blue")], subnets(), vec![mk_nad("default", "web")]);
+    next.settle();
+    assert_eq!(next.creations, 0, "the lock that is there is enough");
+    assert!(next.units().contains("attachment/pod/default/app/net1/uid-app"));
+}
+
+#[test]
+fn rows_of_owners_that_went_unseen_go_after_a_live_read() {
+    let mut scene = Scene::new();
+    scene.settle();
+    let mut next = Scene::unlisted(scene.nb);
+    next.list_all(vec![], vec![], vec![]);
+    assert!(next.engine.plan(&next.cache, 1000).is_empty(), "another writer may be ahead of our watch");
+    next.settle();
+    assert!(next.nb.is_empty(), "{:?}", next.units());
+}
+
+#[test]
+fn a_pod_that_waits_is_told_once_and_goes_on_by_itself() {
+    let mut scene = Scene::new();
+    scene.pod("app", "later");
+    scene.settle();
+    scene.settle();
+    assert_eq!(scene.told, ["Waiting"]);
+    let mut subnet = mk_subnet("later", "10.0.2.0/24", "blue");
+    subnet.spec.provider = Some("later.default.ovn".into());
+    scene.engine.feed(&Change::Applied(mk_nad("default", "later")));
+    scene.engine.feed(&Change::Applied(subnet));
+    scene.settle();
+    assert_eq!(scene.locks.len(), 1);
+}
+
+#[test]
+fn of_subnets_that_overlap_none_is_valid_but_the_one_that_was() {
+    let scene = Scene::new();
+    let [first, mut rival] = [mk_subnet("a", "10.9.0.0/16", "blue"), mk_subnet("b", "10.9.1.0/24", "blue")];
+    rival.status = None;
+    let lists = Lists { subnets: vec![first.clone(), rival.clone()], ..Lists::default() };
+    let verdicts = scene.engine.judge(&lists);
+    assert_eq!(verdicts.len(), 1);
+    assert!(!verdicts[0].valid && verdicts[0].message.contains("overlaps"), "{verdicts:?}");
+
+    let mut unvalidated = first;
+    unvalidated.status = None;
+    let lists = Lists { subnets: vec![unvalidated.clone(), rival], ..Lists::default() };
+    assert!(scene.engine.judge(&lists).iter().all(|verdict| !verdict.valid));
+    let lists = Lists { subnets: vec![unvalidated], ..Lists::default() };
+    assert!(scene.engine.judge(&lists)[0].valid);
+}
+
+#[test]
+fn a_subnet_is_looked_at_when_it_changes_and_not_when_its_condition_does() {
+    let mut scene = Scene::new();
+    let mut subnet = mk_subnet("new", "10.8.0.0/16", "blue");
+    subnet.status = None;
+    scene.engine.feed(&Change::Applied(subnet.clone()));
+    assert_eq!(scene.engine.actions(), [Action::ValidateSubnets]);
+    assert_eq!(scene.engine.actions(), []);
+    subnet.metadata.resource_version = Some("2".into());
+    scene.engine.feed(&Change::Applied(subnet.clone()));
+    assert_eq!(scene.engine.actions(), [], "someone wrote its status");
+    subnet.metadata.generation = Some(2);
+    scene.engine.feed(&Change::Applied(mk_validated(subnet, Some(1))));
+    assert_eq!(scene.engine.actions(), [Action::ValidateSubnets]);
+}

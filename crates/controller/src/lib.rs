@@ -1,0 +1,56 @@
+//! The controller: watches what users ask for, takes addresses by creating locks, and writes OVN's northbound database.
+//!
+//! ```text
+//!  reflect ──▶ Engine (no IO) ──┬─▶ act: locks, live reads, conditions, Events ──▶ API server
+//!  changes of NB ──▶   ▲        └─▶ northbound: transactions ──▶ OVN NB
+//!                      └── answers ──┘
+//! ```
+//!
+//! Start reading at [`Engine`]: all that is decided is decided there. `control` is the one loop that feeds it and makes
+//! happen what it answers. This crate knows nothing of nodes' insides; agents read the locks it makes.
+//!
+//! **Two controllers at once** are harmless. Both propose the same locks, and creating one twice has one winner. Only the one
+//! that holds the OVSDB lock `portolan` writes, and every transaction asserts that it does. There is no leader election yet:
+//! it will spare the second controller's vain attempts, and nothing depends on it.
+
+mod act;
+mod control;
+pub mod engine;
+mod live;
+mod northbound;
+mod reflect;
+
+use std::future::Future;
+
+pub use engine::Engine;
+
+/// What a controller needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How to reach the API server.
+    pub kube: kube::Config,
+    /// Where OVN's northbound database is; all members of a cluster.
+    pub nb: Vec<ovsdb::Endpoint>,
+    /// Certificates for `ssl:` endpoints.
+    pub nb_tls: Option<ovsdb::TlsFiles>,
+    /// What is the same for a whole cluster.
+    pub settings: portolan_model::Settings,
+    /// What an operator decides about rows.
+    pub plan: portolan_plan::Settings,
+}
+
+impl Config {
+    /// A controller of this cluster and this database, with the defaults.
+    pub fn new(kube: kube::Config, nb: Vec<ovsdb::Endpoint>) -> Self {
+        let (settings, plan) = (portolan_model::Settings::default(), portolan_plan::Settings::default());
+        Config { kube, nb, nb_tls: None, settings, plan }
+    }
+}
+
+/// Runs until `shutdown` comes. Stopping at any instant, this way or by force, is harmless.
+///
+/// # Errors
+/// When no client can be made of the configuration. What fails later is tried again.
+pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+    control::run(config, shutdown).await
+}

@@ -1,0 +1,212 @@
+//! The controller with a real API server and a real northbound database.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, ResourceExt};
+use ovsdb::{Cache, Endpoint, Monitor};
+use portolan_api::portolan::IPLock;
+use portolan_controller::Config;
+use portolan_lab::{KubeApiServer, Lab, OvnCentral};
+use portolan_plan::tag;
+use tokio::task::JoinHandle;
+
+const OBJECTS: &str = include_str!("objects.yaml");
+const POD: &str = include_str!("pod.yaml");
+const USER: &str = "portolan-controller";
+
+/// An API server with the CRDs, a northbound database, and clients of both.
+struct Stage {
+    server: KubeApiServer,
+    central: OvnCentral,
+    kube: Client,
+    nb: ovsdb::Client,
+}
+
+impl Stage {
+    async fn new(lab: &Lab) -> Self {
+        let server = KubeApiServer::builder().audit_log().start(lab).unwrap();
+        let central = OvnCentral::builder().start(lab).unwrap();
+        let config = kube_config(server.kubeconfig()).await;
+        let mut builder = ovsdb::Client::builder("OVN_Northbound", endpoints(&central));
+        for (table, _) in portolan_plan::indexes() {
+            builder = builder.monitor(Monitor::table(table));
+        }
+        let nb = builder.connect();
+        assert!(nb.ready().await);
+        let stage = Stage { server, central, kube: Client::try_from(config).unwrap(), nb };
+        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+        stage.kubectl(&["apply", "--server-side", "-f", crds.to_str().unwrap()], "");
+        stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"], "");
+        stage.kubectl(&["create", "serviceaccount", "default"], "");
+        stage
+    }
+
+    fn kubectl(&self, arguments: &[&str], input: &str) -> String {
+        self.server.kubectl().unwrap().args(arguments).stdin(input).read().unwrap()
+    }
+
+    async fn start_controller(&self) -> JoinHandle<()> {
+        let kubeconfig =
+            self.server.kubeconfig_for(USER, Some("system:masters"), Ipv4Addr::LOCALHOST.into()).unwrap();
+        let config = Config::new(kube_config(&kubeconfig).await, endpoints(&self.central));
+        tokio::spawn(async move { portolan_controller::run(config, std::future::pending()).await.unwrap() })
+    }
+
+    /// Waits until there are so many locks, and returns their names.
+    async fn locks(&self, count: usize) -> BTreeSet<String> {
+        let mut events = watcher(Api::<IPLock>::all(self.kube.clone()), watcher::Config::default()).boxed();
+        let (mut names, mut listed) = (BTreeSet::new(), false);
+        loop {
+            match events.next().await.unwrap().unwrap() {
+                Event::Init => names.clear(),
+                Event::InitDone => listed = true,
+                Event::InitApply(lock) | Event::Apply(lock) => {
+                    names.insert(lock.name_any());
+                }
+                Event::Delete(lock) => {
+                    names.remove(&lock.name_any());
+                }
+            }
+            if listed && names.len() == count {
+                return names;
+            }
+        }
+    }
+
+    /// Waits until exactly these units have rows.
+    async fn units(&self, expected: &[&str]) {
+        let expected: BTreeSet<&str> = expected.iter().copied().collect();
+        let seen = self.nb.wait_for(|cache| {
+            let units = units(cache);
+            let shown: BTreeSet<&str> = units
+                .iter()
+                .map(|unit| {
+                    unit.rsplit_once('/')
+                        .map_or(unit.as_str(), |(start, last)| if last.len() == 36 { start } else { unit })
+                })
+                .collect();
+            (shown == expected).then(|| units.clone())
+        });
+        if tokio::time::timeout(Duration::from_secs(30), seen).await.is_err() {
+            panic!("expected {expected:?}, there are {:?}", units(&self.nb.read()));
+        }
+    }
+
+    /// What the controller wrote: verbs and resources.
+    fn writes(&self) -> Vec<(String, String)> {
+        let audit = std::fs::read_to_string(self.server.audit_log().unwrap()).unwrap();
+        let events = audit.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let writes = events.filter(|event| {
+            let verb = event["verb"].as_str().unwrap();
+            event["user"]["username"] == USER && ["create", "update", "patch", "delete"].contains(&verb)
+        });
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        writes.map(|event| (text(&event["verb"]), text(&event["objectRef"]["resource"]))).collect()
+    }
+
+    fn count(&self, verb: &str, resource: &str) -> usize {
+        self.writes().iter().filter(|write| (write.0.as_str(), write.1.as_str()) == (verb, resource)).count()
+    }
+
+    /// Deletes all that was made, and waits until nothing is left of it.
+    async fn empty(&self) {
+        self.kubectl(&["delete", "--wait=false", "--grace-period=0", "--force", "-f-"], POD);
+        self.kubectl(&["delete", "--wait=false", "-f-"], OBJECTS);
+        self.units(&[]).await;
+        self.locks(0).await;
+    }
+}
+
+async fn kube_config(path: &Path) -> kube::Config {
+    let file = Kubeconfig::read_from(path).unwrap();
+    kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap()
+}
+
+fn endpoints(central: &OvnCentral) -> Vec<Endpoint> {
+    Endpoint::parse_list(&central.nb().endpoint()).unwrap()
+}
+
+fn units(cache: &Cache) -> BTreeSet<String> {
+    let rows = cache.tables().iter().flat_map(ovsdb::Table::iter);
+    rows.filter_map(|row| tag::unit_of(row)).map(ToString::to_string).collect()
+}
+
+const ALL: &[&str] = &[
+    "attachment/pod/default/app/net1",
+    "attachment/pod/default/app/net2",
+    "subnet/db",
+    "subnet/web",
+    "vpc/blue",
+];
+
+#[test]
+fn a_pod_costs_one_write_per_address_and_leaves_nothing() {
+    portolan_lab::test(async |lab| {
+        let stage = Stage::new(&lab).await;
+        let controller = stage.start_controller().await;
+        stage.kubectl(&["apply", "-f-"], OBJECTS);
+        stage.units(&["subnet/db", "subnet/web", "vpc/blue"]).await;
+        let before = stage.writes().len();
+        stage.kubectl(&["apply", "-f-"], POD);
+        stage.locks(2).await;
+        stage.units(ALL).await;
+        let shown = stage.central.nbctl(&["show"]).unwrap();
+        assert!(shown.contains("port:default/app/net1/"), "{shown}");
+        let writes = stage.writes().split_off(before);
+        assert_eq!(writes, vec![("create".to_owned(), "iplocks".to_owned()); 2], "one write per address");
+        stage.empty().await;
+        assert_eq!(stage.count("delete", "iplocks"), 2);
+        assert!(!controller.is_finished());
+        controller.abort();
+    });
+}
+
+#[test]
+fn a_controller_killed_between_lock_and_plan_is_replaced_by_the_next() {
+    portolan_lab::test(async |lab| {
+        let stage = Stage::new(&lab).await;
+        // Somebody else is the writer, so that the first controller comes as far as the locks.
+        let mut writer = stage.nb.lock("portolan");
+        assert!(writer.held().await);
+        let first = stage.start_controller().await;
+        stage.kubectl(&["apply", "-f-"], OBJECTS);
+        stage.kubectl(&["apply", "-f-"], POD);
+        let locks = stage.locks(2).await;
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
+        assert_eq!(units(&stage.nb.read()), BTreeSet::new());
+        drop(writer);
+
+        let second = stage.start_controller().await;
+        stage.units(ALL).await;
+        assert_eq!(stage.locks(2).await, locks);
+        assert_eq!(stage.count("create", "iplocks"), 2, "the locks that were there are enough");
+        stage.empty().await;
+        second.abort();
+    });
+}
+
+#[test]
+fn two_controllers_at_once_end_like_one() {
+    portolan_lab::test(async |lab| {
+        let stage = Stage::new(&lab).await;
+        let (one, other) = (stage.start_controller().await, stage.start_controller().await);
+        stage.kubectl(&["apply", "-f-"], OBJECTS);
+        stage.kubectl(&["apply", "-f-"], POD);
+        stage.units(ALL).await;
+        stage.locks(2).await;
+        // Whichever of them is the writer, the other goes on where it was.
+        one.abort();
+        stage.empty().await;
+        assert!(!other.is_finished());
+        other.abort();
+    });
+}

@@ -1,0 +1,28 @@
+//! What Portolan asks of a Linux host: namespaces, links, addresses, routes and the guards around them.
+//!
+//! ```text
+//!  netns        runs code in another network namespace, on a thread of its own
+//!  rtnetlink    links, addresses, routes              ─┐ sockets: each belongs to the namespace it was opened in,
+//!  ethtool      checksum offload                      ─┤ and is used from anywhere
+//!  announce     gratuitous ARP, unsolicited neighbours ┘
+//!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
+//! ```
+//!
+//! Everything here is synchronous and takes milliseconds; an async caller uses a blocking thread. Namespaces are named by open
+//! descriptors, never by paths or ids that may come to mean another one. This crate knows nothing of Kubernetes, OVN or Portolan's
+//! model, and is the only one that may contain `unsafe`. Start reading at [`rtnetlink`].
+
+pub mod announce;
+mod error;
+pub mod ethtool;
+pub mod guard;
+mod netlink;
+pub mod netns;
+pub mod rtnetlink;
+
+pub use error::{Error, Result};
+pub use ethtool::Ethtool;
+pub use rtnetlink::{Link, Route, Rtnetlink, Veth};
+
+/// A MAC address.
+pub type MacAddress = [u8; 6];

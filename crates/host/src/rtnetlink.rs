@@ -1,0 +1,256 @@
+//! Links, addresses and routes.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use ipnet::IpNet;
+use netlink_packet_core::{Emitable, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::libc::{EEXIST, ENODEV};
+use nix::sys::socket::SockProtocol;
+
+use crate::error::{Error, Result};
+use crate::netlink::{ACK, CREATE, DUMP, EXCLUSIVE, Message, REPLACE, Socket};
+use crate::{MacAddress, netns};
+
+const NEW_LINK: u16 = 16;
+const DELETE_LINK: u16 = 17;
+const GET_LINK: u16 = 18;
+const SET_LINK: u16 = 19;
+const NEW_ADDRESS: u16 = 20;
+const NEW_ROUTE: u16 = 24;
+
+/// The links, addresses and routes of one network namespace.
+#[derive(Debug)]
+pub struct Rtnetlink {
+    socket: Socket,
+}
+
+/// A pair of links to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Veth<'a> {
+    /// The end that stays.
+    pub name: &'a str,
+    /// The end that goes into the other namespace.
+    pub peer: &'a str,
+    /// That namespace.
+    pub peer_netns: BorrowedFd<'a>,
+    /// The other end's MAC address, if it is known already.
+    pub peer_mac: Option<MacAddress>,
+    /// The largest packet of both.
+    pub mtu: u32,
+}
+
+/// A link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What someone noted on it.
+    pub alias: Option<String>,
+    /// Its MAC address.
+    pub mac: Option<MacAddress>,
+    /// Its largest packet.
+    pub mtu: u32,
+    /// Whether it is set up.
+    pub up: bool,
+}
+
+/// A route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Where it leads.
+    pub destination: IpNet,
+    /// By which router; none if the destination is on the link.
+    pub gateway: Option<IpAddr>,
+}
+
+/// What may be changed of a link. What is left open stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkSettings<'a> {
+    /// Its MAC address.
+    pub mac: Option<MacAddress>,
+    /// Its largest packet.
+    pub mtu: Option<u32>,
+    /// A note on it.
+    pub alias: Option<&'a str>,
+    /// Sets it up.
+    pub up: bool,
+}
+
+impl Rtnetlink {
+    /// Of the calling thread's network namespace.
+    pub fn open() -> Result<Self> {
+        Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)? })
+    }
+
+    /// Of another network namespace.
+    pub fn open_in(netns: BorrowedFd<'_>) -> Result<Self> {
+        netns::within(netns, Self::open)
+    }
+
+    /// Makes a pair of links, both down.
+    pub fn add_veth(&mut self, veth: &Veth<'_>) -> Result<()> {
+        let mut peer = LinkMessage::default();
+        peer.attributes.push(LinkAttribute::IfName(veth.peer.into()));
+        peer.attributes.push(LinkAttribute::Mtu(veth.mtu));
+        peer.attributes.push(LinkAttribute::NetNsFd(veth.peer_netns.as_raw_fd()));
+        peer.attributes.extend(veth.peer_mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
+        let mut link = LinkMessage::default();
+        link.attributes.push(LinkAttribute::IfName(veth.name.into()));
+        link.attributes.push(LinkAttribute::Mtu(veth.mtu));
+        link.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+        ]));
+        let what = || format!("make links {} and {}", veth.name, veth.peer);
+        self.change(NEW_LINK, CREATE | EXCLUSIVE, &link, what)
+    }
+
+    /// Changes a link.
+    pub fn set_link(&mut self, name: &str, settings: LinkSettings<'_>) -> Result<()> {
+        let mut link = LinkMessage::default();
+        if settings.up {
+            link.header.flags = LinkFlags::Up;
+            link.header.change_mask = LinkFlags::Up;
+        }
+        link.attributes.push(LinkAttribute::IfName(name.into()));
+        link.attributes.extend(settings.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
+        link.attributes.extend(settings.mtu.map(LinkAttribute::Mtu));
+        link.attributes.extend(settings.alias.map(|alias| LinkAttribute::IfAlias(alias.into())));
+        self.change(SET_LINK, 0, &link, || format!("change link {name}"))
+            .map_err(|error| no_link(error, name))
+    }
+
+    /// A link by its name.
+    pub fn link(&mut self, name: &str) -> Result<Option<Link>> {
+        let mut request = LinkMessage::default();
+        request.attributes.push(LinkAttribute::IfName(name.into()));
+        let what = || format!("look at link {name}");
+        match self.socket.ask(GET_LINK, ACK, &bytes(&request), what) {
+            Ok(answer) => {
+                Ok(answer.iter().map(|message| read_link(message, what)).next().transpose()?.flatten())
+            }
+            Err(error) if error.os_error() == Some(ENODEV) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All links.
+    pub fn links(&mut self) -> Result<Vec<Link>> {
+        let what = || "list links".to_owned();
+        let answer = self.socket.ask(GET_LINK, DUMP, &bytes(&LinkMessage::default()), what)?;
+        answer.iter().filter_map(|message| read_link(message, what).transpose()).collect()
+    }
+
+    /// Removes a link, and with it the other end of a pair; false if there is none of that name.
+    pub fn delete_link(&mut self, name: &str) -> Result<bool> {
+        let mut link = LinkMessage::default();
+        link.attributes.push(LinkAttribute::IfName(name.into()));
+        match self.change(DELETE_LINK, 0, &link, || format!("remove link {name}")) {
+            Ok(()) => Ok(true),
+            Err(error) if error.os_error() == Some(ENODEV) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives a link an address, which may be used at once: Portolan's addresses are unique by their locks, so no one is asked.
+    pub fn add_address(&mut self, link: &Link, address: IpNet) -> Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.family = family(address.addr());
+        message.header.prefix_len = address.prefix_len();
+        message.header.scope = AddressScope::Universe;
+        message.header.index = link.index;
+        message.attributes.push(AddressAttribute::Local(address.addr()));
+        message.attributes.push(AddressAttribute::Address(address.addr()));
+        match address {
+            IpNet::V4(net) if net.prefix_len() < 31 => {
+                message.attributes.push(AddressAttribute::Broadcast(net.broadcast()));
+            }
+            IpNet::V4(_) => {}
+            IpNet::V6(_) => message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad)),
+        }
+        let what = || format!("give link {} the address {address}", link.name);
+        self.change(NEW_ADDRESS, CREATE | REPLACE, &message, what)
+    }
+
+    /// Adds a route by a link. One that is there already is left as it is.
+    pub fn add_route(&mut self, link: &Link, route: Route) -> Result<()> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(route.destination.addr());
+        message.header.destination_prefix_length = route.destination.prefix_len();
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.kind = RouteType::Unicast;
+        message.header.scope = if route.gateway.is_some() { RouteScope::Universe } else { RouteScope::Link };
+        if route.destination.prefix_len() > 0 {
+            message.attributes.push(RouteAttribute::Destination(route.destination.network().into()));
+        }
+        message.attributes.push(RouteAttribute::Oif(link.index));
+        message.attributes.extend(route.gateway.map(|gateway| RouteAttribute::Gateway(gateway.into())));
+        let what = || match route.gateway {
+            Some(gateway) => format!("add a route to {} by {gateway} on {}", route.destination, link.name),
+            None => format!("add a route to {} on {}", route.destination, link.name),
+        };
+        match self.change(NEW_ROUTE, CREATE | EXCLUSIVE, &message, what) {
+            Err(error) if error.os_error() == Some(EEXIST) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn change(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        message: &impl Emitable,
+        what: impl Fn() -> String,
+    ) -> Result<()> {
+        self.socket.ask(kind, flags | ACK, &bytes(message), what).map(drop)
+    }
+}
+
+fn bytes(message: &impl Emitable) -> Vec<u8> {
+    let mut bytes = vec![0; message.buffer_len()];
+    message.emit(&mut bytes);
+    bytes
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+fn no_link(error: Error, name: &str) -> Error {
+    if error.os_error() == Some(ENODEV) { Error::NoLink(name.into()) } else { error }
+}
+
+fn read_link(message: &Message, what: impl Fn() -> String) -> Result<Option<Link>> {
+    if message.kind != NEW_LINK {
+        return Ok(None);
+    }
+    let parsed = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&message.bytes)
+        .map_err(|error| Error::Answer { what: what(), reason: error.to_string() })?;
+    let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(found)) = parsed.payload else {
+        return Ok(None);
+    };
+    let mut link =
+        Link { index: found.header.index, up: found.header.flags.contains(LinkFlags::Up), ..Link::default() };
+    for attribute in found.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name = name,
+            LinkAttribute::IfAlias(alias) => link.alias = Some(alias),
+            LinkAttribute::Mtu(mtu) => link.mtu = mtu,
+            LinkAttribute::Address(address) => link.mac = address.try_into().ok(),
+            _ => {}
+        }
+    }
+    Ok(Some(link))
+}

@@ -1,0 +1,176 @@
+//! Every call against the kernel, in namespaces of its own, looked at with the usual tools.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::fs::File;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use portolan_host::rtnetlink::LinkSettings;
+use portolan_host::{Ethtool, Route, Rtnetlink, Veth, announce, guard, netns};
+use portolan_lab::{Lab, Namespace};
+
+const MAC: [u8; 6] = [0x0a, 0x58, 10, 0, 0, 7];
+
+struct Place {
+    host: Rtnetlink,
+    pod: Namespace,
+    netns: File,
+}
+
+/// A pair of links between the lab's home namespace, in which a test runs, and a pod.
+fn place(lab: &Lab) -> Place {
+    let pod = lab.namespace("pod").unwrap();
+    let netns = File::open(pod.path()).unwrap();
+    let mut host = Rtnetlink::open().unwrap();
+    let veth = Veth { name: "pt0", peer: "eth0", peer_netns: netns.as_fd(), peer_mac: Some(MAC), mtu: 1400 };
+    host.add_veth(&veth).unwrap();
+    Place { host, pod, netns }
+}
+
+#[test]
+fn a_pair_of_links_has_the_names_the_mac_the_mtu_and_the_alias_it_was_given() {
+    portolan_lab::test(async |lab| {
+        let mut place = place(&lab);
+        let alias = "portolan sandbox eth0";
+        place
+            .host
+            .set_link("pt0", LinkSettings { alias: Some(alias), up: true, ..Default::default() })
+            .unwrap();
+        let link = place.host.link("pt0").unwrap().unwrap();
+        assert_eq!((link.alias.as_deref(), link.mtu, link.up), (Some(alias), 1400, true));
+        let mut inside = Rtnetlink::open_in(place.netns.as_fd()).unwrap();
+        let eth0 = inside.link("eth0").unwrap().unwrap();
+        assert_eq!((eth0.mac, eth0.mtu, eth0.up), (Some(MAC), 1400, false));
+        let other = [0x0a, 0x58, 10, 0, 0, 9];
+        let settings = LinkSettings { mac: Some(other), mtu: Some(1300), up: true, alias: None };
+        inside.set_link("eth0", settings).unwrap();
+        let eth0 = inside.link("eth0").unwrap().unwrap();
+        assert_eq!((eth0.mac, eth0.mtu, eth0.up), (Some(other), 1300, true));
+
+        let names: Vec<_> = place.host.links().unwrap().into_iter().map(|link| link.name).collect();
+        assert!(names.contains(&"pt0".into()) && names.contains(&"lo".into()), "{names:?}");
+        assert!(place.host.delete_link("pt0").unwrap());
+        assert!(!place.host.delete_link("pt0").unwrap(), "removing what is gone is no error");
+        assert_eq!(place.host.link("pt0").unwrap(), None);
+        assert_eq!(inside.link("eth0").unwrap(), None);
+        let error = place.host.set_link("pt0", LinkSettings::default()).unwrap_err();
+        assert_eq!(error.to_string(), "there is no link pt0");
+    });
+}
+
+#[test]
+fn addresses_and_routes_are_usable_at_once() {
+    portolan_lab::test(async |lab| {
+        let mut place = place(&lab);
+        place.host.set_link("pt0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        let mut inside = Rtnetlink::open_in(place.netns.as_fd()).unwrap();
+        inside.set_link("eth0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        let eth0 = inside.link("eth0").unwrap().unwrap();
+        for address in ["10.0.0.7/24", "fd00::7/64"] {
+            inside.add_address(&eth0, address.parse().unwrap()).unwrap();
+            inside.add_address(&eth0, address.parse().unwrap()).unwrap();
+        }
+        let routes = [("0.0.0.0/0", Some("10.0.0.1")), ("10.9.0.0/16", None), ("::/0", Some("fd00::1"))];
+        for (destination, gateway) in routes {
+            let gateway = gateway.map(|text| text.parse().unwrap());
+            let route = Route { destination: destination.parse().unwrap(), gateway };
+            inside.add_route(&eth0, route).unwrap();
+            inside.add_route(&eth0, route).unwrap();
+        }
+        let ip = |arguments: &[&str]| place.pod.command("ip").args(arguments).read().unwrap();
+        assert!(ip(&["-4", "address", "show", "eth0"]).contains("inet 10.0.0.7/24 brd 10.0.0.255"));
+        let v6 = ip(&["-6", "address", "show", "eth0"]);
+        let line = v6.lines().find(|line| line.contains("fd00::7/64")).unwrap();
+        assert!(!line.contains("tentative"), "{line}");
+        assert!(ip(&["-4", "route"]).contains("default via 10.0.0.1 dev eth0 proto static"));
+        assert!(ip(&["-4", "route"]).contains("10.9.0.0/16 dev eth0"));
+        assert!(ip(&["-6", "route"]).contains("default via fd00::1 dev eth0"));
+
+        let unreachable = Route {
+            destination: "10.8.0.0/16".parse().unwrap(),
+            gateway: Some("192.0.2.1".parse().unwrap()),
+        };
+        let error = inside.add_route(&eth0, unreachable).unwrap_err();
+        assert_eq!(error.to_string(), "cannot add a route to 10.8.0.0/16 by 192.0.2.1 on eth0");
+    });
+}
+
+#[test]
+fn checksum_offload_is_off() {
+    portolan_lab::test(async |lab| {
+        let place = place(&lab);
+        Ethtool::open_in(place.netns.as_fd()).unwrap().checksum_offload_off("eth0").unwrap();
+        Ethtool::open().unwrap().checksum_offload_off("pt0").unwrap();
+        for features in [
+            place.pod.command("ethtool").args(["-k", "eth0"]).read().unwrap(),
+            lab.command("ethtool").args(["-k", "pt0"]).read().unwrap(),
+        ] {
+            assert!(features.contains("tx-checksumming: off"), "{features}");
+            assert!(features.contains("tx-tcp-segmentation: off"), "{features}");
+        }
+        assert!(Ethtool::open().unwrap().checksum_offload_off("none").is_err());
+    });
+}
+
+#[test]
+fn neighbours_hear_who_has_an_address() {
+    portolan_lab::test(async |lab| {
+        let mut place = place(&lab);
+        lab.home().sysctl("net.ipv4.conf.all.arp_accept", "1").unwrap();
+        lab.home().sysctl("net.ipv4.conf.pt0.arp_accept", "1").unwrap();
+        place.host.set_link("pt0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        lab.home().ip("address add 10.0.0.1/24 dev pt0\naddress add fd00::1/64 dev pt0 nodad").unwrap();
+        // Neighbour advertisements only correct what is known already.
+        lab.home().ip("neighbour add fd00::7 lladdr 02:00:00:00:00:01 dev pt0 nud stale").unwrap();
+        let mut inside = Rtnetlink::open_in(place.netns.as_fd()).unwrap();
+        inside.set_link("eth0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        let eth0 = inside.link("eth0").unwrap().unwrap();
+        let addresses = ["10.0.0.7".parse().unwrap(), "fd00::7".parse().unwrap()];
+        announce::announce(place.netns.as_fd(), &eth0, MAC, &addresses).unwrap();
+        let known = || lab.command("ip").args(["neighbour"]).read().unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(5);
+        let heard = |text: &str| {
+            ["10.0.0.7 ", "fd00::7 "].iter().all(|who| {
+                text.lines().any(|line| line.starts_with(who) && line.contains("0a:58:0a:00:00:07"))
+            })
+        };
+        while !heard(&known()) {
+            assert!(std::time::Instant::now() < deadline, "{}", known());
+        }
+    });
+}
+
+#[test]
+fn a_guarded_link_reaches_packet_sockets_and_nothing_else_of_the_host() {
+    portolan_lab::test(async |lab| {
+        let mut place = place(&lab);
+        guard::ipv6_off("pt0").unwrap();
+        place.host.set_link("pt0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        lab.home().ip("address add 10.0.0.1/24 dev pt0").unwrap();
+        let mut inside = Rtnetlink::open_in(place.netns.as_fd()).unwrap();
+        inside.set_link("eth0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        let eth0 = inside.link("eth0").unwrap().unwrap();
+        inside.add_address(&eth0, "10.0.0.7/24".parse().unwrap()).unwrap();
+        assert!(!lab.command("ip").args(["-6", "address", "show", "pt0"]).read().unwrap().contains("fe80"));
+
+        let server = UdpSocket::bind("10.0.0.1:7000").unwrap();
+        server.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let says = || {
+            let sent = netns::within(place.netns.as_fd(), || {
+                UdpSocket::bind("10.0.0.7:0").unwrap().send_to(b"hello", "10.0.0.1:7000").unwrap();
+                Ok(())
+            });
+            sent.unwrap();
+            server.recv(&mut [0; 16]).is_ok()
+        };
+        assert!(says(), "without a guard the host hears its pods");
+        guard::drop_ingress("pt0").unwrap();
+        guard::drop_ingress("pt0").unwrap();
+        assert!(!says(), "with a guard it does not");
+        guard::release_ingress("pt0").unwrap();
+        guard::release_ingress("pt0").unwrap();
+        assert!(says());
+    });
+}

@@ -1,0 +1,39 @@
+//! `portolan agent`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ovsdb::Endpoint;
+
+use crate::cluster;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The name of this node.
+    #[arg(long, value_name = "NAME")]
+    node: String,
+    /// How to reach the API server. Without it: the cluster that this runs in, or the user's own kubeconfig.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// This node's Open vSwitch database; `unix:/run/openvswitch/db.sock` unless given.
+    #[arg(long, value_name = "ENDPOINT")]
+    ovsdb: Option<Endpoint>,
+    /// Where to listen for the CNI plugin.
+    #[arg(long, value_name = "PATH")]
+    cni_socket: Option<PathBuf>,
+}
+
+pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
+    let mut config = portolan_agent::Config::new(arguments.node, kube);
+    if let Some(ovsdb) = arguments.ovsdb {
+        config.ovsdb = ovsdb;
+    }
+    if let Some(socket) = arguments.cni_socket {
+        config.cni_socket = socket;
+    }
+    tokio::select! {
+        ended = portolan_agent::run(config) => ended,
+        () = stop => Ok(()),
+    }
+}

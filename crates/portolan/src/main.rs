@@ -1,0 +1,62 @@
+//! `portolan`: the one binary. Each subcommand is one part of the system, as its own crate has it.
+
+mod agent;
+mod cluster;
+mod controller;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// Virtual networks for Kubernetes, on Open vSwitch and OVN.
+#[derive(Debug, Parser)]
+#[command(name = "portolan", version, about, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// What to log, as `level` or `target=level,…`; to standard error.
+    #[arg(long, global = true, env = "PORTOLAN_LOG", default_value = "info", value_name = "FILTER")]
+    log: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Watches what users ask for, takes addresses, and writes OVN's northbound database.
+    Controller(controller::Arguments),
+    /// Runs on every node: answers the CNI plugin and plugs pods into Open vSwitch.
+    Agent(agent::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_new(&arguments.log)?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match arguments.command {
+            Command::Controller(arguments) => controller::run(arguments, stop_signal()?).await,
+            Command::Agent(arguments) => agent::run(arguments, stop_signal()?).await,
+        }
+    })
+}
+
+/// Comes with SIGTERM or SIGINT.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Arguments::command().debug_assert();
+    }
+}
