@@ -60,7 +60,7 @@ impl Config {
             ovsdb: Endpoint::Unix("/run/openvswitch/db.sock".into()),
             cni_socket: portolan_cni::DEFAULT_SOCKET.into(),
             bridge: "br-int".into(),
-            // Geneve with OVN's option takes 58 bytes of Ethernet's usual 1500 when nodes have IPv4 addresses.
+            // As in `portolan_plan::Settings`: 1500 less what geneve takes, with room for IPv6 between the nodes.
             mtu: 1400,
             deadline: Duration::from_secs(90),
             settings: Settings::default(),

@@ -234,7 +234,7 @@ fn routes_of_a_vpc() {
 }
 
 #[test]
-fn a_nad_that_claims_anothers_provider_or_has_no_subnet() {
+fn a_nad_that_claims_the_provider_of_another_or_has_no_subnet() {
     let world = world();
     let nad = mk_nad_of("default", "net", r#"{"type":"kube-ovn","provider":"secret.admin.ovn"}"#);
     assert_eq!(
