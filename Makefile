@@ -42,6 +42,8 @@ lint: setup ## Formatting, clippy, spelling, generated files
 
 bench: setup ## Measure beside the references and peers, in one run; prints ratios
 	$(CARGO) bench --package ovsdb --bench sync
+	$(CARGO) run --release --package portolan-ipam --example rebuild_cost -- 1000000
+	$(CARGO) run --release --package portolan-plan --example plan_memory
 	$(CARGO) xtask instructions
 
 doc: ## Build the documentation of all crates
