@@ -22,7 +22,7 @@ setup: ## Install what this machine lacks (Debian packages, test components); se
 demo: setup ## Build Portolan and say what can be tried today
 	$(CARGO) build --workspace --bins --examples
 	@echo
-	@echo "There is no cluster to show yet: this version builds the foundation (see README.md, \"What works today\")."
+	@echo "There is no demonstration yet: see README.md, \"What works today\"."
 	@echo "To watch a real OVN Northbound database:  cargo run -p ovsdb --example watch -- unix:/run/ovn/ovnnb_db.sock"
 
 test: setup lint unit ## Formatting, lints, unit and integration tests against the real components
