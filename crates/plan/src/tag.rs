@@ -17,7 +17,7 @@ pub const PARENT: &str = "portolan/parent";
 pub(crate) const PREFIX: &str = "portolan/";
 
 /// The index by which rows are found by their unit.
-pub(crate) const BY_UNIT: &str = "external_ids:portolan/unit";
+pub const BY_UNIT: &str = "external_ids:portolan/unit";
 /// The index by which rows of tables with unique names are found.
 pub(crate) const BY_NAME: &str = "name";
 

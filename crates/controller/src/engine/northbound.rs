@@ -99,7 +99,7 @@ fn owner_in(cache: &Cache, unit: &Unit) -> Option<String> {
     let tag = unit.to_string();
     let rows = cache.tables().iter().flat_map(|table| {
         let key = ovsdb::Atom::String(tag.as_str().into());
-        table.find("external_ids:portolan/unit", &key).cloned().collect::<Vec<_>>()
+        table.find(tag::BY_UNIT, &key).cloned().collect::<Vec<_>>()
     });
     rows.filter_map(|row| tag::owner_of(&row).map(ToString::to_string)).next()
 }
