@@ -26,7 +26,10 @@ const MEMBERS: &[Member] = &[
     Member { name: "ovsdb-core", knows: &[], never: PURE },
     Member { name: "ovsdb", knows: &["ovsdb-core"], never: &[KUBE_CLIENT] },
     Member { name: "openflow", knows: &[], never: &[KUBE_CLIENT] },
-    Member { name: "apiserver", knows: &[], never: &[KUBE_CLIENT] },
+    Member { name: "apischema", knows: &[], never: PURE },
+    Member { name: "apimachinery", knows: &["apischema"], never: PURE },
+    Member { name: "apistore", knows: &[], never: &[KUBE_CLIENT] },
+    Member { name: "apiserver", knows: &["apischema", "apimachinery", "apistore"], never: &[KUBE_CLIENT] },
     // Pure: values in, values out.
     Member { name: "ovn-schema", knows: &["ovsdb-core"], never: PURE },
     Member { name: "portolan-api", knows: &[], never: PURE },
@@ -79,6 +82,9 @@ const MEMBERS: &[Member] = &[
         knows: &[
             "ovsdb-core",
             "ovsdb",
+            "apimachinery",
+            "apischema",
+            "apistore",
             "apiserver",
             "ovn-schema",
             "portolan-api",
@@ -88,6 +94,11 @@ const MEMBERS: &[Member] = &[
             "portolan-agent",
             "portolan-lab",
         ],
+        never: &[],
+    },
+    Member {
+        name: "apiserver-conformance",
+        knows: &["apischema", "apimachinery", "apistore", "apiserver", "portolan-lab"],
         never: &[],
     },
     Member { name: "xtask", knows: &["ovsdb-core", "portolan-api"], never: &[KUBE_CLIENT] },
