@@ -126,6 +126,8 @@ async fn send(client: Client, batches: Vec<Batch>) -> Written {
         let mut transaction = Transaction::new();
         transaction.assert_lock(LOCK);
         transaction.append(batch.transaction.clone());
+        // For whoever reads the database's log.
+        transaction.comment(comment(&batch));
         match client.transact(&transaction).await {
             Ok(_) => tracing::info!(units = batch.units.len(), "committed"),
             Err(error) => {
@@ -137,4 +139,12 @@ async fn send(client: Client, batches: Vec<Batch>) -> Written {
         }
     }
     Written { not_written: Vec::new(), error: None }
+}
+
+fn comment(batch: &Batch) -> String {
+    match batch.units.as_slice() {
+        [] => "portolan-controller".to_owned(),
+        [unit] => format!("portolan-controller: {unit}"),
+        [first, rest @ ..] => format!("portolan-controller: {first} and {} more", rest.len()),
+    }
 }

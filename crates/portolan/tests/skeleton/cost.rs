@@ -1,0 +1,69 @@
+//! What a pod costs, counted where it is paid: at the API server, in the database's own log, and by the agent's clock.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::cluster::{CONTROLLER, Cluster};
+
+/// Counts that only grow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub(crate) api_writes: usize,
+    pub(crate) nb_transactions: usize,
+}
+
+impl Counts {
+    /// As they stand now.
+    pub(crate) fn of(cluster: &Cluster) -> Self {
+        Self { api_writes: api_writes(cluster), nb_transactions: nb_transactions(cluster) }
+    }
+}
+
+/// What the controller and the agents wrote, as the API server's audit log has it.
+fn api_writes(cluster: &Cluster) -> usize {
+    let audit = read(cluster.api.audit_log().unwrap());
+    let events = audit.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ours = |user: &str| user == CONTROLLER || user.starts_with("node");
+    let is_write = |verb: &str| ["create", "update", "patch", "delete"].contains(&verb);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    events.filter(|event| ours(&text(&event["user"]["username"])) && is_write(&text(&event["verb"]))).count()
+}
+
+/// The transactions of ours that the northbound database has logged. Others, such as northd's, have no comment of ours.
+fn nb_transactions(cluster: &Cluster) -> usize {
+    let [server] = cluster.central.nb().servers() else { panic!("a database of one server") };
+    let log = read(&server.socket().with_file_name("0.db"));
+    log.lines().filter(|line| line.contains(r#""_comment":"portolan-controller"#)).count()
+}
+
+/// How long each step of each ADD took, as the agents say.
+pub(crate) fn add_by_step(cluster: &Cluster) -> String {
+    let mut lines = String::new();
+    for agent in &cluster.agents {
+        for line in read(agent.log()).lines().map(without_colours).filter(|line| line.contains("total_ms=")) {
+            let value = |name: &str| {
+                let (_, rest) = line.split_once(&format!(" {name}="))?;
+                Some(rest.split(' ').next().unwrap_or_default().trim_matches('"').to_owned())
+            };
+            let mut steps = String::new();
+            for step in ["pod", "locks", "link", "plug", "configure", "installed", "announce", "total"] {
+                let took = value(&format!("{step}_ms")).and_then(|ms| ms.parse::<f64>().ok());
+                let _ = took.map(|took| write!(steps, "  {step} {took:.1}"));
+            }
+            let _ = writeln!(lines, "  {:<10} ms:{steps}", value("pod").unwrap_or_default());
+        }
+    }
+    lines
+}
+
+fn without_colours(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').map_or(part, |(_, rest)| rest))
+}
+
+fn read(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()
+}
