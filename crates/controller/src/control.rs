@@ -1,7 +1,6 @@
 //! The one loop: feeds the engine, and makes happen what it answers.
 
 use std::future::Future;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::sync::mpsc;
@@ -9,15 +8,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::act::Actor;
-use crate::engine::{Engine, Retry};
+use crate::backoff::Backoff;
+use crate::engine::Engine;
 use crate::northbound::Northbound;
 use crate::{Config, reflect};
 
 /// Something to be told to the engine.
 pub(crate) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
-
-/// How long after a failure something is tried again.
-const PAUSE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
     let client = kube::Client::try_from(config.kube).context("cannot make a client of the API server")?;
@@ -29,7 +26,7 @@ pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> a
     let mut tasks = JoinSet::new();
     reflect::spawn_all(&mut tasks, &client, &sender);
     let actor = Actor::new(client, sender);
-    let mut later: Vec<(Instant, Retry)> = Vec::new();
+    let mut later = Backoff::default();
     let mut shutdown = std::pin::pin!(shutdown);
     let mut synced = false;
     loop {
@@ -47,10 +44,11 @@ pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> a
                 tasks.spawn(actor.clone().perform(action));
             }
         }
-        later.extend(engine.take_retries().into_iter().map(|retry| (Instant::now() + PAUSE, retry)));
-        let next = later.iter().map(|(at, _)| *at).min();
+        for retry in engine.take_retries() {
+            later.failed(retry, Instant::now());
+        }
         let timer = async {
-            match next {
+            match later.next() {
                 Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
@@ -64,16 +62,11 @@ pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> a
                     message(&mut engine);
                 }
             }
-            () = nb.changed(&mut engine) => {}
+            changed = nb.changed(&mut engine) => changed?,
             () = timer => {
-                let now = Instant::now();
-                later.retain(|(at, retry)| {
-                    let due = *at <= now;
-                    if due {
-                        engine.retry(retry.clone());
-                    }
-                    !due
-                });
+                for retry in later.due(Instant::now()) {
+                    engine.retry(retry);
+                }
             }
             Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                 if let Err(error) = ended {

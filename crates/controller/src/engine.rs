@@ -22,7 +22,7 @@ use portolan_model::{Dirty, Requester, Settings, Unit, World};
 
 pub use self::feed::{Change, Fed, Kind};
 pub use self::locks::{Confirmation, Creation};
-use self::locks::{Creating, Releasing};
+use self::locks::{Creations, Releasing};
 use self::subnets::SubnetGate;
 pub use self::subnets::{Lists, SubnetKey, Verdict};
 
@@ -98,8 +98,10 @@ pub struct Engine {
     /// Units whose owners are being asked after, and those whose owners are confirmed to be gone.
     asked: BTreeSet<Unit>,
     gone: BTreeSet<Unit>,
-    creating: BTreeMap<String, Creating>,
+    creating: Creations,
     releasing: BTreeMap<String, Releasing>,
+    /// The names of those in `releasing` whose ports are being removed.
+    removing: BTreeSet<String>,
     /// What was told to whom.
     told: BTreeMap<Requester, Vec<(&'static str, String)>>,
     subnets: SubnetGate,
@@ -122,8 +124,9 @@ impl Engine {
             held: BTreeSet::new(),
             asked: BTreeSet::new(),
             gone: BTreeSet::new(),
-            creating: BTreeMap::new(),
+            creating: Creations::default(),
             releasing: BTreeMap::new(),
+            removing: BTreeSet::new(),
             told: BTreeMap::new(),
             subnets: SubnetGate::default(),
             actions: Vec::new(),

@@ -14,11 +14,13 @@
 //! it will spare the second controller's vain attempts, and nothing depends on it.
 
 mod act;
+mod backoff;
 mod control;
 pub mod engine;
 mod live;
 mod northbound;
 mod reflect;
+mod served;
 
 use std::future::Future;
 

@@ -11,6 +11,7 @@ use portolan_model::{Unit, doors};
 use serde::de::DeserializeOwned;
 
 use crate::engine::Confirmation;
+use crate::served;
 
 /// What a live read found of who should be there.
 enum Found {
@@ -40,7 +41,7 @@ pub(crate) async fn confirm(client: &Client, confirm: &Confirm) -> kube::Result<
         },
         Confirm::LocksThere(locks) => {
             for (name, uid) in locks {
-                if !has_uid(&Api::<IPLock>::all(client.clone()), name, uid).await? {
+                if !has_uid(client, &Api::<IPLock>::all(client.clone()), name, uid).await? {
                     return Ok(Confirmation::No);
                 }
             }
@@ -55,8 +56,8 @@ pub(crate) async fn owner_is_gone(client: &Client, unit: &Unit, owner: &str) -> 
         Unit::Vpc(name) => vpc_is_there(client, name, owner).await?,
         Unit::Peering(pair) => vpc_is_there(client, pair.first(), owner).await?,
         Unit::Subnet(name) => {
-            has_uid(&Api::<portolan::Subnet>::all(client.clone()), name, owner).await?
-                || has_uid(&Api::<kubeovn::Subnet>::all(client.clone()), name, owner).await?
+            has_uid(client, &Api::<portolan::Subnet>::all(client.clone()), name, owner).await?
+                || has_uid(client, &Api::<kubeovn::Subnet>::all(client.clone()), name, owner).await?
         }
         Unit::Attachment(id) => !matches!(find(client, &id.holder()).await?, Found::Gone | Found::Finished),
     };
@@ -64,15 +65,15 @@ pub(crate) async fn owner_is_gone(client: &Client, unit: &Unit, owner: &str) -> 
 }
 
 async fn vpc_is_there(client: &Client, name: &str, uid: &str) -> kube::Result<bool> {
-    Ok(has_uid(&Api::<portolan::Vpc>::all(client.clone()), name, uid).await?
-        || has_uid(&Api::<kubeovn::Vpc>::all(client.clone()), name, uid).await?)
+    Ok(has_uid(client, &Api::<portolan::Vpc>::all(client.clone()), name, uid).await?
+        || has_uid(client, &Api::<kubeovn::Vpc>::all(client.clone()), name, uid).await?)
 }
 
 async fn find(client: &Client, holder: &Holder) -> kube::Result<Found> {
     let there = match holder.kind {
         HolderKind::Pod => {
             let pods = namespaced::<Pod>(client, holder);
-            let pod = pods.get_opt(&holder.name).await?;
+            let pod = served::get(client, &pods, &holder.name).await?;
             return Ok(match pod.filter(|pod| pod.uid().as_ref() == Some(&holder.uid)) {
                 None => Found::Gone,
                 Some(pod) => {
@@ -82,13 +83,18 @@ async fn find(client: &Client, holder: &Holder) -> kube::Result<Found> {
             });
         }
         HolderKind::StatefulSet => match holder.name.rsplit_once('-') {
-            Some((set, _)) => has_uid(&namespaced::<StatefulSet>(client, holder), set, &holder.uid).await?,
+            Some((set, _)) => {
+                has_uid(client, &namespaced::<StatefulSet>(client, holder), set, &holder.uid).await?
+            }
             None => false,
         },
         HolderKind::NetworkAttachment => {
-            has_uid(&namespaced::<NetworkAttachment>(client, holder), &holder.name, &holder.uid).await?
+            has_uid(client, &namespaced::<NetworkAttachment>(client, holder), &holder.name, &holder.uid)
+                .await?
         }
-        HolderKind::Node => has_uid(&Api::<Node>::all(client.clone()), &holder.name, &holder.uid).await?,
+        HolderKind::Node => {
+            has_uid(client, &Api::<Node>::all(client.clone()), &holder.name, &holder.uid).await?
+        }
         // Virtual machines are not watched yet, so nothing is known of them.
         HolderKind::VirtualMachine => return Ok(Found::Unknown),
     };
@@ -97,10 +103,11 @@ async fn find(client: &Client, holder: &Holder) -> kube::Result<Found> {
 
 async fn ordinal_is_gone(client: &Client, holder: &Holder) -> kube::Result<bool> {
     let Some((name, _)) = holder.name.rsplit_once('-') else { return Ok(true) };
-    let set = namespaced::<StatefulSet>(client, holder).get_opt(name).await?;
+    let set = served::get(client, &namespaced::<StatefulSet>(client, holder), name).await?;
     let set = set.filter(|set| set.uid().as_ref() == Some(&holder.uid));
     let in_range = set.is_some_and(|set| doors::pod::stateful_set(&set).has_ordinal(&holder.name));
-    Ok(!in_range && namespaced::<Pod>(client, holder).get_opt(&holder.name).await?.is_none())
+    let pods = namespaced::<Pod>(client, holder);
+    Ok(!in_range && served::get(client, &pods, &holder.name).await?.is_none())
 }
 
 fn namespaced<K>(client: &Client, holder: &Holder) -> Api<K>
@@ -110,12 +117,11 @@ where
     Api::namespaced(client.clone(), holder.namespace.as_deref().unwrap_or_default())
 }
 
-/// Whether an object of this name is there with this UID. A kind that is not served has none: so says its 404.
-async fn has_uid<K: Resource + Clone + DeserializeOwned + std::fmt::Debug>(
-    api: &Api<K>,
-    name: &str,
-    uid: &str,
-) -> kube::Result<bool> {
-    let object = api.get_metadata_opt(name).await?;
-    Ok(object.is_some_and(|object| object.metadata.uid.as_deref() == Some(uid)))
+/// Whether an object of this name is there with this UID.
+async fn has_uid<K>(client: &Client, api: &Api<K>, name: &str, uid: &str) -> kube::Result<bool>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let object = served::get(client, api, name).await?;
+    Ok(object.is_some_and(|object| object.uid().as_deref() == Some(uid)))
 }

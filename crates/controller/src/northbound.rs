@@ -68,7 +68,10 @@ impl Northbound {
     }
 
     /// Waits until something has changed that the engine should look at, and tells it. Cancel-safe.
-    pub(crate) async fn changed(&mut self, engine: &mut Engine) {
+    ///
+    /// # Errors
+    /// When the session has ended for good, which it does only if its task has failed.
+    pub(crate) async fn changed(&mut self, engine: &mut Engine) -> anyhow::Result<()> {
         let writing = async {
             match &mut self.writing {
                 Some(writing) => writing.await,
@@ -82,16 +85,17 @@ impl Northbound {
             }
             batch = self.changes.next() => match batch {
                 Some(batch) => engine.rows_changed(&batch.changes),
-                None => pending().await,
+                None => anyhow::bail!("the session with the northbound database has ended"),
             },
             state = self.lock.changed() => match state {
                 Some(state) => {
                     tracing::info!(?state, "the lock on writing the northbound database");
                     engine.compare_all(&self.client.read());
                 }
-                None => pending().await,
+                None => anyhow::bail!("the northbound database refuses the lock {LOCK}"),
             },
         }
+        Ok(())
     }
 
     fn settle(&mut self, written: Written, engine: &mut Engine) {

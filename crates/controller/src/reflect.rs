@@ -1,7 +1,6 @@
 //! Watches: one per kind, each tells the engine what it sees.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -18,15 +17,15 @@ use tokio::task::JoinSet;
 
 use crate::control::Message;
 use crate::engine::{Change, Fed};
-
-/// How long after a kind was not served it is asked for again.
-const PAUSE: Duration = Duration::from_secs(5);
+use crate::served::{Definitions, is_served};
 
 /// Starts a watch of every kind.
 pub(crate) fn spawn_all(tasks: &mut JoinSet<()>, client: &Client, engine: &Sender<Message>) {
+    let (changed, definitions) = Definitions::new();
+    tasks.spawn(Definitions::follow(client.clone(), changed));
     macro_rules! spawn {
         ($($kind:ty),* $(,)?) => {
-            $(tasks.spawn(reflect::<$kind>(client.clone(), engine.clone()));)*
+            $(tasks.spawn(reflect::<$kind>(client.clone(), engine.clone(), definitions.clone()));)*
         };
     }
     spawn!(
@@ -44,7 +43,7 @@ pub(crate) fn spawn_all(tasks: &mut JoinSet<()>, client: &Client, engine: &Sende
 }
 
 /// Watches a kind for as long as the engine listens.
-async fn reflect<K>(client: Client, engine: Sender<Message>)
+async fn reflect<K>(client: Client, engine: Sender<Message>, mut definitions: Definitions)
 where
     K: Fed + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -68,6 +67,7 @@ where
                 Ok(Event::Delete(object)) => Change::Deleted(object),
                 Err(error) => {
                     tracing::warn!(%kind, %error, "a watch failed");
+                    definitions.seen();
                     if is_served::<K>(&client).await != Some(false) {
                         continue;
                     }
@@ -76,7 +76,7 @@ where
                     if tell::<K>(&engine, Change::Listed(Vec::new())).await.is_err() {
                         return;
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    definitions.changed().await;
                     break;
                 }
             };
@@ -90,17 +90,4 @@ where
 async fn tell<K: Fed + Send + 'static>(engine: &Sender<Message>, change: Change<K>) -> Result<(), ()> {
     let message: Message = Box::new(move |engine| engine.feed(&change));
     engine.send(message).await.map_err(drop)
-}
-
-/// Whether the API server serves a kind; none if it does not say.
-async fn is_served<K: Resource<DynamicType = ()>>(client: &Client) -> Option<bool> {
-    let groups = client.list_api_groups().await.ok()?;
-    if !K::group(&()).is_empty() && !groups.groups.iter().any(|group| group.name == K::group(&())) {
-        return Some(false);
-    }
-    match client.list_api_group_resources(&K::api_version(&())).await {
-        Ok(resources) => Some(resources.resources.iter().any(|resource| resource.name == K::plural(&()))),
-        Err(kube::Error::Api(status)) if status.code == 404 => Some(false),
-        Err(_) => None,
-    }
 }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use portolan_api::condition::{ConditionUpdate, VALIDATED, set_condition};
 use portolan_api::{kubeovn, portolan};
@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use super::Actor;
 use crate::engine::{Engine, Lists, Verdict};
+use crate::served::list;
 
 impl Actor {
     /// Lists, asks the engine, and writes what it says.
@@ -103,16 +104,4 @@ async fn lists(client: &Client) -> kube::Result<Lists> {
         vpcs: list(client).await?,
         kubeovn_vpcs: list(client).await?,
     })
-}
-
-/// A consistent list: without a resourceVersion the API server asks its store. A kind that is not served has none.
-async fn list<K>(client: &Client) -> kube::Result<Vec<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-{
-    match Api::<K>::all(client.clone()).list(&ListParams::default()).await {
-        Ok(list) => Ok(list.items),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
 }

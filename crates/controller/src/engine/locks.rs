@@ -1,6 +1,7 @@
 //! Locks: from a decision to a lock that exists, and from a holder that is gone to a lock that is deleted.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 use ovsdb::Cache;
@@ -18,6 +19,36 @@ pub(super) struct Creating {
     promised: Option<Lock>,
     /// The API server has answered: a watch will show whose it is.
     answered: bool,
+}
+
+/// The locks that were asked for, also by who asked.
+#[derive(Debug, Default)]
+pub(super) struct Creations {
+    by_name: BTreeMap<String, Creating>,
+    by_requester: BTreeMap<Requester, BTreeSet<String>>,
+}
+
+impl Creations {
+    fn insert(&mut self, name: String, creating: Creating) {
+        self.remove(&name);
+        self.by_requester.entry(creating.requester.clone()).or_default().insert(name.clone());
+        self.by_name.insert(name, creating);
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Creating> {
+        let creating = self.by_name.remove(name)?;
+        if let Entry::Occupied(mut names) = self.by_requester.entry(creating.requester.clone()) {
+            names.get_mut().remove(name);
+            if names.get().is_empty() {
+                names.remove();
+            }
+        }
+        Some(creating)
+    }
+
+    fn is_asked_by(&self, requester: &Requester) -> bool {
+        self.by_requester.contains_key(requester)
+    }
 }
 
 /// A lock on its way out.
@@ -66,7 +97,7 @@ impl Engine {
         // In order of names; who waits for a full subnet is woken in order of arrival.
         while let Some(requester) = self.requesters.pop_first() {
             // Until the watch shows what became of earlier decisions, another one would only repeat them.
-            if self.creating.values().any(|creating| creating.requester == requester) {
+            if self.creating.is_asked_by(&requester) {
                 continue;
             }
             let decision = self.ipam.decide(&self.world, &requester);
@@ -126,7 +157,7 @@ impl Engine {
     /// The API server answered the creation of a lock.
     pub fn created(&mut self, name: &str, creation: &Creation) {
         // What the watch has shown meanwhile needs no answer any more.
-        let Some(creating) = self.creating.get_mut(name) else { return };
+        let Some(creating) = self.creating.by_name.get_mut(name) else { return };
         match creation {
             Creation::Exists => creating.answered = true,
             Creation::Failed => {
@@ -161,6 +192,7 @@ impl Engine {
             return;
         }
         releasing.stage = Stage::Removing;
+        self.removing.insert(release.lock.clone());
         let unit = Unit::Attachment(release.attachment.clone());
         if release.reason != ReleaseReason::Duplicate {
             let dirty = self.world.release(&release.attachment);
@@ -173,12 +205,14 @@ impl Engine {
 
     /// Deletes the locks whose ports are gone from a database that this is a copy of.
     pub(super) fn delete_released(&mut self, cache: &Cache) {
-        for (name, releasing) in &mut self.releasing {
+        for name in std::mem::take(&mut self.removing) {
+            let Some(releasing) = self.releasing.get_mut(&name) else { continue };
             if releasing.stage != Stage::Removing {
                 continue;
             }
             let unit = Unit::Attachment(releasing.release.attachment.clone());
             if self.units.contains(&unit) || self.waiting.contains(&unit) {
+                self.removing.insert(name);
                 continue;
             }
             let tag = unit.to_string().into();
@@ -187,7 +221,9 @@ impl Engine {
             if removed {
                 releasing.stage = Stage::Deleting;
                 let uid = releasing.release.uid.clone();
-                self.actions.push(Action::DeleteLock { lock: name.clone(), uid });
+                self.actions.push(Action::DeleteLock { lock: name, uid });
+            } else {
+                self.removing.insert(name);
             }
         }
     }
@@ -200,6 +236,7 @@ impl Engine {
     pub(super) fn delete_again(&mut self, name: &str) {
         if let Some(releasing) = self.releasing.get_mut(name) {
             releasing.stage = Stage::Removing;
+            self.removing.insert(name.to_owned());
             self.units.insert(Unit::Attachment(releasing.release.attachment.clone()));
         }
     }
@@ -253,7 +290,7 @@ impl Engine {
             self.lock_comes(lock);
         }
         // What was answered before the list was made and is not in it is gone again.
-        let answered = self.creating.iter().filter(|(_, creating)| creating.answered);
+        let answered = self.creating.by_name.iter().filter(|(_, creating)| creating.answered);
         let answered: Vec<String> = answered.map(|(name, _)| name.clone()).collect();
         for name in answered {
             if let Some(requester) = self.forget_creation(&name) {

@@ -56,7 +56,6 @@ fn walk_in(cluster: &Cluster, killed: Killed) {
     let address_of_b = cluster.add(&b).unwrap();
     let c = cluster.pod("c", 1, "db", "10.0.1.1");
     let address_of_c = cluster.add(&c).unwrap();
-    let after = Counts::of(cluster);
 
     for (from, to) in [(&a, &address_of_b), (&b, &address_of_a), (&a, &address_of_c), (&c, &address_of_a)] {
         traffic::ping(from, to);
@@ -64,6 +63,7 @@ fn walk_in(cluster: &Cluster, killed: Killed) {
     traffic::transfer(&a, &b, &address_of_b);
     traffic::transfer(&c, &a, &address_of_a);
 
+    let after = Counts::of(cluster);
     let (api_writes, nb_transactions) =
         (after.api_writes - before.api_writes, after.nb_transactions - before.nb_transactions);
     let by_step = cost::add_by_step(cluster);
