@@ -29,6 +29,7 @@ test: setup lint unit ## Formatting, lints, unit and integration tests against t
 
 test-full: test ## All of `make test`, then the soak and crash rounds at length, and the instruction counts
 	PORTOLAN_SOAK=10 $(CARGO) test --release --package ovsdb --test it
+	$(CARGO) test --package apiserver-conformance -- --ignored
 	$(CARGO) xtask instructions
 
 unit: setup
@@ -42,6 +43,7 @@ lint: setup ## Formatting, clippy, spelling, generated files
 
 bench: setup ## Measure beside the references and peers, in one run; prints ratios
 	$(CARGO) bench --package ovsdb --bench sync
+	$(CARGO) bench --package portolan --bench apiserver
 	$(CARGO) run --release --package portolan-ipam --example rebuild_cost -- 1000000
 	$(CARGO) run --release --package portolan-plan --example plan_memory
 	$(CARGO) xtask instructions

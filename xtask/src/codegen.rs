@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 mod api;
+mod core_kinds;
 mod ovn_schema;
 mod rustfmt;
 
@@ -39,6 +40,7 @@ const GENERATORS: &[Generator] = &[
     },
     Generator { owns: &["deploy/crds"], generate: api::manifests },
     Generator { owns: &[], generate: api::pages },
+    Generator { owns: &[], generate: core_kinds::generate },
 ];
 
 /// A file that is not as it should be, by its path.

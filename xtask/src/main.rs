@@ -21,7 +21,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write the generated files that are committed: typed OVN and Open vSwitch rows, CRD manifests, tables in the docs.
+    /// Write the generated files that are committed: typed OVN and Open vSwitch rows, CRD manifests, tables in the
+    /// docs, schemas of Kubernetes' core kinds.
     Codegen {
         /// Write nothing; name every file that is not what would be generated, and fail if there is one.
         #[arg(long)]

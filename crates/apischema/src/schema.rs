@@ -5,13 +5,26 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+mod components;
+pub(crate) mod keywords;
+mod parse;
+mod pattern;
+mod write;
+
+pub use components::Components;
+pub use parse::SchemaError;
+pub use pattern::CompiledPattern;
+pub(crate) use pattern::{compile as compile_pattern, compile_computed as compile_computed_pattern};
+
 /// What a value may be, and how it is merged, pruned and defaulted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schema {
     /// Absent where anything goes, or for an int-or-string.
     pub kind: Option<Type>,
-    /// For people.
+    /// For people. Schemas of core kinds have none: whoever answers `kubectl explain` may fill it in.
     pub description: String,
+    /// For people, shorter.
+    pub title: String,
     /// `int32`, `date-time`, `byte`…; empty if none.
     pub format: String,
     /// Whether `null` is a value.
@@ -28,6 +41,9 @@ pub struct Schema {
     pub required: Vec<String>,
     /// Who owns the elements of an array in server-side apply.
     pub list_type: ListType,
+    /// Whether the list type was written down where it is the default. It matters for writing it out again, and for
+    /// nothing else.
+    pub list_type_stated: bool,
     /// Who owns the fields of an object in server-side apply.
     pub map_type: MapType,
     /// How strategic merge patch treats this array or object.
@@ -40,6 +56,8 @@ pub struct Schema {
     pub int_or_string: bool,
     /// The limits on values; absent where there are none.
     pub validation: Option<Box<Validation>>,
+    /// The name of the component that this is the schema of, if it is one's.
+    pub type_name: Option<Arc<str>>,
 }
 
 /// The JSON type of a value.
@@ -57,6 +75,26 @@ pub enum Type {
     Number,
     /// `boolean`
     Boolean,
+}
+
+impl Type {
+    /// The name in OpenAPI.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::Object => "object",
+            Type::Array => "array",
+            Type::String => "string",
+            Type::Integer => "integer",
+            Type::Number => "number",
+            Type::Boolean => "boolean",
+        }
+    }
+
+    /// The type of that name.
+    pub fn of_name(name: &str) -> Option<Type> {
+        let types = [Type::Object, Type::Array, Type::String, Type::Integer, Type::Number, Type::Boolean];
+        types.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// What an object may hold besides its named properties.
@@ -125,6 +163,8 @@ pub struct Validation {
     pub max_length: Option<u64>,
     /// A regular expression that the string matches somewhere.
     pub pattern: Option<String>,
+    /// That expression, compiled when it is first needed.
+    pub compiled_pattern: CompiledPattern,
     /// Least number of elements.
     pub min_items: Option<u64>,
     /// Greatest number of elements.

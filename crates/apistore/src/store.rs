@@ -61,7 +61,7 @@ pub struct Change {
     pub key: Bytes,
     /// What must be there.
     pub expect: Expect,
-    /// What shall be there; absent to delete.
+    /// What shall be there; absent to delete. Where nothing is, there is nothing to delete: that is a mismatch.
     pub value: Option<Bytes>,
 }
 
@@ -153,6 +153,7 @@ pub trait Store: Send + Sync + 'static {
 
 /// A stream of what happens, in order, each event once.
 pub trait Watch: Send + 'static {
-    /// The next events, waiting for one at least. An error ends the stream: a watcher that is too slow is told `Compacted`.
+    /// The next events, waiting for one at least. An error ends the stream: a watcher that is too slow is told
+    /// `Compacted`.
     fn next(&mut self) -> impl Future<Output = Result<Vec<Event>, StoreError>> + Send;
 }

@@ -25,6 +25,30 @@ pub enum Error {
         /// The program's name.
         program: String,
     },
+    /// A binary of this workspace is missing.
+    #[error("there is no {program} in {directory}: build the whole workspace")]
+    NotBuilt {
+        /// The program's name.
+        program: String,
+        /// Where it should be.
+        directory: PathBuf,
+    },
+    /// A kubeconfig cannot be used.
+    #[error("{file} is no kubeconfig that can be used: {why}")]
+    Kubeconfig {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The API server refused, or did not answer.
+    #[error("cannot {what}: {why}")]
+    ApiServer {
+        /// What was tried, as in "cannot …".
+        what: String,
+        /// Its answer.
+        why: String,
+    },
     /// A command ran and failed.
     #[error("`{command}` failed ({status}): {output}")]
     CommandFailed {

@@ -36,8 +36,14 @@
 //! # }
 //! ```
 //!
-//! Start reading at [`test()`] and [`Lab`]. This crate knows nothing of Portolan's own parts; it needs root.
+//! With the feature `cluster` there is also a whole cluster of these (`cluster`), with Portolan's controller, agents and CNI plugin,
+//! and a runtime that runs pods on its nodes (`runtime`).
+//!
+//! Start reading at [`test()`] and [`Lab`]. This crate starts Portolan's binaries and links nothing of them but the kinds; it needs
+//! root.
 
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod command;
 mod error;
 mod etcd;
@@ -55,6 +61,9 @@ mod pod;
 mod process;
 mod raft;
 mod readiness;
+mod remains;
+#[cfg(feature = "cluster")]
+mod runtime;
 mod scratch;
 mod test_run;
 mod underlay;
@@ -73,5 +82,6 @@ pub use pod::Pod;
 pub use process::{Daemon, Process};
 pub use raft::{RaftCluster, RaftClusterBuilder};
 pub use readiness::Ready;
+pub use remains::Remains;
 pub use test_run::{Outcome, Test, test};
 pub use underlay::Underlay;

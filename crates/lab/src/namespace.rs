@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::command::Command;
 use crate::error::{Error, Result, Trying};
 use crate::readiness::readable_of;
-use crate::scratch::Scratch;
+use crate::scratch::{MARK, Scratch};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -187,6 +187,11 @@ impl Namespace {
         self.process_directory().join("ns/net")
     }
 
+    /// The mount namespace that its commands run in, as a path that any process of the machine can open.
+    pub fn mounts_path(&self) -> PathBuf {
+        self.process_directory().join("ns/mnt")
+    }
+
     /// A path of the namespace's own mounts, seen from outside. Absolute symbolic links in it lead to the machine's files,
     /// not to the namespace's; only `/var/run` is known to be `/run`.
     pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
@@ -200,6 +205,12 @@ impl Namespace {
 
     fn process_directory(&self) -> PathBuf {
         format!("/proc/{}/task/{}", std::process::id(), self.keeper.kernel_thread_id).into()
+    }
+
+    /// The environment variable by which a process counts as one of the lab: with it, the process ends with the lab, also if
+    /// it was started from outside.
+    pub fn mark(&self) -> (&'static str, PathBuf) {
+        (MARK, self.scratch().path().into())
     }
 
     pub(crate) fn scratch(&self) -> &Scratch {

@@ -38,13 +38,14 @@ pub struct Node {
 #[must_use = "no node runs until it is started"]
 pub struct NodeBuilder<'a> {
     name: String,
+    address: Option<Ipv4Addr>,
     central: Option<&'a OvnCentral>,
 }
 
 impl Node {
     /// A node of this name, which must be unique in the lab, with Open vSwitch and without OVN.
     pub fn builder<'a>(name: impl Into<String>) -> NodeBuilder<'a> {
-        NodeBuilder { name: name.into(), central: None }
+        NodeBuilder { name: name.into(), address: None, central: None }
     }
 
     /// Its name, which is also that of its chassis.
@@ -105,11 +106,18 @@ impl<'a> NodeBuilder<'a> {
         self
     }
 
+    /// Gives it this address, which is one of [`Underlay::node_address`]: for nodes that are started at the same time and are
+    /// to have their addresses in order. Without this it takes the next.
+    pub fn address(mut self, address: Ipv4Addr) -> Self {
+        self.address = Some(address);
+        self
+    }
+
     /// Starts it on an underlay. Returns when Open vSwitch works and, with OVN, when the chassis is in the southbound
     /// database.
     pub fn start(self, underlay: &Underlay) -> Result<Node> {
         let name = self.name;
-        let address = underlay.node_address()?;
+        let address = self.address.map_or_else(|| underlay.node_address(), Ok)?;
         let mounts = Mounts::make(underlay.lab(), &name)?;
         let run = mounts.run.clone();
         let namespace =

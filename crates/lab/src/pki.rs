@@ -33,6 +33,14 @@ impl Authority {
         Ok(Self { certificate, key: key.serialize_pem(), issuer: Issuer::new(params, key) })
     }
 
+    /// An authority that was made before, by these files.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self> {
+        let read = |path: &Path| std::fs::read_to_string(path).trying(|| format!("read {}", path.display()));
+        let (certificate, key) = (read(certificate)?, read(key)?);
+        let issuer = Issuer::from_ca_cert_pem(&certificate, KeyPair::from_pem(&key)?)?;
+        Ok(Self { certificate, key, issuer })
+    }
+
     /// The authority's own certificate, in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate

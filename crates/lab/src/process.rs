@@ -137,6 +137,13 @@ impl Process {
         running.child.as_ref().map(|(child, _)| child.id())
     }
 
+    /// How it ended; none while it runs.
+    pub fn ended(&self) -> Option<ExitStatus> {
+        let mut running = self.running();
+        running.reap();
+        running.last_status
+    }
+
     /// Whether it runs.
     pub fn is_alive(&self) -> bool {
         self.pid().is_some()

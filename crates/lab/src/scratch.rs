@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result, Trying};
+use crate::remains::Remains;
 
 /// Every process of a lab carries its scratch directory in this environment variable: this is how the warden knows them,
 /// also those that were started by a component and are no children of ours.
@@ -78,6 +79,12 @@ impl Scratch {
         let path = self.path.join(name);
         std::fs::create_dir_all(&path).trying(|| format!("make {}", path.display()))?;
         Ok(path)
+    }
+
+    /// What a process that did not raise the lab needs to know to clear it away.
+    pub(crate) fn remains(&self) -> Remains {
+        let warden = self.warden.lock().unwrap_or_else(PoisonError::into_inner);
+        Remains { directory: self.path.clone(), warden: warden.as_ref().map(Child::id) }
     }
 
     /// Ends every process of the lab and removes the directory. Returns when that is done.

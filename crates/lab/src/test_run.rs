@@ -62,13 +62,17 @@ impl Test {
     /// # Panics
     /// When the test fails: that is its purpose.
     pub fn run<R: Outcome>(self, body: impl AsyncFnOnce(Lab) -> R + Send + 'static) {
-        let lab = match Lab::new() {
+        let lab = match Lab::for_test() {
             Ok(lab) => lab,
             Err(error) => panic!("no lab: {}", with_sources(&error)),
         };
         let failure = self.run_in(&lab, body);
         if failure.is_some() {
             eprintln!("{}", lab.log_tails());
+            let test = thread::current().name().unwrap_or("test").to_owned();
+            if let Some(directory) = lab.collect_failure(&test) {
+                eprintln!("objects, databases, flows and whole logs are in {}", directory.display());
+            }
         }
         lab.close();
         if Scratch::is_kept() {

@@ -72,7 +72,7 @@ impl Underlay {
     }
 
     /// An address for the next node.
-    pub(crate) fn node_address(&self) -> Result<Ipv4Addr> {
+    pub fn node_address(&self) -> Result<Ipv4Addr> {
         match self.next_node.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
             last.checked_add(1).filter(|&next| next < 255)
         }) {

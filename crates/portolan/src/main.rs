@@ -1,8 +1,11 @@
 //! `portolan`: the one binary. Each subcommand is one part of the system, as its own crate has it.
 
 mod agent;
+mod apiserver;
 mod cluster;
 mod controller;
+mod lab;
+mod notify;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -22,8 +25,12 @@ struct Arguments {
 enum Command {
     /// Watches what users ask for, takes addresses, and writes OVN's northbound database.
     Controller(controller::Arguments),
+    /// Serves the Kubernetes API by itself, from one directory: for the lab, and wherever there is no Kubernetes.
+    Apiserver(apiserver::Arguments),
     /// Runs on every node: answers the CNI plugin and plugs pods into Open vSwitch.
     Agent(agent::Arguments),
+    /// A whole cluster on this machine: raise it, look into it, break it, end it.
+    Lab(lab::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -34,7 +41,10 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(async {
         match arguments.command {
             Command::Controller(arguments) => controller::run(arguments, stop_signal()?).await,
+            Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await,
             Command::Agent(arguments) => agent::run(arguments, stop_signal()?).await,
+            // Signals are its own business: of its commands only one is to be stopped in an orderly way.
+            Command::Lab(arguments) => lab::run(arguments, stop_signal).await,
         }
     })
 }

@@ -1,0 +1,93 @@
+//! Garbage collection: an object whose owners are all gone goes too.
+//!
+//! In memory is who depends on whom, and only that: an object without owners costs nothing.
+
+mod look;
+
+use std::collections::{BTreeMap, HashMap};
+
+use apistore::Revision;
+use bytes::Bytes;
+
+pub(super) use self::look::look;
+use super::Work;
+use super::ownership::{FOREGROUND, Metadata, ORPHAN};
+use crate::storage::StoredObject;
+
+/// Who depends on whom.
+#[derive(Debug, Default)]
+pub(super) struct Garbage {
+    /// The dependents of an owner's uid, by key, each with whether it keeps its owner from going.
+    dependents: HashMap<String, BTreeMap<Bytes, bool>>,
+    /// The uids of an object's owners.
+    owners: HashMap<Bytes, Vec<String>>,
+    /// Objects, by uid, whose deletion waits for their dependents.
+    waiting: HashMap<String, Bytes>,
+}
+
+impl Garbage {
+    /// Something happened to the object at a key.
+    pub(super) fn told(
+        &mut self,
+        key: &Bytes,
+        value: Option<&Bytes>,
+        previous: Option<&Bytes>,
+        wanted: &mut Vec<Work>,
+    ) {
+        let now = value.and_then(decoded);
+        let metadata = now.as_ref().and_then(Metadata::if_concerned).unwrap_or_default();
+        let before = self.owners.remove(key).unwrap_or_default();
+        let owners: Vec<String> = metadata.owner_references.iter().map(|owner| owner.uid.clone()).collect();
+
+        for owner in before.iter().filter(|owner| !owners.contains(owner)) {
+            self.forget(owner, key);
+            wanted.extend(self.waiting.get(owner).cloned().map(Work::Object));
+        }
+        for reference in &metadata.owner_references {
+            let dependents = self.dependents.entry(reference.uid.clone()).or_default();
+            dependents.insert(key.clone(), reference.block_owner_deletion);
+            wanted.extend(self.waiting.get(&reference.uid).cloned().map(Work::Object));
+        }
+        if !owners.is_empty() {
+            // An owner may be gone before its dependent is made: each new reference is checked.
+            if owners != before {
+                wanted.push(Work::Object(key.clone()));
+            }
+            self.owners.insert(key.clone(), owners);
+        }
+        if metadata.is_deleting() && (metadata.has_finalizer(FOREGROUND) || metadata.has_finalizer(ORPHAN)) {
+            wanted.push(Work::Object(key.clone()));
+        }
+        if metadata.waits_for_dependents() {
+            self.waiting.insert(metadata.uid.clone(), key.clone());
+            // They go because it goes.
+            wanted.extend(self.dependents_of(&metadata.uid).into_keys().map(Work::Object));
+        }
+        if value.is_none()
+            && !self.dependents.is_empty()
+            && let Some(gone) = previous.and_then(decoded)
+        {
+            let uid = Metadata::read(&gone).uid;
+            self.waiting.remove(&uid);
+            wanted.extend(self.dependents_of(&uid).into_keys().map(Work::Object));
+        }
+    }
+
+    /// The dependents of an object, by key, each with whether it keeps its owner from going.
+    pub(super) fn dependents_of(&self, uid: &str) -> BTreeMap<Bytes, bool> {
+        self.dependents.get(uid).cloned().unwrap_or_default()
+    }
+
+    fn forget(&mut self, owner: &str, dependent: &Bytes) {
+        if let Some(dependents) = self.dependents.get_mut(owner) {
+            dependents.remove(dependent);
+            if dependents.is_empty() {
+                self.dependents.remove(owner);
+            }
+        }
+    }
+}
+
+fn decoded(raw: &Bytes) -> Option<StoredObject> {
+    StoredObject::decode(raw.clone(), Revision(0)).ok()
+}

@@ -1,0 +1,183 @@
+//! Putting a server together.
+
+use std::fmt;
+use std::sync::Arc;
+
+use apistore::{Change, Expect, Store, StoreError};
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt as _};
+use tokio::task::JoinSet;
+
+use super::limits::{InFlight, Limits};
+use super::{Server, Shared};
+use crate::admission::{Admission, AdmissionChain};
+use crate::api::Api;
+use crate::authn::{Authenticator, ClientCertificates};
+use crate::authz::{AlwaysAllow, Authorizer};
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::registry::{Registry, Resource};
+use crate::storage::Storage;
+use crate::version::VersionInfo;
+use crate::watch::{Hub, HubLimits};
+
+/// Why a server could not be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The store does not answer.
+    #[error("the store cannot be used: {0}")]
+    Store(#[from] StoreError),
+    /// The store was written by another version of this crate.
+    #[error("the store is of format {0:?}, which this server does not know")]
+    Format(String),
+}
+
+/// Puts a server together. Only the store is needed; everybody may do everything unless an authorizer is given.
+pub struct ServerBuilder {
+    storage: Storage,
+    resources: Vec<Resource>,
+    admission: Vec<Arc<dyn Admission>>,
+    authenticators: Vec<Box<dyn Authenticator>>,
+    authorizer: Box<dyn Authorizer>,
+    limits: Limits,
+    hub_limits: HubLimits,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    version: VersionInfo,
+    tasks: Vec<Task>,
+}
+
+/// Something that works beside the requests.
+type Task = Box<dyn FnOnce(Api) -> BoxFuture<'static, ()> + Send>;
+
+impl Server {
+    /// Starts to put a server together.
+    pub fn builder<S: Store>(store: S) -> ServerBuilder {
+        Server::on(Storage::new(store))
+    }
+
+    /// Starts to put a server together on a store that others use too.
+    pub fn on(storage: Storage) -> ServerBuilder {
+        ServerBuilder {
+            storage,
+            resources: Vec::new(),
+            admission: Vec::new(),
+            authenticators: vec![Box::new(ClientCertificates)],
+            authorizer: Box::new(AlwaysAllow),
+            limits: Limits::default(),
+            hub_limits: HubLimits::default(),
+            tls: None,
+            version: VersionInfo::default(),
+            tasks: Vec::new(),
+        }
+    }
+}
+
+impl ServerBuilder {
+    /// Serves these resources too.
+    pub fn resources(mut self, resources: impl IntoIterator<Item = Resource>) -> ServerBuilder {
+        self.resources.extend(resources);
+        self
+    }
+
+    /// Asks this plug-in about writes, after those that were given before.
+    pub fn admission(mut self, plugin: impl Admission + 'static) -> ServerBuilder {
+        self.admission.push(Arc::new(plugin));
+        self
+    }
+
+    /// Asks this one who a client is, after those that were given before.
+    pub fn authenticator(mut self, authenticator: impl Authenticator + 'static) -> ServerBuilder {
+        self.authenticators.push(Box::new(authenticator));
+        self
+    }
+
+    /// Asks this one what a user may do.
+    pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> ServerBuilder {
+        self.authorizer = Box::new(authorizer);
+        self
+    }
+
+    /// Takes no more than this at once.
+    pub fn limits(mut self, limits: Limits) -> ServerBuilder {
+        self.limits = limits;
+        self
+    }
+
+    /// Leaves watchers no further behind than this.
+    pub fn watch_limits(mut self, limits: HubLimits) -> ServerBuilder {
+        self.hub_limits = limits;
+        self
+    }
+
+    /// Serves over TLS; without, in the clear.
+    pub fn tls(mut self, config: Arc<rustls::ServerConfig>) -> ServerBuilder {
+        self.tls = Some(config);
+        self
+    }
+
+    /// Says that it is this version.
+    pub fn version(mut self, version: VersionInfo) -> ServerBuilder {
+        self.version = version;
+        self
+    }
+
+    /// Runs this beside the requests, from the build to the end of the server: a controller.
+    pub fn task<F>(mut self, task: impl FnOnce(Api) -> F + Send + 'static) -> ServerBuilder
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.tasks.push(Box::new(|api| task(api).boxed()));
+        self
+    }
+
+    /// The server. It reads from the store from here on, and serves when it is told to.
+    pub async fn build(self) -> Result<Server, BuildError> {
+        check_format(&self.storage).await?;
+        let (hub, feed) = Hub::new(self.storage.clone(), self.hub_limits).await?;
+        let metrics = Metrics::new(hub.clone(), self.storage.clone());
+        let registry = Arc::new(Registry::new(self.resources));
+        let api = Api::new(self.storage, hub, registry, AdmissionChain::new(self.admission));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(feed);
+        for task in self.tasks {
+            tasks.spawn(task(api.clone()));
+        }
+        let shared = Shared {
+            api,
+            authenticators: self.authenticators,
+            authorizer: self.authorizer,
+            limits: InFlight::new(self.limits),
+            health: Health::default(),
+            metrics,
+            version: self.version,
+        };
+        Ok(Server { shared: Arc::new(shared), tls: self.tls, tasks })
+    }
+}
+
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ServerBuilder").field("storage", &self.storage).finish_non_exhaustive()
+    }
+}
+
+const FORMAT_KEY: &[u8] = b"/apiserver/format";
+const FORMAT: &[u8] = b"1";
+
+/// A store is marked with the format of what is in it. The mark is the first change, so that no list ever shows revision zero,
+/// which clients take to mean any revision.
+async fn check_format(storage: &Storage) -> Result<(), BuildError> {
+    let key = Bytes::from_static(FORMAT_KEY);
+    let change = Change { key: key.clone(), expect: Expect::Absent, value: Some(Bytes::from_static(FORMAT)) };
+    let existing = match storage.get(&key).await?.entry {
+        Some(entry) => entry.value,
+        None => {
+            storage.commit(change).await?;
+            return Ok(());
+        }
+    };
+    if existing == FORMAT {
+        return Ok(());
+    }
+    Err(BuildError::Format(String::from_utf8_lossy(&existing).into_owned()))
+}

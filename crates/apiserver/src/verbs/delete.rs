@@ -1,0 +1,247 @@
+//! Deleting an object: at once, after a grace period, or when all finalizers are gone.
+
+use apimachinery::{GroupResource, Status, meta};
+use apistore::{Change, Entry, Expect, Outcome};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::create::decoded;
+use super::metadata::{finalizers, is_deleting, set_finalizers, time};
+use crate::admission::{Attributes, Operation};
+use crate::api::Api;
+use crate::context::Context;
+use crate::endpoint::Endpoint;
+use crate::options::{DeleteOptions, Propagation, WriteOptions};
+use crate::registry::GarbageCollection;
+use crate::storage::StoredObject;
+use crate::verbs::{Answer, Content};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What becomes of an object that is to be deleted.
+#[derive(Debug)]
+enum Fate {
+    /// It is taken out of the store.
+    Goes,
+    /// It stays, changed so.
+    Stays(Value),
+    /// Its deletion has begun before; nothing changes.
+    AlreadyGoing,
+}
+
+impl Api {
+    /// Deletes an object, or begins to.
+    pub async fn delete(
+        &self,
+        endpoint: &Endpoint,
+        context: &Context,
+        options: &DeleteOptions,
+    ) -> Result<Answer, Status> {
+        let (resource, name) = (&endpoint.resource, &endpoint.name);
+        let key = endpoint.key(name);
+        let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
+        loop {
+            let got = self.storage().get(&key).await.map_err(|error| resource.store_failed(&error))?;
+            let entry = got.entry.ok_or_else(|| resource.not_found(name))?;
+            let stored = StoredObject::from_entry(&entry).map_err(Status::internal_error)?;
+            let old = endpoint.read(&stored)?;
+            check_preconditions(endpoint, options, &old)?;
+            let attributes = Attributes {
+                operation: Operation::Delete,
+                endpoint,
+                name,
+                context,
+                old: Some(&old),
+                options: &write_options,
+            };
+            self.admission().validate(self, attributes, None).await?;
+            match self.seal(endpoint, &entry, fate(endpoint, options, &old, context.now), options).await? {
+                Some(Sealed::Gone) => return Ok(gone(endpoint, &old, stored)),
+                Some(Sealed::Stays(stored)) => return Ok(stays(options, stored)),
+                None => {}
+            }
+        }
+    }
+
+    /// Writes what becomes of the object; absent if somebody else wrote in between.
+    async fn seal(
+        &self,
+        endpoint: &Endpoint,
+        entry: &Entry,
+        fate: Fate,
+        options: &DeleteOptions,
+    ) -> Result<Option<Sealed>, Status> {
+        let (sealed, value) = match fate {
+            Fate::Goes => (None, None),
+            Fate::AlreadyGoing => {
+                let stored = StoredObject::from_entry(entry).map_err(Status::internal_error)?;
+                return Ok(Some(Sealed::Stays(stored)));
+            }
+            Fate::Stays(object) => {
+                let raw = endpoint.write(&object)?;
+                if options.dry_run || raw == entry.value {
+                    return Ok(Some(Sealed::Stays(decoded(raw, entry.modified)?)));
+                }
+                (Some(raw.clone()), Some(raw))
+            }
+        };
+        if options.dry_run {
+            return Ok(Some(Sealed::Gone));
+        }
+        let change = Change { key: entry.key.clone(), expect: Expect::Modified(entry.modified), value };
+        match self.storage().commit(change).await.map_err(|error| endpoint.resource.store_failed(&error))? {
+            Outcome::Done(revision) => Ok(Some(match sealed {
+                None => Sealed::Gone,
+                Some(raw) => Sealed::Stays(decoded(raw, revision)?),
+            })),
+            Outcome::Mismatch(_) => Ok(None),
+        }
+    }
+}
+
+enum Sealed {
+    Gone,
+    Stays(StoredObject),
+}
+
+fn gone(endpoint: &Endpoint, old: &Value, stored: StoredObject) -> Answer {
+    if endpoint.resource.strategy.answers_with_deleted() {
+        return Answer::ok(Content::Stored(stored));
+    }
+    let resource = &endpoint.resource;
+    let status = Status::deleted(&resource.group_resource(), meta::name(old), meta::uid(old));
+    Answer::ok(Content::Status(Box::new(status)))
+}
+
+fn stays(options: &DeleteOptions, stored: StoredObject) -> Answer {
+    // Only those who ask for a cascade in the older way are told that it takes time.
+    let code = if options.orphan_dependents == Some(false) {
+        http::StatusCode::ACCEPTED
+    } else {
+        http::StatusCode::OK
+    };
+    Answer { code, content: Content::Stored(stored) }
+}
+
+fn check_preconditions(endpoint: &Endpoint, options: &DeleteOptions, old: &Value) -> Result<(), Status> {
+    let resource = &endpoint.resource;
+    // The kind stands where the plural should; clients know it so.
+    let conflict = |why: String| {
+        Err(Status::conflict(&GroupResource::new(&resource.group, &resource.kind), &endpoint.name, why))
+    };
+    if let Some(uid) = &options.preconditions.uid
+        && uid != meta::uid(old)
+    {
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted \
+             and then recreated",
+            meta::uid(old)
+        ));
+    }
+    if let Some(version) = &options.preconditions.resource_version
+        && version != meta::resource_version(old)
+    {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The \
+             object might have been modified",
+            meta::resource_version(old)
+        ));
+    }
+    Ok(())
+}
+
+/// What becomes of an object by the options, its finalizers, and the grace that its kind is given.
+fn fate(endpoint: &Endpoint, options: &DeleteOptions, old: &Value, now: Timestamp) -> Fate {
+    let strategy = &endpoint.resource.strategy;
+    // A negative period means a second.
+    let requested = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let mut object = old.clone();
+
+    let mut graceful = None;
+    if let Some(offered) = strategy.grace_period(old, requested) {
+        if is_deleting(old) {
+            let period = meta::deletion_grace_period_seconds(old).unwrap_or(0);
+            if period > 0 {
+                match requested {
+                    // The period can only become shorter.
+                    Some(shorter) if shorter < period => {
+                        graceful = Some(shorten(&mut object, period, shorter, now));
+                    }
+                    _ => return Fate::AlreadyGoing,
+                }
+            }
+        } else {
+            let at = now.checked_add(SignedDuration::from_secs(offered)).unwrap_or(now);
+            begin(&mut object, at, offered);
+            strategy.deletion_begins(&mut object);
+            graceful = Some(offered);
+        }
+    }
+
+    set_finalizers_by_policy(endpoint, options, &mut object);
+    let held = !finalizers(&object).is_empty() || strategy.holds_deletion(&object);
+    match (graceful, held) {
+        (Some(period), _) if period > 0 => Fate::Stays(object),
+        (Some(_), true) => Fate::Stays(object),
+        (None, true) => {
+            if is_deleting(&object) {
+                meta::set(&mut object, "deletionGracePeriodSeconds", 0);
+            } else {
+                begin(&mut object, now, 0);
+                strategy.deletion_begins(&mut object);
+            }
+            Fate::Stays(object)
+        }
+        (_, false) => Fate::Goes,
+    }
+}
+
+/// Notes that the deletion has begun. Whoever acts on the object's generation must see that.
+fn begin(object: &mut Value, at: Timestamp, period: i64) {
+    meta::set(object, "deletionTimestamp", time(at));
+    meta::set(object, "deletionGracePeriodSeconds", period);
+    let generation = meta::generation(object);
+    if generation > 0 {
+        meta::set_generation(object, generation + 1);
+    }
+}
+
+/// Moves the end of a deletion under way closer; not into the past. Returns the period.
+fn shorten(object: &mut Value, old_period: i64, period: i64, now: Timestamp) -> i64 {
+    let ends: Timestamp = meta::deletion_timestamp(object).unwrap_or_default().parse().unwrap_or(now);
+    let mut at = ends.checked_add(SignedDuration::from_secs(period - old_period)).unwrap_or(now);
+    let mut period = period;
+    if at < now {
+        at = now;
+        // Whoever asked for grace gets the least there is, so that someone sees the object end.
+        period = period.min(1);
+    }
+    meta::set(object, "deletionTimestamp", time(at));
+    meta::set(object, "deletionGracePeriodSeconds", period);
+    period
+}
+
+/// The garbage collector's finalizers follow from the options, else from what is there, else from the kind.
+fn set_finalizers_by_policy(endpoint: &Endpoint, options: &DeleteOptions, object: &mut Value) {
+    let policy = endpoint.resource.strategy.garbage_collection();
+    if policy == GarbageCollection::Unsupported {
+        return;
+    }
+    let old = finalizers(object);
+    let has = |name: &str| old.iter().any(|finalizer| finalizer == name);
+    let chosen = match (options.orphan_dependents, options.propagation) {
+        (Some(true), _) | (None, Some(Propagation::Orphan)) => Some(ORPHAN),
+        (Some(false), _) | (None, Some(Propagation::Background)) => None,
+        (None, Some(Propagation::Foreground)) => Some(FOREGROUND),
+        (None, None) if has(ORPHAN) => Some(ORPHAN),
+        (None, None) if has(FOREGROUND) => Some(FOREGROUND),
+        (None, None) => (policy == GarbageCollection::OrphanDependents).then_some(ORPHAN),
+    };
+    let mut new: Vec<String> =
+        old.iter().filter(|finalizer| *finalizer != ORPHAN && *finalizer != FOREGROUND).cloned().collect();
+    new.extend(chosen.map(String::from));
+    if new.iter().any(|finalizer| !has(finalizer)) || new.len() != old.len() {
+        set_finalizers(object, new);
+    }
+}

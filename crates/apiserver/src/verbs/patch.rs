@@ -1,0 +1,135 @@
+//! Changing parts of an object.
+
+use apimachinery::Status;
+use apimachinery::fieldvalidation::{self, Decoded, StrictError};
+use apimachinery::patch::{self, JsonPatch};
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::modify::{Existing, IfAbsent, Owner};
+use crate::api::Api;
+use crate::context::Context;
+use crate::endpoint::Endpoint;
+use crate::options::{FieldValidation, WriteOptions};
+use crate::verbs::Answer;
+
+/// How a patch is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own: lists are merged as their schema says.
+    Strategic,
+    /// Server-side apply.
+    Apply,
+}
+
+impl PatchType {
+    /// The type that a media type stands for.
+    pub fn of_media_type(media_type: &str) -> Option<PatchType> {
+        match media_type {
+            "application/json-patch+json" => Some(PatchType::Json),
+            "application/merge-patch+json" => Some(PatchType::Merge),
+            "application/strategic-merge-patch+json" => Some(PatchType::Strategic),
+            "application/apply-patch+yaml" => Some(PatchType::Apply),
+            _ => None,
+        }
+    }
+
+    /// The media types of patches.
+    pub const MEDIA_TYPES: [&str; 4] = [
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+    ];
+}
+
+/// A patch as the client sent it.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    /// How it is written.
+    pub kind: PatchType,
+    /// What was sent.
+    pub body: Bytes,
+}
+
+impl Api {
+    /// Changes parts of an object.
+    pub async fn patch(
+        &self,
+        endpoint: &Endpoint,
+        context: &Context,
+        patch: &Patch,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        let (if_absent, owner) = match patch.kind {
+            PatchType::Apply => (IfAbsent::Create, Owner::Settled),
+            _ => (IfAbsent::Fail, Owner::Writer),
+        };
+        let mut change = |existing: Existing<'_>| {
+            let (new, strict_errors) = patch.apply(endpoint, context, existing, options)?;
+            Ok((endpoint.accept_patched(new, strict_errors, context, options)?, owner))
+        };
+        let modified = self.modify(endpoint, context, options, if_absent, &mut change).await?;
+        Ok(modified.into())
+    }
+}
+
+impl Patch {
+    /// What the patch makes of what is there, and what a strict reader would refuse in it.
+    pub(super) fn apply(
+        &self,
+        endpoint: &Endpoint,
+        context: &Context,
+        existing: Existing<'_>,
+        options: &WriteOptions,
+    ) -> Result<(Value, Vec<StrictError>), Status> {
+        let old = match existing {
+            Existing::Object(old) => Some(old),
+            Existing::Nothing => None,
+        };
+        if self.kind == PatchType::Apply {
+            return Ok((self.apply_configuration(endpoint, context, old, options)?, Vec::new()));
+        }
+        let old = old.ok_or_else(|| endpoint.resource.not_found(&endpoint.name))?;
+        let Decoded { value, strict_errors } = fieldvalidation::decode_json(&self.body)
+            .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        let new = match (self.kind, &endpoint.version().schema) {
+            (PatchType::Json, _) => {
+                let in_patch = |error| StrictError::InJsonPatch(Box::new(error));
+                let new = JsonPatch::from_value(value)?.apply(old.clone())?;
+                return Ok((new, strict_errors.into_iter().map(in_patch).collect()));
+            }
+            (PatchType::Merge, _) => patch::merge(old, value)?,
+            (PatchType::Strategic, Some(schema)) => patch::strategic(old, value, schema)?,
+            _ => return Err(Status::unsupported_media_type(endpoint.resource.patch_types())),
+        };
+        Ok((new, strict_errors))
+    }
+
+    fn apply_configuration(
+        &self,
+        endpoint: &Endpoint,
+        context: &Context,
+        old: Option<&Value>,
+        options: &WriteOptions,
+    ) -> Result<Value, Status> {
+        let Decoded { value, strict_errors } = fieldvalidation::decode_yaml(&self.body)
+            .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+        let new = endpoint.apply(context, old, &value, options)?;
+        match options.field_validation {
+            FieldValidation::Strict if !strict_errors.is_empty() => {
+                let errors: Vec<_> = strict_errors.iter().map(StrictError::to_string).collect();
+                Err(Status::bad_request(format!("error strict decoding YAML: {}", errors.join(", "))))
+            }
+            FieldValidation::Warn => {
+                context.warn_all(fieldvalidation::warnings(&strict_errors));
+                Ok(new)
+            }
+            FieldValidation::Ignore | FieldValidation::Strict => Ok(new),
+        }
+    }
+}

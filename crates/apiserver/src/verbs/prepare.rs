@@ -1,0 +1,218 @@
+//! What every object goes through on its way to the store, whatever its kind.
+
+use apimachinery::fieldvalidation::{self, StrictError, strict_message};
+use apimachinery::{GroupKind, Status, meta};
+use apischema::FieldError;
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::endpoint::Endpoint;
+use crate::options::{FieldValidation, WriteOptions};
+use crate::registry::{Action, Generation};
+use crate::verbs::Submitted;
+
+impl Endpoint {
+    pub(crate) fn action<'a>(&'a self, context: &'a Context) -> Action<'a> {
+        Action { user: &context.user, subresource: &self.subresource, now: context.now }
+    }
+
+    /// Makes a body an object of this version: it is of the right kind, has its defaults, and has no fields that the kind
+    /// does not have.
+    pub(crate) fn accept(
+        &self,
+        submitted: Submitted,
+        context: &Context,
+        options: &WriteOptions,
+    ) -> Result<Value, Status> {
+        let Submitted { mut object, mut strict_errors } = submitted;
+        self.check_type(&mut object)?;
+        strict_errors.extend(self.complete(&mut object));
+        match options.field_validation {
+            FieldValidation::Strict if !strict_errors.is_empty() => {
+                return Err(self.not_handled(&strict_message(&strict_errors)));
+            }
+            FieldValidation::Warn => context.warn_all(fieldvalidation::warnings(&strict_errors)),
+            FieldValidation::Ignore | FieldValidation::Strict => {}
+        }
+        Ok(object)
+    }
+
+    /// The same for an object that a patch has made. `strict_errors` is what a strict reader would refuse in the patch.
+    pub(crate) fn accept_patched(
+        &self,
+        mut object: Value,
+        mut strict_errors: Vec<StrictError>,
+        context: &Context,
+        options: &WriteOptions,
+    ) -> Result<Value, Status> {
+        self.check_type(&mut object)?;
+        let before = if options.field_validation == FieldValidation::Strict {
+            object.to_string()
+        } else {
+            String::new()
+        };
+        strict_errors.extend(self.complete(&mut object));
+        match options.field_validation {
+            FieldValidation::Strict if !strict_errors.is_empty() => {
+                let error = FieldError::invalid("patch", before, strict_message(&strict_errors));
+                return Err(Status::invalid(&GroupKind::default(), "", &[error]));
+            }
+            FieldValidation::Warn => context.warn_all(fieldvalidation::warnings(&strict_errors)),
+            FieldValidation::Ignore | FieldValidation::Strict => {}
+        }
+        Ok(object)
+    }
+
+    /// Drops the fields that the kind does not have, which are returned, and sets defaults.
+    fn complete(&self, object: &mut Value) -> Vec<StrictError> {
+        let unknown = match &self.version().schema {
+            Some(schema) => apischema::prune(object, schema),
+            None => Vec::new(),
+        };
+        self.resource.strategy.set_defaults(object);
+        unknown.into_iter().map(StrictError::Unknown).collect()
+    }
+
+    /// An object without kind and apiVersion is taken to be of this endpoint's.
+    fn check_type(&self, object: &mut Value) -> Result<(), Status> {
+        let (kind, api_version) = (&self.resource.kind, self.api_version());
+        let Some(fields) = object.as_object_mut() else {
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): json: cannot unmarshal into Go value of \
+                 type {kind}"
+            )));
+        };
+        let given = |name: &str| fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        if let Some(given) = given("kind").filter(|given| given != kind) {
+            let version = &self.version().name;
+            return Err(Status::bad_request(format!(
+                "{given} in version {version:?} cannot be handled as a {kind}: no kind {given:?} is registered for version {api_version:?}"
+            )));
+        }
+        if let Some(given) = given("apiVersion").filter(|given| *given != api_version) {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({given}) does not match the expected API version ({api_version})"
+            )));
+        }
+        fields.insert("kind".into(), kind.as_str().into());
+        fields.insert("apiVersion".into(), api_version.into());
+        let error = match &self.version().schema {
+            Some(schema) if schema.type_name.is_some() => {
+                apischema::core::decode_error(&self.resource.group, &self.version().name, kind, object)
+            }
+            Some(schema) => apischema::decode_error(object, schema),
+            None => meta::type_error(object),
+        };
+        if let Some(error) = error {
+            return Err(self.not_handled(&error));
+        }
+        Ok(())
+    }
+
+    /// A body that cannot be read as an object of the kind.
+    fn not_handled(&self, why: &str) -> Status {
+        let (kind, version) = (&self.resource.kind, &self.version().name);
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    }
+
+    /// The object has the name of the request.
+    pub(crate) fn check_name(&self, object: &Value) -> Result<(), Status> {
+        let name = meta::name(object);
+        if name.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                self.name
+            )));
+        }
+        if name != self.name {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// A new object, with all that the server sets, checked.
+    pub(crate) fn before_create(&self, object: &mut Value, context: &Context) -> Result<(), Status> {
+        let (strategy, action) = (&self.resource.strategy, self.action(context));
+        meta::adopt_namespace(object, &self.namespace)?;
+        strategy.prepare_for_create(object, action);
+        // Where it means nothing, it is what the client says.
+        if strategy.generation() != Generation::None {
+            meta::set_generation(object, 1);
+        }
+
+        let mut errors = self.metadata_errors(object);
+        errors.extend(strategy.validate(object, action));
+        self.refuse_if(object, &errors)?;
+        for warning in strategy.warnings(object, None, action) {
+            context.warn(warning);
+        }
+        Ok(())
+    }
+
+    /// A changed object, with all that the server sets, checked.
+    pub(crate) fn before_update(
+        &self,
+        object: &mut Value,
+        old: &Value,
+        context: &Context,
+    ) -> Result<(), Status> {
+        let (strategy, action) = (&self.resource.strategy, self.action(context));
+        meta::adopt_namespace(object, &self.namespace)?;
+        if self.subresource == "status" {
+            strategy.prepare_for_status_update(object, old, action);
+            meta::prepare_update(object, old);
+        } else {
+            strategy.prepare_for_update(object, old, action);
+            meta::prepare_update(object, old);
+            if self.content_changed(object, old) {
+                meta::set_generation(object, meta::generation(old) + 1);
+            }
+        }
+
+        let mut errors = self.metadata_errors(object);
+        errors.extend(meta::validate_update(object, old));
+        errors.extend(strategy.validate_update(object, old, action));
+        self.refuse_if(object, &errors)?;
+        for warning in strategy.warnings(object, Some(old), action) {
+            context.warn(warning);
+        }
+        Ok(())
+    }
+
+    fn content_changed(&self, object: &Value, old: &Value) -> bool {
+        let has_status = self.version().has_status();
+        match self.resource.strategy.generation() {
+            Generation::None => false,
+            Generation::Spec => object.get("spec") != old.get("spec"),
+            Generation::Content => {
+                let counts = |name: &str| name != "metadata" && !(has_status && name == "status");
+                let (Some(new), Some(old)) = (object.as_object(), old.as_object()) else { return false };
+                new.iter().any(|(name, value)| counts(name) && old.get(name) != Some(value))
+                    || old.keys().any(|name| counts(name) && !new.contains_key(name))
+            }
+        }
+    }
+
+    fn metadata_errors(&self, object: &Value) -> Vec<FieldError> {
+        meta::validate_create(object, self.resource.scope, self.resource.name_rule)
+    }
+
+    fn refuse_if(&self, object: &Value, errors: &[FieldError]) -> Result<(), Status> {
+        if errors.is_empty() { Ok(()) } else { Err(self.resource.invalid(meta::name(object), errors)) }
+    }
+}
+
+/// Drops owner references that are there twice, and says so.
+pub(crate) fn dedup_owners(object: &mut Value, context: &Context) {
+    let twice = meta::dedup_owner_references(object);
+    if !twice.is_empty() {
+        context.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            twice.join(", ")
+        ));
+    }
+}

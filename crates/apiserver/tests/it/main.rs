@@ -1,0 +1,13 @@
+//! The server over HTTP, on a store in a temporary directory.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod crd;
+mod crd_server;
+mod objects;
+mod patches;
+mod reviews;
+mod security;
+mod support;
+mod watches;
+mod webhooks;

@@ -1,0 +1,288 @@
+//! Raises a cluster: whatever does not need another part is raised at the same time.
+
+use std::net::Ipv4Addr;
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Client, ResourceExt as _};
+
+use super::api_server::{Api, ApiServer};
+use super::programs::Programs;
+use super::tasks::Tasks;
+use super::{Cluster, Inner, artefacts};
+use crate::error::{Error, Result, Trying};
+use crate::lab::Lab;
+use crate::node::Node;
+use crate::ovn_central::OvnCentral;
+use crate::process::{Daemon, Process};
+use crate::readiness::Ready;
+use crate::runtime::{self, NodeRuntime};
+use crate::underlay::Underlay;
+
+/// How long the API server is given to define kinds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Is told how far the raising is.
+type Tell = Box<dyn Fn(&Progress) -> Result<()> + Send + Sync>;
+
+/// How a cluster shall be.
+#[must_use = "no cluster runs until it is started"]
+pub struct ClusterBuilder {
+    name: String,
+    nodes: usize,
+    raft: bool,
+    api: Api,
+    programs: Option<Programs>,
+    progress: Tell,
+}
+
+/// A step on the way to a cluster that runs.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// What is raised.
+    pub step: String,
+    /// How long it took; none when it is begun.
+    pub took: Option<Duration>,
+    /// How many steps there are in all.
+    pub steps: usize,
+}
+
+impl ClusterBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            name: "lab".into(),
+            nodes: 3,
+            raft: false,
+            api: Api::default(),
+            programs: None,
+            progress: Box::new(|_| Ok(())),
+        }
+    }
+
+    /// The cluster's name, which is on its Nodes; `lab` unless set.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// How many nodes it has, called `node1`, `node2` and so on; three unless set.
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// OVN's databases are raft clusters of three members.
+    pub fn ovn_raft(mut self) -> Self {
+        self.raft = true;
+        self
+    }
+
+    /// Which API server it has; [`Api::default`] unless set.
+    pub fn api(mut self, api: Api) -> Self {
+        self.api = api;
+        self
+    }
+
+    /// Portolan's own binaries; [`Programs::built`] unless set.
+    pub fn programs(mut self, programs: Programs) -> Self {
+        self.programs = Some(programs);
+        self
+    }
+
+    /// Told of each step when it begins and when it is done. An error ends the raising.
+    pub fn progress(mut self, progress: impl Fn(&Progress) -> Result<()> + Send + Sync + 'static) -> Self {
+        self.progress = Box::new(progress);
+        self
+    }
+
+    /// Raises it in a lab. Returns when every part says that it is ready.
+    pub fn start(self, lab: &Lab) -> Result<Cluster> {
+        let programs = self.programs.clone().map_or_else(Programs::built, Ok)?;
+        let underlay = Underlay::start(lab)?;
+        let tasks = Tasks::new(lab)?;
+        let raising = Raising {
+            how: &self,
+            lab,
+            underlay: &underlay,
+            home: underlay.home_address(),
+            programs: &programs,
+            tasks: &tasks,
+        };
+        let (central, nodes, api, client) = thread::scope(|scope| {
+            let api = scope.spawn(|| raising.api());
+            let central = raising.step("OVN databases and northd", || raising.central())?;
+            let nodes = raising.nodes(&central)?;
+            let (api, client) = join(api)?;
+            Ok::<_, Error>((central, nodes, api, client))
+        })?;
+        let controller = raising.step("controller", || raising.controller(&central, &api))?;
+        let (agents, runtimes) = raising.step("agents", || raising.agents(&nodes, &api, &client))?;
+        let binder = tasks.handle().spawn(runtime::bind(client.clone(), self.name.clone())).abort_handle();
+        let kubeconfig = raising.kubeconfig("admin", &api)?;
+        let inner = Arc::new(Inner {
+            binder,
+            runtimes,
+            agents,
+            controller,
+            nodes,
+            central,
+            api,
+            client,
+            kubeconfig,
+            tasks,
+            name: self.name,
+            _underlay: underlay,
+            lab: lab.clone(),
+        });
+        artefacts::collect_on_failure(lab, &inner);
+        Ok(Cluster { inner })
+    }
+}
+
+/// A cluster that is not one yet.
+struct Raising<'a> {
+    how: &'a ClusterBuilder,
+    lab: &'a Lab,
+    underlay: &'a Underlay,
+    /// The address of the lab's home namespace.
+    home: Ipv4Addr,
+    programs: &'a Programs,
+    tasks: &'a Tasks,
+}
+
+impl Raising<'_> {
+    fn step<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        // The API server, its kinds, OVN's central part, the controller, the agents; and every node.
+        let steps = self.how.nodes + 5;
+        let tell = |took| (self.how.progress)(&Progress { step: name.into(), took, steps });
+        tell(None)?;
+        let begun = Instant::now();
+        let value = body()?;
+        tell(Some(begun.elapsed()))?;
+        Ok(value)
+    }
+
+    fn central(&self) -> Result<OvnCentral> {
+        let builder = OvnCentral::builder();
+        let builder = if self.how.raft { builder.raft() } else { builder };
+        builder.start(self.lab)
+    }
+
+    fn nodes(&self, central: &OvnCentral) -> Result<Vec<Node>> {
+        let names = (1..=self.how.nodes).map(|number| format!("node{number}"));
+        let named =
+            names.map(|name| Ok((name, self.underlay.node_address()?))).collect::<Result<Vec<_>>>()?;
+        thread::scope(|scope| {
+            let raise = |(name, address): &(String, Ipv4Addr)| {
+                let builder = Node::builder(name.as_str()).address(*address).ovn(central);
+                self.step(name, || builder.start(self.underlay))
+            };
+            let raised: Vec<_> = named.iter().map(|node| scope.spawn(move || raise(node))).collect();
+            raised.into_iter().map(join).collect()
+        })
+    }
+
+    fn api(&self) -> Result<(ApiServer, Client)> {
+        let server =
+            self.step("API server", || ApiServer::start(&self.how.api, self.lab, self.home, self.programs))?;
+        let client = self.step("kinds of Portolan", || {
+            let file = self.kubeconfig("portolan-lab", &server)?;
+            self.tasks.wait(async move {
+                let client = client(&file).await?;
+                let defined = tokio::time::timeout(PATIENCE, define_kinds(&client)).await;
+                let late = |_| api_error("define kinds", &format!("not done after {PATIENCE:?}"));
+                defined.map_err(late)?.map(|()| client)
+            })
+        })?;
+        Ok((server, client))
+    }
+
+    fn controller(&self, central: &OvnCentral, api: &ApiServer) -> Result<Process> {
+        Daemon::new("controller", self.programs.portolan())
+            .args(["controller", "--ovn-nb", &central.nb().endpoint(), "--kubeconfig"])
+            .arg(self.kubeconfig("portolan-controller", api)?)
+            .start(self.lab.home())
+    }
+
+    /// An agent and a runtime for each node.
+    fn agents(
+        &self,
+        nodes: &[Node],
+        api: &ApiServer,
+        client: &Client,
+    ) -> Result<(Vec<Process>, Vec<NodeRuntime>)> {
+        thread::scope(|scope| {
+            let raise = |node| scope.spawn(move || self.agent(node, api, client));
+            let raised: Vec<_> = nodes.iter().map(raise).collect();
+            raised.into_iter().map(join).collect::<Result<Vec<_>>>().map(|raised| raised.into_iter().unzip())
+        })
+    }
+
+    fn agent(&self, node: &Node, api: &ApiServer, client: &Client) -> Result<(Process, NodeRuntime)> {
+        let sockets = node.run_directory().join("portolan");
+        std::fs::create_dir_all(&sockets).trying(|| format!("make {}", sockets.display()))?;
+        NodeRuntime::install_plugin(node.namespace(), self.programs.plugin())?;
+        let agent = Daemon::new(format!("{}/agent", node.name()), self.programs.portolan())
+            .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
+            .arg(self.kubeconfig(node.name(), api)?)
+            .ready(Ready::Socket(sockets.join("cni.sock")))
+            .start(node.namespace())?;
+        let config = runtime::Config {
+            name: node.name().into(),
+            address: node.address(),
+            namespace: node.namespace().clone(),
+            logs: self.lab.directory("pods")?,
+            client: client.clone(),
+            lab: self.how.name.clone(),
+        };
+        let runtime = self.tasks.wait(NodeRuntime::start(config, self.tasks.handle().clone()))?;
+        Ok((agent, runtime))
+    }
+
+    fn kubeconfig(&self, user: &str, api: &ApiServer) -> Result<PathBuf> {
+        api.kubeconfig_for(user, self.lab, self.home)
+    }
+}
+
+fn join<T>(handle: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    handle.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// A client that does as a kubeconfig says.
+async fn client(kubeconfig: &std::path::Path) -> Result<Client> {
+    let unusable = |why: String| Error::Kubeconfig { file: kubeconfig.into(), why };
+    let file = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(error.to_string()))?;
+    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let config = config.map_err(|error| unusable(error.to_string()))?;
+    Client::try_from(config).map_err(|error| unusable(error.to_string()))
+}
+
+/// Defines Portolan's kinds and waits until they are served, and for the namespace that every cluster has.
+async fn define_kinds(client: &Client) -> Result<()> {
+    let api = kube::Api::<CustomResourceDefinition>::all(client.clone());
+    let parameters = PatchParams::apply("portolan-lab").force();
+    let definitions = portolan_api::crds();
+    let define = definitions.iter().map(async |definition| {
+        let name = definition.name_any();
+        let failed = |error: &dyn std::fmt::Display| api_error(&format!("define {name}"), error);
+        api.patch(&name, &parameters, &Patch::Apply(definition)).await.map_err(|error| failed(&error))?;
+        let established = await_condition(api.clone(), &name, conditions::is_crd_established()).await;
+        established.map(drop).map_err(|error| failed(&error))
+    });
+    futures::future::try_join_all(define).await?;
+    let namespaces = kube::Api::<KubeNamespace>::all(client.clone());
+    let created = await_condition(namespaces, "default", conditions::is_created()).await;
+    created.map(drop).map_err(|error| api_error("find the namespace default", &error))
+}
+
+pub(super) fn api_error(what: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::ApiServer { what: what.into(), why: why.to_string() }
+}

@@ -1,0 +1,84 @@
+//! `portolan apiserver`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use apiserver::authn::UserInfo;
+use apiserver::embedded::Embedded;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where everything is kept: objects, certificates, the administrator's kubeconfig. Made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Where to listen; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    listen: SocketAddr,
+    /// Another name or address that clients know the server by; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    name: Vec<String>,
+    /// Users with bearer tokens, one per line: `token,user,uid,"group1,group2"`.
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+}
+
+pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let mut embedded = Embedded::new(arguments.data_dir);
+    embedded.listen = arguments.listen;
+    embedded.names = arguments.name;
+    if let Some(path) = &arguments.token_auth_file {
+        embedded.tokens = tokens(path)?;
+    }
+    let running = embedded.start().await?;
+    println!("Serving at https://{}. To use it:", running.address);
+    println!();
+    println!("  export KUBECONFIG={}", running.kubeconfig.display());
+    println!("  kubectl get namespaces");
+    crate::notify::ready();
+    running.serve(stop).await;
+    Ok(())
+}
+
+fn tokens(path: &Path) -> anyhow::Result<Vec<(String, UserInfo)>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines =
+        text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    lines
+        .map(|(number, line)| {
+            parse(line).with_context(|| {
+                format!("{}, line {}: expected token,user,uid[,\"group,…\"]", path.display(), number + 1)
+            })
+        })
+        .collect()
+}
+
+/// Reads `token,user,uid,"group1,group2"`.
+fn parse(line: &str) -> Option<(String, UserInfo)> {
+    let mut fields = line.splitn(4, ',').map(str::trim);
+    let (token, name, uid) = (fields.next()?, fields.next()?, fields.next()?);
+    if token.is_empty() || name.is_empty() {
+        return None;
+    }
+    let groups = fields.next().unwrap_or_default().trim_matches('"');
+    let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty()).map(String::from);
+    let user = UserInfo { uid: uid.to_owned(), ..UserInfo::new(name, groups) };
+    Some((token.to_owned(), user))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn a_line_is_a_token_a_user_and_groups() {
+        let (token, user) = parse(r#"s3cret,ann,42,"crew,captains""#).unwrap();
+        assert_eq!((token.as_str(), user.name.as_str(), user.uid.as_str()), ("s3cret", "ann", "42"));
+        assert_eq!(user.groups, ["crew", "captains", "system:authenticated"]);
+        assert_eq!(parse("t,bob,1").unwrap().1.groups, ["system:authenticated"]);
+        for wrong in ["", "t", "t,bob", ",bob,1", "t,,1"] {
+            assert!(parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What can be seen of a lab from outside, to see that it is gone.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The machine's own links, named namespaces and mounts. Of these a lab makes none.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    links: BTreeSet<String>,
+    namespaces: BTreeSet<String>,
+    mounts: BTreeSet<String>,
+}
+
+impl Machine {
+    pub(crate) fn now() -> Self {
+        let lines = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            text.lines().map(str::to_owned).collect::<BTreeSet<_>>()
+        };
+        let name = |line: &String| line.split(": ").nth(1).unwrap_or_default().to_owned();
+        Self {
+            links: lines("ip", &["-o", "link"]).iter().map(name).collect(),
+            namespaces: lines("ip", &["netns"]),
+            mounts: std::fs::read_to_string("/proc/self/mountinfo")
+                .unwrap()
+                .lines()
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+}
+
+impl Machine {
+    /// Nothing is here now that was not then.
+    #[track_caller]
+    pub(crate) fn assert_nothing_new(&self) {
+        let now = Self::now();
+        let new = |now: &BTreeSet<String>, then: &BTreeSet<String>| {
+            now.difference(then).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(new(&now.links, &self.links), Vec::<String>::new(), "links");
+        assert_eq!(new(&now.namespaces, &self.namespaces), Vec::<String>::new(), "namespaces");
+        assert_eq!(new(&now.mounts, &self.mounts), Vec::<String>::new(), "mounts");
+    }
+}
+
+/// A lab's processes and files.
+pub(crate) struct Traces {
+    directory: PathBuf,
+    scratch: PathBuf,
+    supervisor: u32,
+    processes: Vec<(u32, String, OwnedFd)>,
+}
+
+impl Traces {
+    /// Of the lab that is kept in this directory.
+    pub(crate) fn of(directory: &Path) -> Self {
+        let state: Value =
+            serde_json::from_slice(&std::fs::read(directory.join("state.json")).unwrap()).unwrap();
+        let scratch = state["scratch"].as_str().unwrap().to_owned();
+        let number = |key: &str| u32::try_from(state[key].as_u64().unwrap()).unwrap();
+        let (supervisor, warden) = (number("pid"), number("warden"));
+        let mark = format!("PORTOLAN_LAB={scratch}");
+        let is_of_lab = |pid: &u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            [supervisor, warden].contains(pid)
+                || environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
+        };
+        let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let watch = |pid: u32| {
+            let process =
+                pidfd_open(Pid::from_raw(i32::try_from(pid).unwrap())?, PidfdFlags::empty()).ok()?;
+            Some((pid, name(pid).trim().to_owned(), process))
+        };
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        Self {
+            directory: directory.into(),
+            scratch: scratch.into(),
+            supervisor,
+            processes: pids.filter(is_of_lab).filter_map(watch).collect(),
+        }
+    }
+
+    pub(crate) fn names(&self) -> BTreeSet<&str> {
+        self.processes.iter().map(|(_, name, _)| name.as_str()).collect()
+    }
+
+    /// Kills the process that keeps the lab up, and waits for its end.
+    pub(crate) fn kill_supervisor(&self) {
+        let (_, _, process) = self.processes.iter().find(|(pid, ..)| *pid == self.supervisor).unwrap();
+        pidfd_send_signal(process, Signal::KILL).unwrap();
+        assert!(has_ended(process, Instant::now() + PATIENCE));
+    }
+
+    /// Waits until every process has ended. With them go their namespaces, and with these links and mounts.
+    pub(crate) fn assert_processes_gone(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        for (pid, name, process) in &self.processes {
+            assert!(has_ended(process, deadline), "{name} ({pid}) is left");
+        }
+        assert!(!self.scratch.exists(), "{} is left", self.scratch.display());
+    }
+
+    /// And its files.
+    pub(crate) fn assert_gone(&self) {
+        self.assert_processes_gone();
+        assert!(!self.directory.exists(), "{} is left", self.directory.display());
+    }
+}
+
+fn has_ended(process: &OwnedFd, deadline: Instant) -> bool {
+    let left = Timespec::try_from(deadline.saturating_duration_since(Instant::now())).unwrap();
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)).unwrap() == 1
+}
