@@ -47,12 +47,7 @@ impl<'a> Path<'a> {
             return ROOT_NAME.to_owned();
         }
         self.render(|text, segment| match segment {
-            Segment::Field(name) => {
-                if !text.is_empty() {
-                    text.push('.');
-                }
-                text.push_str(name);
-            }
+            Segment::Field(name) => push_field(text, name),
             Segment::Key(key) => {
                 let _ = write!(text, "[{key}]");
             }
@@ -65,12 +60,7 @@ impl<'a> Path<'a> {
     /// As messages of OpenAPI validation have it: `spec.ports[0]`, `spec.map.key`, and nothing for the root.
     pub(crate) fn to_openapi_path(self) -> String {
         self.render(|text, segment| match segment {
-            Segment::Field(name) => {
-                if !text.is_empty() {
-                    text.push('.');
-                }
-                text.push_str(name);
-            }
+            Segment::Field(name) => push_field(text, name),
             Segment::Key(key) => {
                 let _ = write!(text, ".{key}");
             }
@@ -83,12 +73,7 @@ impl<'a> Path<'a> {
     /// As warnings about unknown fields have it: `spec.ports[0].foo`, `spec.map.key`.
     pub(crate) fn to_dotted(self) -> String {
         self.render(|text, segment| match segment {
-            Segment::Field(name) | Segment::Key(name) => {
-                if !text.is_empty() {
-                    text.push('.');
-                }
-                text.push_str(name);
-            }
+            Segment::Field(name) | Segment::Key(name) => push_field(text, name),
             Segment::Index(index) => {
                 let _ = write!(text, "[{index}]");
             }
@@ -106,6 +91,14 @@ impl<'a> Path<'a> {
         segments.into_iter().rev().for_each(|segment| push(&mut text, segment));
         text
     }
+}
+
+/// Appends the name of a field, after a point unless it is the first.
+fn push_field(text: &mut String, name: &str) {
+    if !text.is_empty() {
+        text.push('.');
+    }
+    text.push_str(name);
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use apimachinery::fieldvalidation::StrictError;
 use http::StatusCode;
 use serde_json::Value;
 
+pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub use list::Listed;
 pub(crate) use modify::IfAbsent;
 pub use modify::{Existing, Modified, Owner};

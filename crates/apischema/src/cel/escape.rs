@@ -1,28 +1,13 @@
 //! Names of properties that CEL could not read as they are.
 
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+use super::parser::RESERVED;
+
+/// Words that the language means something by.
+const KEYWORDS: &[&str] = &["true", "false", "null", "in"];
+
+fn is_reserved(word: &str) -> bool {
+    KEYWORDS.contains(&word) || RESERVED.contains(&word)
+}
 
 /// How a rule writes a property's name; nothing if no rule can name it.
 pub(crate) fn escape(name: &str) -> Option<String> {
@@ -31,7 +16,7 @@ pub(crate) fn escape(name: &str) -> Option<String> {
     if !starts_well || !name.bytes().all(known) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let mut escaped = String::with_capacity(name.len());
@@ -69,7 +54,7 @@ pub(super) fn unescape(escaped: &str) -> Option<String> {
             "dot" => name.push('.'),
             "dash" => name.push('-'),
             "slash" => name.push('/'),
-            word if RESERVED.contains(&word) && escaped.len() == end + 4 => name.push_str(word),
+            word if is_reserved(word) && escaped.len() == end + 4 => name.push_str(word),
             _ => return None,
         }
         rest = &after[end + 2..];

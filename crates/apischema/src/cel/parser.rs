@@ -12,7 +12,8 @@ const MAX_TREE_DEPTH: usize = 250;
 /// How long expressions may be.
 const MAX_LENGTH: usize = 100_000;
 
-const RESERVED: &[&str] = &[
+/// Words that no name may be, though the language means nothing by them yet.
+pub(super) const RESERVED: &[&str] = &[
     "as",
     "break",
     "const",

@@ -11,8 +11,9 @@ use bytes::Bytes;
 
 pub(super) use self::look::look;
 use super::Work;
-use super::ownership::{FOREGROUND, Metadata, ORPHAN};
+use super::ownership::Metadata;
 use crate::storage::StoredObject;
+use crate::verbs::{FOREGROUND, ORPHAN};
 
 /// Who depends on whom.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::{Reason, Status};
+use apimachinery::{Reason, Status, meta};
 use apistore::{Range, Revision};
 use bytes::Bytes;
 use memchr::memmem;
@@ -136,8 +136,7 @@ async fn empty(api: &Api, name: &str) -> Left {
 fn finalizers(raw: &Bytes) -> Vec<String> {
     let object = StoredObject::decode(raw.clone(), Revision(0)).and_then(|stored| stored.to_value());
     let Ok(object) = object else { return Vec::new() };
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    finalizers.into_iter().flatten().filter_map(Value::as_str).map(String::from).collect()
+    meta::finalizers(&object).map(String::from).collect()
 }
 
 fn set_conditions(namespace: &mut Value, left: &Left, now: &str) {

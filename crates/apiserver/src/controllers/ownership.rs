@@ -4,11 +4,7 @@ use memchr::memmem;
 use serde::Deserialize;
 
 use crate::storage::StoredObject;
-
-/// The finalizer that keeps an owner until its dependents are gone.
-pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer that keeps an owner until its dependents have forgotten it.
-pub(super) const ORPHAN: &str = "orphan";
+use crate::verbs::{FOREGROUND, ORPHAN};
 
 /// What garbage collection needs to know of an object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -16,8 +16,10 @@ use crate::registry::GarbageCollection;
 use crate::storage::StoredObject;
 use crate::verbs::{Answer, Content};
 
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer that keeps an owner until its dependents have forgotten it.
+pub(crate) const ORPHAN: &str = "orphan";
+/// The finalizer that keeps an owner until its dependents are gone.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 /// What becomes of an object that is to be deleted.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Roles and bindings, with the index by which a request finds those that concern it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use apimachinery::LabelSelector;
@@ -156,11 +156,6 @@ impl Policy {
             .filter(move |((namespace, _), _)| !aggregates.is_empty() && namespace.is_empty());
         let gathered = cluster.map(|(_, role)| role).filter(matching).flat_map(|role| role.rules.iter());
         own.chain(gathered)
-    }
-
-    /// How many objects there are, by kind.
-    pub fn sizes(&self) -> BTreeMap<&'static str, usize> {
-        BTreeMap::from([("roles", self.roles.len()), ("bindings", self.bindings.len())])
     }
 }
 

@@ -10,12 +10,13 @@ use serde_json::Value;
 use super::Garbage;
 use crate::api::Api;
 use crate::context::Context;
-use crate::controllers::ownership::{FOREGROUND, Metadata, ORPHAN, OwnerReference};
+use crate::controllers::ownership::{Metadata, OwnerReference};
 use crate::controllers::{Looked, change_object};
 use crate::endpoint::Endpoint;
 use crate::options::{DeleteOptions, Preconditions, Propagation};
 use crate::registry::GarbageCollection;
 use crate::storage::Key;
+use crate::verbs::{FOREGROUND, ORPHAN};
 
 /// What is known of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +35,10 @@ enum Found {
 pub(crate) async fn look(api: &Api, garbage: &Arc<Mutex<Garbage>>, key: &Bytes) -> Looked {
     match step(api, garbage, key).await {
         Ok(()) => Looked::Done,
-        Err(status) if matches!(status.reason, Reason::NotFound | Reason::Conflict) => {
-            // Somebody else has changed it: an event tells, but for a precondition of ours there may be none.
-            if status.reason == Reason::NotFound { Looked::Done } else { Looked::Failed }
-        }
+        // Somebody else deleted it: an event tells whom that concerns.
+        Err(status) if status.reason == Reason::NotFound => Looked::Done,
+        // Somebody else changed it, which for a precondition of ours may have made no event since.
+        Err(status) if status.reason == Reason::Conflict => Looked::Failed,
         Err(status) => {
             tracing::warn!(key = %String::from_utf8_lossy(key), error = status.message, "garbage is not collected");
             Looked::Failed
