@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -55,7 +55,7 @@ impl Audited {
         user: &UserInfo,
         verb: &str,
         target: &Target,
-        uri: &str,
+        uri: &Uri,
         user_agent: &str,
     ) -> Audited {
         let stage = if verb == Verb::Watch.as_str() { "ResponseStarted" } else { "ResponseComplete" };
@@ -65,7 +65,7 @@ impl Audited {
             "level": "Metadata",
             "auditID": uuid::Uuid::new_v4().to_string(),
             "stage": stage,
-            "requestURI": uri,
+            "requestURI": uri.path_and_query().map_or(uri.path(), |address| address.as_str()),
             "verb": verb,
             "user": {"username": user.name, "groups": user.groups},
             "userAgent": user_agent,

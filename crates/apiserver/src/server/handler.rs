@@ -87,7 +87,7 @@ async fn answer(
     let audited = shared
         .audit
         .as_ref()
-        .map(|log| (log, Audited::begin(&user, &labels.verb, &target, &request.uri().to_string(), &agent)));
+        .map(|log| (log, Audited::begin(&user, &labels.verb, &target, request.uri(), &agent)));
     let context = Context::new(user, &agent);
     let response = answer_to(shared, &context, &labels.verb, verb, target, &query, request).await;
     if let Some((log, audited)) = audited {
@@ -244,8 +244,8 @@ fn other(shared: &Shared, request: &Request<Incoming>, query: &Query) -> Respons
                     headers.insert(VARY, HeaderValue::from_static("Accept"));
                     response
                 }
-                Some(Discovered::OpenApi(document)) => {
-                    let mut response = answer::whole(StatusCode::OK, "application/json", document);
+                Some(Discovered::OpenApi(document, media_type)) => {
+                    let mut response = answer::whole(StatusCode::OK, media_type, document);
                     // An address with a hash is that of one document for ever.
                     if query.get("hash").is_some() {
                         let forever = HeaderValue::from_static("public, immutable");
