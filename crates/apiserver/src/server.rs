@@ -25,6 +25,7 @@ pub use limits::Limits;
 pub use tls::{TlsError, server_config};
 
 use crate::api::Api;
+use crate::audit::AuditLog;
 use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::health::Health;
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) authenticators: Vec<Box<dyn Authenticator>>,
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) limits: limits::InFlight,
+    pub(crate) audit: Option<AuditLog>,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
     pub(crate) version: VersionInfo,

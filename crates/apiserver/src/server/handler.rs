@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 
 use super::answer::{self, Response};
 use super::{Shared, resource};
+use crate::audit::Audited;
 use crate::authn::{Credentials, UserInfo, authenticate};
 use crate::authz::{Attributes, Decision, ResourceAttributes};
 use crate::content::{Accepted, Format, Purpose, Shape, write_value};
@@ -81,32 +82,52 @@ async fn answer(
     labels.verb =
         verb.map_or_else(|| request.method().as_str().to_ascii_lowercase(), |verb| verb.as_str().into());
 
-    if let Err(status) = authorize(shared, &user, &target, &labels.verb, &query, request.uri().path()).await {
-        return refuse(labels, status);
+    let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let agent = agent.to_owned();
+    let audited = shared
+        .audit
+        .as_ref()
+        .map(|log| (log, Audited::begin(&user, &labels.verb, &target, request.uri(), &agent)));
+    let context = Context::new(user, &agent);
+    let response = answer_to(shared, &context, &labels.verb, verb, target, &query, request).await;
+    if let Some((log, audited)) = audited {
+        log.write(audited, response.status());
+    }
+    (labels, response)
+}
+
+/// Answers somebody who is known.
+async fn answer_to(
+    shared: &Arc<Shared>,
+    context: &Context,
+    verb_name: &str,
+    verb: Option<Verb>,
+    target: Target,
+    query: &Query,
+    request: Request<Incoming>,
+) -> Response {
+    let path = request.uri().path();
+    if let Err(status) = authorize(shared, &context.user, &target, verb_name, query, path).await {
+        return answer::status(PLAIN, &status);
     }
     let place = match verb {
-        Some(Verb::Watch) => None,
+        Some(Verb::Watch) | None => None,
         Some(verb) => match shared.limits.enter(verb.is_mutating()) {
             Some(place) => Some(place),
             None => {
-                return refuse(
-                    labels,
-                    Status::too_many_requests("Too many requests, please try again later.", 1),
-                );
+                let status = Status::too_many_requests("Too many requests, please try again later.", 1);
+                return answer::status(PLAIN, &status);
             }
         },
-        None => None,
     };
 
-    let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let context = Context::new(user, agent);
     let handled = async {
         match (target, verb) {
             (Target::Resource(path), Some(verb)) => {
-                resource::handle(shared, &context, verb, path, &query, request).await
+                resource::handle(shared, context, verb, path, query, request).await
             }
             (Target::Resource(_), None) => Err(Status::method_not_allowed().into()),
-            (Target::Other, _) => Ok(other(shared, &request, &query)),
+            (Target::Other, _) => Ok(other(shared, &request, query)),
         }
     };
     let limit = shared.limits.limits().request;
@@ -120,7 +141,7 @@ async fn answer(
     drop(place);
     let mut response = answered.unwrap_or_else(|refused| answer::status(refused.accepted, &refused.status));
     answer::add_warnings(&mut response, &context.warnings());
-    (labels, response)
+    response
 }
 
 /// Why a request is not done, and how the client wants to be told.
@@ -223,8 +244,8 @@ fn other(shared: &Shared, request: &Request<Incoming>, query: &Query) -> Respons
                     headers.insert(VARY, HeaderValue::from_static("Accept"));
                     response
                 }
-                Some(Discovered::OpenApi(document)) => {
-                    let mut response = answer::whole(StatusCode::OK, "application/json", document);
+                Some(Discovered::OpenApi(document, media_type)) => {
+                    let mut response = answer::whole(StatusCode::OK, media_type, document);
                     // An address with a hash is that of one document for ever.
                     if query.get("hash").is_some() {
                         let forever = HeaderValue::from_static("public, immutable");
