@@ -1,10 +1,11 @@
 //! Guests with no address of their own ask for it, by real clients, and get what is locked for them.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::io::{BufRead as _, BufReader};
+use std::net::{IpAddr, Ipv6Addr};
+use std::process::Stdio;
 
 use portolan_lab::cluster::{Cluster, Pod};
-use serde_json::Value;
 
 use crate::guests::{INTERFACE, assert_connected, example, guests, in_a_cluster, link, mac};
 
@@ -12,6 +13,8 @@ pub(crate) const DHCP: &str = example!("dhcp");
 
 /// Does with an answer what a guest does, and prints it.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/charter/lease.sh");
+/// What it prints last.
+const END: &str = "the end";
 
 #[test]
 fn guests_that_ask_get_exactly_what_is_locked_for_them() {
@@ -19,31 +22,32 @@ fn guests_that_ask_get_exactly_what_is_locked_for_them() {
 }
 
 pub(crate) fn dhcp(cluster: &Cluster) {
-    let [fixed] = guests(cluster, ["fixed-vm"]);
+    let [fixed] = guests(cluster, ["fixed-vm1"]);
     let fixed6 = fixed.addresses()[1];
     // One shares its node with the guest that it then talks to, one does not.
     for guest in guests(cluster, ["lease-vm1", "lease-vm2"]) {
         let locked = guest.addresses().to_vec();
         assert_eq!(locked.len(), 2, "one of each family");
         forget_everything(&guest);
+        router_advertisement(&guest);
+        dhcp_v6(&guest, locked[1]);
         cluster.ping(&guest, fixed.address()).fails();
         dhcp_v4(&guest, locked[0]);
         assert_connected(cluster, &guest, &fixed);
-
-        router_advertisement(&guest);
-        dhcp_v6(&guest, locked[1]);
         cluster.ping(&guest, fixed6).succeeds();
         cluster.ping(&fixed, locked[1]).succeeds();
     }
 }
 
-/// A guest as a virtual machine begins: with a link, and nothing on it.
+/// A guest as a virtual machine begins: with a link, and nothing on it but what its kernel puts there.
 fn forget_everything(guest: &Pod) {
-    guest.netns().ip(&format!("address flush dev {INTERFACE}\nlink set {INTERFACE} down")).unwrap();
-    // As guests' kernels do that are no routers: listen to routers, and ask for one when the link comes up.
     guest.netns().sysctl(&format!("net/ipv6/conf/{INTERFACE}/accept_ra"), "1").unwrap();
-    guest.netns().sysctl(&format!("net/ipv6/conf/{INTERFACE}/accept_dad"), "0").unwrap();
-    guest.netns().ip(&format!("link set {INTERFACE} mtu 1400\nlink set {INTERFACE} up")).unwrap();
+    // The address that its kernel would make, without the second in which the kernel would look for others who have it.
+    let link_local = link_local(&mac(guest));
+    let lines = format!(
+        "address flush dev {INTERFACE}\nlink set {INTERFACE} mtu 1400\naddress add {link_local}/64 dev {INTERFACE} nodad"
+    );
+    guest.netns().ip(&lines).unwrap();
     assert!(addresses(guest).iter().all(|address| address.starts_with("fe80:")), "{:?}", addresses(guest));
 }
 
@@ -75,12 +79,23 @@ fn dhcp_v4(guest: &Pod, locked: IpAddr) {
 
 /// Prefix, router and MTU come by router advertisement, which also says to ask for the address by DHCPv6.
 fn router_advertisement(guest: &Pod) {
-    let monitor = format!("ip -6 monitor route | grep -m1 'default via fe80::.* dev {INTERFACE} proto ra'");
-    let ask = "ip -6 route show default proto ra | grep -m1 'proto ra'";
-    let wait = format!("timeout 30 sh -c \"{ask} || {monitor}\"");
-    guest.command("sh").args(["-c", &wait]).read().unwrap();
+    // The kernel takes the answer in as well.
+    let said = guest.command("rdisc6").args(["-1", "-r10", INTERFACE]).read().unwrap();
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for told in [
+        "Stateful address conf. : Yes",
+        "Prefix : fd00:51::/64",
+        "Autonomous address conf.: No",
+        "MTU : 1342",
+    ] {
+        assert!(words.contains(told), "no {told:?} in {said}");
+    }
     let routes = guest.command("ip").args(["-6", "route"]).read().unwrap();
-    assert!(routes.contains("mtu 1342"), "{routes}");
+    for route in [format!("fd00:51::/64 dev {INTERFACE}"), "default via fe80::858:aff:fe33:1".into()] {
+        assert!(routes.contains(&route), "no {route} in {routes}");
+    }
+    let mtu = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/mtu");
+    assert_eq!(guest.command("cat").arg(mtu).read().unwrap(), "1342");
     assert!(
         !addresses(guest).iter().any(|address| address.starts_with("fd00:")),
         "no guest makes an address of its own, which port security would not let pass: {:?}",
@@ -90,26 +105,21 @@ fn router_advertisement(guest: &Pod) {
 
 fn dhcp_v6(guest: &Pod, locked: IpAddr) {
     let state = tempfile::tempdir().unwrap();
-    let file = |name: &str| state.path().join(name);
-    let said = guest
-        .command("dhclient")
-        .args(["-6", "-1", "-d", "-sf", SCRIPT])
-        .arg("-lf")
-        .arg(file("leases"))
-        .arg("-pf")
-        .arg(file("pid"))
-        .arg(INTERFACE)
-        .read()
-        .unwrap();
-    let told = environment(&said);
-    for (key, value) in [
-        ("new_ip6_address", locked.to_string().as_str()),
-        ("new_dhcp6_name_servers", "fd00:51::53"),
-    ] {
+    let client = guest.command("dhclient").args(["-6", "-1", "-d", "-sf", SCRIPT, "-lf"]);
+    let client = client.arg(state.path().join("leases")).arg("--no-pid").arg(INTERFACE);
+    // It stays, to renew its lease: until it has said what it was told.
+    let mut client = client.spawn_with(Stdio::null(), Stdio::piped(), Stdio::null()).unwrap();
+    let lines = BufReader::new(client.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said: Vec<_> = lines.take_while(|line| line != END).collect();
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let told = environment(&said.join("\n"));
+    for (key, value) in
+        [("new_ip6_address", locked.to_string().as_str()), ("new_dhcp6_name_servers", "fd00:51::53")]
+    {
         assert_eq!(told.get(key).map(String::as_str), Some(value), "{key} of {told:#?}");
     }
     assert!(addresses(guest).contains(&locked.to_string()), "{:?}", addresses(guest));
-    assert!(!mac(guest).is_empty());
 }
 
 /// What `env` printed.
@@ -122,4 +132,11 @@ fn addresses(guest: &Pod) -> Vec<String> {
     let shown = link(guest);
     let all = shown["addr_info"].as_array().into_iter().flatten();
     all.filter_map(|address| address["local"].as_str().map(str::to_owned)).collect()
+}
+
+/// The address of a link that follows from its MAC address.
+fn link_local(mac: &str) -> Ipv6Addr {
+    let octets: Vec<u8> = mac.split(':').map(|octet| u8::from_str_radix(octet, 16).unwrap()).collect();
+    let [a, b, c, d, e, f] = octets.try_into().unwrap();
+    Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }

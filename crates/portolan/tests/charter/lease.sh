@@ -13,9 +13,11 @@ bound | renew)
     shift 2
   done
   env
+  echo the end
   ;;
 BOUND6)
   ip address replace "$new_ip6_address/$new_ip6_prefixlen" dev "$interface" nodad
   env
+  echo the end
   ;;
 esac

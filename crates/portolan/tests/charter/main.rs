@@ -11,5 +11,6 @@ mod deletion;
 mod dhcp;
 mod faults;
 mod guests;
+mod heartbeat;
 mod policy_routes;
 mod tenancy;
