@@ -14,7 +14,7 @@ use crate::heartbeat::Heartbeat;
 use crate::{addresses, connectivity, dhcp, policy_routes};
 
 /// How many pairs are tried unless all are.
-const SAMPLE: usize = 4;
+const SAMPLE: usize = 3;
 
 /// A part that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +145,8 @@ fn round(cluster: &Cluster, case: &Case, victim: Victim, number: usize) {
     let heartbeats = [Heartbeat::between(&talk[0], &talk[1]), Heartbeat::between(&talk[0], &talk[2])];
     let part = victim.component(cluster);
     part.kill().unwrap();
-    if !(case.answered_by_ovn_controller && victim == Victim::OvnController) {
+    let needs_it = case.answered_by_ovn_controller && victim == Victim::OvnController;
+    if !needs_it {
         (case.check)(cluster);
     }
     heartbeats.iter().for_each(Heartbeat::goes_on);
@@ -160,7 +161,9 @@ fn round(cluster: &Cluster, case: &Case, victim: Victim, number: usize) {
     heartbeats.iter().for_each(Heartbeat::goes_on);
     heartbeats.into_iter().for_each(Heartbeat::end);
     newcomer.delete().unwrap();
-    (case.check)(cluster);
+    if needs_it {
+        (case.check)(cluster);
+    }
 }
 
 impl Victim {

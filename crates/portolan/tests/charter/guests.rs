@@ -34,7 +34,7 @@ pub(crate) fn in_a_cluster(
     manifests: &'static [&'static str],
     body: impl FnOnce(&Cluster) + Send + 'static,
 ) {
-    Test::new().deadline(Duration::from_secs(600)).run(async move |lab: Lab| {
+    Test::new().deadline(Duration::from_secs(1800)).run(async move |lab: Lab| {
         let cluster = builder.start(&lab).unwrap();
         for manifest in manifests {
             cluster.apply(manifest).unwrap();
