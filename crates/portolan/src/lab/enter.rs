@@ -59,7 +59,7 @@ pub(super) fn logs(place: &Place, request: &Request, follow: bool) -> anyhow::Re
     become_program(Command::new("tail").args(["-n", "+1", "-F"]).args(keeper).arg(log))
 }
 
-fn nsenter(entry: &Entry, with_mounts: bool) -> Command {
+pub(super) fn nsenter(entry: &Entry, with_mounts: bool) -> Command {
     let argument = |flag: &str, path: &std::path::Path| format!("--{flag}={}", path.display());
     let mut command = Command::new("nsenter");
     command.arg(argument("net", &entry.net)).envs(&entry.environment);
