@@ -23,6 +23,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use enter::is_installed;
 use place::{Labs, Place};
 use protocol::{Entry, Request, Target};
 use supervisor::Shape;

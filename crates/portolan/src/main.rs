@@ -10,6 +10,7 @@ mod lab;
 mod near;
 mod notify;
 mod output;
+mod trace;
 mod waiting;
 
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Command {
     Lab(lab::Arguments),
     /// Shows VPCs, subnets, interfaces and the addresses that are taken.
     Get(get::Arguments),
+    /// Says whether and by which way traffic goes from a pod to another, or where and why it stops.
+    Trace(trace::Arguments),
     /// Prints what a shell needs to complete command lines.
     Completions(completions::Arguments),
 }
@@ -49,7 +52,7 @@ impl Command {
     fn default_log(&self) -> &'static str {
         match self {
             Command::Controller(_) | Command::Apiserver(_) | Command::Agent(_) | Command::Lab(_) => "info",
-            Command::Get(_) | Command::Completions(_) => "off",
+            Command::Get(_) | Command::Trace(_) | Command::Completions(_) => "off",
         }
     }
 }
@@ -68,6 +71,15 @@ fn main() -> anyhow::Result<ExitCode> {
             // Signals are its own business: of its commands only one is to be stopped in an orderly way.
             Command::Lab(arguments) => lab::run(arguments, stop_signal).await?,
             Command::Get(arguments) => return Ok(told("get", get::run(arguments).await)),
+            Command::Trace(arguments) => {
+                return Ok(trace::run(arguments).await.map_or_else(
+                    |error| {
+                        eprintln!("portolan trace: {error:#}");
+                        ExitCode::from(2)
+                    },
+                    ExitCode::from,
+                ));
+            }
             Command::Completions(arguments) => {
                 return Ok(told("completions", completions::run::<Arguments>(&arguments)));
             }

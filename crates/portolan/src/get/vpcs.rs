@@ -105,4 +105,3 @@ impl Row for VpcRow {
         vec![&self.name]
     }
 }
-

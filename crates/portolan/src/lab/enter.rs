@@ -75,7 +75,8 @@ fn become_program(command: &mut Command) -> anyhow::Result<()> {
     Err(command.exec()).with_context(|| format!("cannot run {}", program.display()))
 }
 
-fn is_installed(program: &str) -> bool {
+/// Whether a program is on this machine.
+pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
     directories.map(|directory| directory.join(program)).any(|file| file.is_file())
