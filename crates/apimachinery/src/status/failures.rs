@@ -155,6 +155,23 @@ impl Status {
         Self::of(406, Reason::NotAcceptable, message, None)
     }
 
+    /// 406: what is asked for cannot be shown so.
+    pub fn not_shown_so(message: impl Into<String>) -> Self {
+        Self::of(406, Reason::NotAcceptable, message.into(), None)
+    }
+
+    /// 406 for a path none of whose answers the client takes.
+    pub fn unroutable_accept(available: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
+        Self::of(406, Reason::NotAcceptable, message, Some(StatusDetails::default()))
+    }
+
+    /// 415 for a path that takes no such body.
+    pub fn unroutable_content_type() -> Self {
+        let message = "415: Unsupported Media Type".to_owned();
+        Self::of(415, Reason::UnsupportedMediaType, message, Some(StatusDetails::default()))
+    }
+
     /// 415
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
