@@ -9,7 +9,9 @@ mod builder;
 mod connection;
 mod handler;
 mod limits;
+mod other;
 mod resource;
+mod route;
 mod tls;
 mod watch_stream;
 
