@@ -191,8 +191,8 @@ impl Raising<'_> {
     }
 
     fn api(&self) -> Result<(ApiServer, Client)> {
-        let server =
-            self.step("API server", || ApiServer::start(&self.how.api, self.lab, self.home, self.programs))?;
+        let builder = ApiServer::builder(self.how.api.clone(), self.home).programs(self.programs.clone());
+        let server = self.step("API server", || builder.start(self.lab))?;
         let client = self.step("kinds of Portolan", || {
             let file = self.kubeconfig("portolan-lab", &server)?;
             self.tasks.wait(async move {
