@@ -72,7 +72,7 @@ impl Scene {
     }
 
     /// A pod that runs, with interfaces: what its networks annotation says, and an address for each.
-    pub(crate) fn pod(&mut self, name: &str, node: &str, networks: Value, addresses: &[(&str, &str)]) {
+    pub(crate) fn pod(&mut self, name: &str, node: &str, networks: &Value, addresses: &[(&str, &str)]) {
         self.add(json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks.to_string()}},
             "spec": {"nodeName": node, "containers": []}, "status": {"phase": "Running"}}));
@@ -160,21 +160,21 @@ pub(crate) fn harbour() -> Scene {
         scene.nad(nad);
     }
     let by = |nad: &str, router: &str| json!([{"name": nad, "default-route": [router]}]);
-    scene.pod("a", "node1", by("web", "10.0.0.1"), &[("web", "10.0.0.5")]);
-    scene.pod("a2", "node1", by("web", "10.0.0.1"), &[("web", "10.0.0.6")]);
-    scene.pod("b", "node2", by("web", "10.0.0.1"), &[("web", "10.0.0.7")]);
-    scene.pod("c", "node2", by("db", "10.0.1.1"), &[("db", "10.0.1.9")]);
-    scene.pod("d", "node1", by("far", "10.9.0.1"), &[("far", "10.9.0.4")]);
-    scene.pod("e", "node1", by("apart", "10.2.0.1"), &[("apart", "10.2.0.3")]);
-    scene.pod("twin", "node2", by("lost", "10.0.0.1"), &[("lost", "10.0.0.5")]);
-    scene.pod("mute", "node1", json!([{"name": "web"}]), &[("web", "10.0.0.8")]);
+    scene.pod("a", "node1", &by("web", "10.0.0.1"), &[("web", "10.0.0.5")]);
+    scene.pod("a2", "node1", &by("web", "10.0.0.1"), &[("web", "10.0.0.6")]);
+    scene.pod("b", "node2", &by("web", "10.0.0.1"), &[("web", "10.0.0.7")]);
+    scene.pod("c", "node2", &by("db", "10.0.1.1"), &[("db", "10.0.1.9")]);
+    scene.pod("d", "node1", &by("far", "10.9.0.1"), &[("far", "10.9.0.4")]);
+    scene.pod("e", "node1", &by("apart", "10.2.0.1"), &[("apart", "10.2.0.3")]);
+    scene.pod("twin", "node2", &by("lost", "10.0.0.1"), &[("lost", "10.0.0.5")]);
+    scene.pod("mute", "node1", &json!([{"name": "web"}]), &[("web", "10.0.0.8")]);
     scene.pod(
         "two",
         "node1",
-        json!([{"name": "db", "default-route": ["10.0.1.1"]}, {"name": "far"}]),
+        &json!([{"name": "db", "default-route": ["10.0.1.1"]}, {"name": "far"}]),
         &[("db", "10.0.1.20"), ("far", "10.9.0.20")],
     );
-    scene.pod("waits", "node1", json!([{"name": "missing"}]), &[]);
+    scene.pod("waits", "node1", &json!([{"name": "missing"}]), &[]);
     scene
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Sheet {
 #[derive(Clone, Debug)]
 enum Section {
     Lines(Vec<String>),
-    Table(Table),
+    Table(Box<Table>),
 }
 
 impl Sheet {
@@ -48,7 +48,7 @@ impl Sheet {
         for row in rows {
             table.add_row(row.map(|cell| if cell.is_empty() { "-".to_owned() } else { plain(&cell) }));
         }
-        self.sections.push((title.into(), Section::Table(table)));
+        self.sections.push((title.into(), Section::Table(Box::new(table))));
     }
 
     /// All of it, in lines that fit.
