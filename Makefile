@@ -29,6 +29,7 @@ test: setup lint unit ## Formatting, lints, unit and integration tests against t
 
 test-full: test ## All of `make test`, then the soak and crash rounds at length, and the instruction counts
 	PORTOLAN_SOAK=10 $(CARGO) test --release --package ovsdb --test it
+	PORTOLAN_CHARTER=full $(CARGO) test --package portolan --test charter
 	$(CARGO) test --package apiserver-conformance -- --ignored
 	$(CARGO) xtask instructions
 
@@ -56,7 +57,7 @@ codegen: ## Write the generated code and manifests anew
 	$(CARGO) xtask codegen
 
 fuzz: ## Fuzz the decoders for a minute each (needs the nightly toolchain and cargo-fuzz)
-	cd fuzz && for target in frame value; do cargo +nightly fuzz run $$target -- -max_total_time=60; done
+	cd fuzz && for target in frame value request body patch; do cargo +nightly fuzz run $$target -- -max_total_time=60; done
 
 clean: ## Remove what was built here
 	$(CARGO) clean

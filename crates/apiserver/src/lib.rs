@@ -26,6 +26,7 @@
 
 pub mod admission;
 pub mod api;
+pub mod audit;
 pub mod authn;
 pub mod authz;
 pub mod content;

@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 pub use column::{Column, ColumnFormat, Columns};
-pub use resource::{ALL_VERBS, NameRule, Resource, ScalePaths, Scope, Subresource, SubresourceKind, Version};
+pub use resource::{
+    ALL_VERBS, NameRule, Origin, Resource, ScalePaths, Scope, Subresource, SubresourceKind, Version,
+};
 pub use strategy::{
     Action, GarbageCollection, Generation, GenericStrategy, Strategy, SubresourceHandler, SubresourceRequest,
     keep_all_but, take_field,
@@ -82,6 +84,13 @@ impl Snapshot {
     pub fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         // A map by borrowed pairs cannot be asked with borrowed parts; a request costs two small copies.
         self.resources.get(&(group.to_owned(), plural.to_owned()))
+    }
+
+    /// Whether the server has resources of a group, besides what definitions made.
+    pub fn has_built_in(&self, group: &str) -> bool {
+        let first = (group.to_owned(), String::new());
+        let of_group = self.resources.range(first..).take_while(|((of, _), _)| of == group);
+        of_group.map(|(_, resource)| resource).any(|resource| !resource.is_custom())
     }
 
     /// The resource of a group and kind.

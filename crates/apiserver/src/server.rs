@@ -9,7 +9,9 @@ mod builder;
 mod connection;
 mod handler;
 mod limits;
+mod other;
 mod resource;
+mod route;
 mod tls;
 mod watch_stream;
 
@@ -25,6 +27,7 @@ pub use limits::Limits;
 pub use tls::{TlsError, server_config};
 
 use crate::api::Api;
+use crate::audit::AuditLog;
 use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::health::Health;
@@ -47,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) authenticators: Vec<Box<dyn Authenticator>>,
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) limits: limits::InFlight,
+    pub(crate) audit: Option<AuditLog>,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
     pub(crate) version: VersionInfo,

@@ -16,7 +16,7 @@ use futures::future::{BoxFuture, FutureExt};
 
 pub use continuation::{Continuation, ContinuationError};
 pub use key::{Key, ResourceKey};
-pub use object::{Corrupt, StoredObject};
+pub use object::{Corrupt, StoredObject, TypePrefix};
 
 /// A store of any kind.
 #[derive(Clone)]

@@ -155,6 +155,23 @@ impl Status {
         Self::of(406, Reason::NotAcceptable, message, None)
     }
 
+    /// 406: what is asked for cannot be shown so.
+    pub fn not_shown_so(message: impl Into<String>) -> Self {
+        Self::of(406, Reason::NotAcceptable, message.into(), None)
+    }
+
+    /// 406 for a path none of whose answers the client takes.
+    pub fn unroutable_accept(available: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
+        Self::of(406, Reason::NotAcceptable, message, Some(StatusDetails::default()))
+    }
+
+    /// 415 for a path that takes no such body.
+    pub fn unroutable_content_type() -> Self {
+        let message = "415: Unsupported Media Type".to_owned();
+        Self::of(415, Reason::UnsupportedMediaType, message, Some(StatusDetails::default()))
+    }
+
     /// 415
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
@@ -230,9 +247,10 @@ impl Status {
         Self::of(500, Reason::InternalError, message, Some(details))
     }
 
-    /// 500 with nothing but a message: what Kubernetes makes of an error that it did not expect.
+    /// 400, where Kubernetes answers 500 with nothing but a message to a request that it did not expect: whoever is called at
+    /// night for errors of the server is not called for those of clients.
     pub fn unexpected(message: impl Into<String>) -> Self {
-        Self::of(500, Reason::Unknown, message.into(), None)
+        Self::of(400, Reason::BadRequest, message.into(), None)
     }
 
     /// 503

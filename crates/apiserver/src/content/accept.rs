@@ -19,10 +19,19 @@ pub enum Format {
 pub enum Shape {
     /// All of it.
     Object,
-    /// Its metadata, as a `PartialObjectMetadata` of that version.
-    Metadata(MetaVersion),
+    /// Its metadata, as a `PartialObjectMetadata` of that version or a list of them.
+    Metadata(MetaVersion, MetadataOf),
     /// A row of a `Table` of that version.
     Table(MetaVersion, TableObject),
+}
+
+/// Whether metadata is asked for as that of one object or of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataOf {
+    /// `PartialObjectMetadata`
+    One,
+    /// `PartialObjectMetadataList`
+    Many,
 }
 
 /// The version of `meta.k8s.io`.
@@ -77,8 +86,12 @@ pub enum Purpose {
     Stream,
 }
 
-const FORMATS: [&str; 2] = ["application/json", "application/yaml"];
-const STREAMS: [&str; 1] = ["application/json;stream=watch"];
+/// The media types that answers are said to come in. Protobuf is named as Kubernetes does, whose clients all take JSON too.
+pub(crate) const FORMATS: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// The same for streams.
+pub(crate) const STREAMS: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
 impl Accepted {
     /// Reads the `Accept` header, and what the query says about tables.
@@ -88,10 +101,7 @@ impl Accepted {
         user_agent: &str,
         purpose: Purpose,
     ) -> Result<Accepted, Status> {
-        let pretty = match query.text("pretty") {
-            Some(pretty) => matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True"),
-            None => ["curl", "Wget", "Mozilla/5.0"].iter().any(|start| user_agent.starts_with(start)),
-        };
+        let pretty = is_pretty(query, user_agent);
         if header.trim().is_empty() {
             return Ok(Accepted { format: Format::Json, shape: Shape::Object, pretty });
         }
@@ -104,7 +114,30 @@ impl Accepted {
                 return Ok(accepted);
             }
         }
-        Err(Status::not_acceptable(if purpose == Purpose::Stream { &STREAMS } else { &FORMATS }))
+        // What would do for a list does not for a stream.
+        let listed = purpose == Purpose::Stream
+            && clauses(header).iter().any(|clause| clause.accepted(Purpose::Many).is_some());
+        Err(Status::not_acceptable(if listed { &STREAMS } else { &FORMATS }))
+    }
+
+    /// The same where there is nothing to choose but the format; absent if the client takes none.
+    pub fn plain(header: &str, query: &Query, user_agent: &str) -> Option<Accepted> {
+        let format = if header.trim().is_empty() {
+            Format::Json
+        } else {
+            let clauses = clauses(header);
+            let accepted = clauses.iter().filter_map(|clause| clause.accepted(Purpose::One));
+            accepted.into_iter().find(|accepted| accepted.shape == Shape::Object)?.format
+        };
+        Some(Accepted { format, shape: Shape::Object, pretty: is_pretty(query, user_agent) })
+    }
+}
+
+/// Whether the answer is for people.
+fn is_pretty(query: &Query, user_agent: &str) -> bool {
+    match query.text("pretty") {
+        Some(pretty) => matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        None => ["curl", "Wget", "Mozilla/5.0"].iter().any(|start| user_agent.starts_with(start)),
     }
 }
 
@@ -173,8 +206,10 @@ impl Clause<'_> {
                 };
                 match (kind, purpose) {
                     ("Table", _) => Shape::Table(version, TableObject::Metadata),
-                    ("PartialObjectMetadata", Purpose::One | Purpose::Stream)
-                    | ("PartialObjectMetadataList", Purpose::Many) => Shape::Metadata(version),
+                    ("PartialObjectMetadata", _) => Shape::Metadata(version, MetadataOf::One),
+                    ("PartialObjectMetadataList", Purpose::One | Purpose::Many) => {
+                        Shape::Metadata(version, MetadataOf::Many)
+                    }
                     _ => return None,
                 }
             }
@@ -234,7 +269,13 @@ mod tests {
     #[test]
     fn metadata_of_lists_and_of_objects_are_called_differently() {
         let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        assert_eq!(negotiate(list, Purpose::Many), json(Shape::Metadata(MetaVersion::V1)));
-        assert_eq!(negotiate(list, Purpose::One), None);
+        let many = json(Shape::Metadata(MetaVersion::V1, MetadataOf::Many));
+        assert_eq!(negotiate(list, Purpose::Many), many);
+        assert_eq!(
+            negotiate(list, Purpose::One),
+            many,
+            "who is asked for one object finds out when it is shown"
+        );
+        assert_eq!(negotiate(list, Purpose::Stream), None);
     }
 }

@@ -12,10 +12,11 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::accept::{Accepted, Format, MetaVersion, Shape};
+use super::accept::{Accepted, Format, MetaVersion, MetadataOf, Shape};
 use super::table::{Headers, ListMeta, table};
 use crate::endpoint::Endpoint;
-use crate::storage::StoredObject;
+use crate::registry::Resource;
+use crate::storage::{StoredObject, TypePrefix};
 use crate::verbs::{Content, Listed};
 use crate::watch::{EncodingKey, EventKind, WatchEvent};
 
@@ -68,7 +69,13 @@ impl Renderer {
     fn object(&self, object: &Value, now: Timestamp) -> Result<Vec<u8>, Status> {
         Ok(match self.accepted.shape {
             Shape::Object => self.value(object),
-            Shape::Metadata(version) => self.value(&partial_metadata(object, version)),
+            Shape::Metadata(version, MetadataOf::One) => self.value(&partial_metadata(object, version)),
+            Shape::Metadata(_, MetadataOf::Many) => {
+                return Err(Status::not_shown_so(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
+                    self.go_type("")
+                )));
+            }
             Shape::Table(version, include) => {
                 let meta = ListMeta { resource_version: resource_version(object), ..ListMeta::default() };
                 let columns = &self.endpoint.version().columns;
@@ -82,13 +89,18 @@ impl Renderer {
             resource_version: listed.revision.0.to_string(),
             continuation: listed.continuation.clone(),
             remaining: listed.remaining,
+            // Kubernetes holds a list of custom resources as a map, and leaves nothing out of what it once set.
+            shows_empty: self.endpoint.resource.is_custom() && self.accepted.shape == Shape::Object,
         };
         match self.accepted.shape {
             Shape::Object if self.accepted.format == Format::Json && !self.accepted.pretty => {
                 self.object_list(listed, &meta)
             }
             Shape::Object => {
-                let items = self.values(listed)?;
+                let mut items = self.values(listed)?;
+                if !self.endpoint.resource.is_custom() {
+                    items.iter_mut().for_each(drop_type);
+                }
                 Ok(self.value(&json!({
                     "apiVersion": self.api_version,
                     "items": items,
@@ -96,12 +108,17 @@ impl Renderer {
                     "metadata": meta.to_value(),
                 })))
             }
-            Shape::Metadata(version) => {
+            Shape::Metadata(_, MetadataOf::One) => Err(Status::not_shown_so(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{})",
+                self.go_type("List")
+            ))),
+            Shape::Metadata(version, MetadataOf::Many) => {
                 let items: Vec<Value> =
                     self.values(listed)?.iter().map(|object| partial_metadata(object, version)).collect();
                 Ok(self.value(&json!({
                     "apiVersion": version.api_version(),
-                    "items": items,
+                    // Kubernetes never makes this list unless it has something to put there.
+                    "items": if items.is_empty() { Value::Null } else { items.into() },
                     "kind": "PartialObjectMetadataList",
                     "metadata": meta.to_value(),
                 })))
@@ -119,14 +136,21 @@ impl Renderer {
         let size: usize = listed.objects.iter().map(|stored| stored.json_len() + 1).sum();
         let mut out = Vec::with_capacity(size + 256);
         write(&mut out, format_args!(r#"{{"apiVersion":{},"items":["#, json!(self.api_version)));
+        let is_custom = self.endpoint.resource.is_custom();
+        let of_type = TypePrefix::new(&self.api_version, &self.endpoint.resource.kind);
         for (index, stored) in listed.objects.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
-            if self.copies(stored) {
-                stored.write_json(&mut out);
-            } else {
-                write_json(&mut out, &self.endpoint.read(stored)?);
+            match (self.copies(stored), is_custom) {
+                (true, true) => stored.write_json(&mut out),
+                (true, false) if stored.write_json_untyped(&of_type, &mut out) => {}
+                (_, true) => write_json(&mut out, &self.endpoint.read(stored)?),
+                (_, false) => {
+                    let mut object = self.endpoint.read(stored)?;
+                    drop_type(&mut object);
+                    write_json(&mut out, &object);
+                }
             }
         }
         let kind = json!(self.endpoint.resource.list_kind);
@@ -189,7 +213,7 @@ impl Renderer {
     fn value_event(&self, kind: &str, object: &Value, first: bool) -> Bytes {
         let shaped = match self.accepted.shape {
             Shape::Object => Cow::Borrowed(object),
-            Shape::Metadata(version) => Cow::Owned(partial_metadata(object, version)),
+            Shape::Metadata(version, _) => Cow::Owned(partial_metadata(object, version)),
             Shape::Table(version, include) => {
                 let meta = ListMeta { resource_version: resource_version(object), ..ListMeta::default() };
                 let headers = if first { Headers::Shown } else { Headers::Omitted };
@@ -209,6 +233,19 @@ impl Renderer {
             && self.accepted.format == Format::Json
             && !self.accepted.pretty
             && stored.mark() == self.mark
+    }
+
+    /// How Kubernetes' code calls the type of the objects, which some errors show.
+    fn go_type(&self, suffix: &str) -> String {
+        let Resource { group, kind, .. } = &*self.endpoint.resource;
+        if self.endpoint.resource.is_custom() {
+            return format!("unstructured.Unstructured{suffix}");
+        }
+        let package = match group.split('.').next().unwrap_or_default() {
+            "" | "events" => "core",
+            package => package,
+        };
+        format!("{package}.{kind}{suffix}")
     }
 
     fn values(&self, listed: &Listed) -> Result<Vec<Value>, Status> {
@@ -262,6 +299,14 @@ fn copied_event(kind: &str, stored: &StoredObject) -> Bytes {
 pub(super) fn partial_metadata(object: &Value, version: MetaVersion) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new()));
     json!({"apiVersion": version.api_version(), "kind": "PartialObjectMetadata", "metadata": metadata})
+}
+
+/// Items of a list do not say what they are: the list does.
+fn drop_type(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
 }
 
 fn resource_version(object: &Value) -> String {

@@ -13,12 +13,14 @@ pub(super) struct ListMeta {
     pub(super) resource_version: String,
     pub(super) continuation: String,
     pub(super) remaining: Option<usize>,
+    /// Whether an empty continuation is shown too.
+    pub(super) shows_empty: bool,
 }
 
 impl ListMeta {
     pub(super) fn to_value(&self) -> Value {
         let mut meta = Map::new();
-        if !self.continuation.is_empty() {
+        if self.shows_empty || !self.continuation.is_empty() {
             meta.insert("continue".into(), self.continuation.as_str().into());
         }
         if let Some(remaining) = self.remaining {

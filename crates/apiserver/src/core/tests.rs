@@ -22,7 +22,7 @@ fn resources_are_called_and_shown_as_in_kubernetes() {
 
 fn line(resource: &Resource) -> String {
     let version = &resource.versions[0];
-    let verbs = match Resource::verb_names(&resource.verbs) {
+    let verbs = match resource.verb_names() {
         all if all.len() == 8 => "all".to_owned(),
         some => some.join(","),
     };

@@ -14,8 +14,21 @@ pub(crate) use columns::age;
 use self::strategy::{CustomResourceStrategy, VersionBehaviour};
 use super::definition::{Definition, DefinitionVersion, Scale, Spec};
 use crate::discovery::version_priority;
-use crate::registry::{Resource, ScalePaths, Scope, Subresource, Version};
+use crate::registry::{Origin, Resource, ScalePaths, Scope, Subresource, Version};
+use crate::request::Verb;
 use crate::selection::SelectableField;
+
+/// What can be done with custom resources, in the order in which discovery shows it.
+const VERBS: [Verb; 8] = [
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Create,
+    Verb::Update,
+    Verb::Watch,
+];
 
 /// The resource that a definition defines, under the names that were accepted.
 pub(super) fn resource(definition: &Definition) -> Result<Resource, String> {
@@ -53,6 +66,8 @@ pub(super) fn resource(definition: &Definition) -> Result<Resource, String> {
         list_kind: names.list_kind.clone(),
         short_names: names.short_names.clone(),
         categories: names.categories.clone(),
+        origin: Origin::Custom,
+        verbs: VERBS.into(),
         versions,
         storage_version,
         selectable_fields: selectable_fields(&ordered),

@@ -43,20 +43,20 @@ fn resource_discovery(version: &GroupVersion<'_>, resource: &Resource, index: us
         .subresources
         .iter()
         .map(|subresource| {
-            let (group, version, kind) = response_kind(version, resource, subresource);
+            let (group, of_version, kind) = response_kind(version, resource, subresource);
             json!({
                 "subresource": subresource.name,
-                "responseKind": {"group": group, "version": version, "kind": kind},
-                "verbs": Resource::verb_names(&subresource.verbs),
+                "responseKind": shown_kind(version, resource, group, of_version, kind),
+                "verbs": subresource.verb_names(),
             })
         })
         .collect();
     let mut document = json!({
         "resource": resource.plural,
-        "responseKind": {"group": version.group, "version": version.version, "kind": resource.kind},
+        "responseKind": shown_kind(version, resource, version.group, version.version, &resource.kind),
         "scope": if resource.is_namespaced() { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
-        "verbs": Resource::verb_names(&resource.verbs),
+        "verbs": resource.verb_names(),
     });
     if !resource.short_names.is_empty() {
         document["shortNames"] = json!(resource.short_names);
@@ -68,4 +68,12 @@ fn resource_discovery(version: &GroupVersion<'_>, resource: &Resource, index: us
         document["subresources"] = subresources.into();
     }
     document
+}
+
+/// What is answered with. Of the server's own kinds, group and version are said only where they are not those of the path.
+fn shown_kind(at: &GroupVersion<'_>, resource: &Resource, group: &str, version: &str, kind: &str) -> Value {
+    if !resource.is_custom() && (group, version) == (at.group, at.version) {
+        return json!({"group": "", "version": "", "kind": kind});
+    }
+    json!({"group": group, "version": version, "kind": kind})
 }

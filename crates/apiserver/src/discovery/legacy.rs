@@ -76,7 +76,7 @@ fn api_resource(resource: &Resource) -> Value {
         "singularName": resource.singular,
         "namespaced": resource.is_namespaced(),
         "kind": resource.kind,
-        "verbs": Resource::verb_names(&resource.verbs),
+        "verbs": resource.verb_names(),
     });
     // What is not stored is stored in no version.
     if resource.handler.is_none() {
@@ -98,7 +98,7 @@ fn api_subresource(version: &GroupVersion<'_>, resource: &Resource, subresource:
         "singularName": "",
         "namespaced": resource.is_namespaced(),
         "kind": kind,
-        "verbs": Resource::verb_names(&subresource.verbs),
+        "verbs": subresource.verb_names(),
     });
     if (group, kind_version) != (version.group, version.version) {
         document["group"] = group.into();

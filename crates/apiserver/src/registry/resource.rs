@@ -31,6 +31,8 @@ pub struct Resource {
     pub categories: Vec<String>,
     /// Whether objects are in namespaces.
     pub scope: Scope,
+    /// Where the kind comes from.
+    pub origin: Origin,
     /// The versions, the preferred one first.
     pub versions: Vec<Version>,
     /// Which of them is stored.
@@ -47,6 +49,16 @@ pub struct Resource {
     pub key: ResourceKey,
     /// What answers in place of the store.
     pub handler: Option<Arc<dyn SubresourceHandler>>,
+}
+
+/// Where a kind comes from. Kubernetes serves the two by different code, and clients see in places by which.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// The server has it.
+    #[default]
+    BuiltIn,
+    /// A definition made it while the server ran.
+    Custom,
 }
 
 /// One version of a resource.
@@ -123,6 +135,7 @@ impl Resource {
             short_names: Vec::new(),
             categories: Vec::new(),
             scope,
+            origin: Origin::default(),
             versions: vec![Version::new(version)],
             storage_version: 0,
             verbs: ALL_VERBS.into(),
@@ -192,6 +205,11 @@ impl Resource {
         self.scope == Scope::Namespaced
     }
 
+    /// Whether a definition made it.
+    pub fn is_custom(&self) -> bool {
+        self.origin == Origin::Custom
+    }
+
     /// The media types of patches that objects take.
     pub fn patch_types(&self) -> &'static [&'static str] {
         self.strategy.patch_types()
@@ -208,8 +226,9 @@ impl Resource {
     }
 
     /// The verbs in the order in which discovery shows them.
-    pub fn verb_names(verbs: &[Verb]) -> Vec<&'static str> {
-        verbs.iter().map(|verb| verb.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
+    pub fn verb_names(&self) -> Vec<&'static str> {
+        let verbs = self.verbs.iter().map(|verb| verb.as_str());
+        if self.is_custom() { verbs.collect() } else { verbs.collect::<BTreeSet<_>>().into_iter().collect() }
     }
 }
 
@@ -269,6 +288,11 @@ impl Version {
 }
 
 impl Subresource {
+    /// The verbs in the order in which discovery shows them.
+    pub fn verb_names(&self) -> Vec<&'static str> {
+        self.verbs.iter().map(|verb| verb.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// `status`
     pub fn status() -> Subresource {
         Subresource {

@@ -76,6 +76,14 @@ pub(crate) fn whole(code: StatusCode, media_type: &'static str, body: impl Into<
     response
 }
 
+/// An answer without a body.
+pub(crate) fn empty(code: StatusCode) -> Response {
+    let mut response = http::Response::new(Body::Whole(None));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
 /// An answer of plain text.
 pub(crate) fn text(code: StatusCode, body: impl Into<Bytes>) -> Response {
     let mut response = whole(code, "text/plain; charset=utf-8", body);

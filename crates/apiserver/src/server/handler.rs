@@ -6,18 +6,18 @@ use std::time::Instant;
 
 use apimachinery::{Access, Accessed, Status};
 use futures::FutureExt as _;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT, VARY};
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::header::{ACCEPT, USER_AGENT};
+use http::{HeaderName, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::answer::{self, Response};
-use super::{Shared, resource};
+use super::route::{Lost, route};
+use super::{Shared, other, resource};
+use crate::audit::Audited;
 use crate::authn::{Credentials, UserInfo, authenticate};
 use crate::authz::{Attributes, Decision, ResourceAttributes};
-use crate::content::{Accepted, Format, Purpose, Shape, write_value};
+use crate::content::{Accepted, Format, Shape};
 use crate::context::Context;
-use crate::discovery::Discovered;
-use crate::health::Probe;
 use crate::metrics::RequestLabels;
 use crate::request::{Query, ResourcePath, Target, Verb};
 use crate::reviews::impersonate;
@@ -53,12 +53,15 @@ async fn answer(
     request: Request<Incoming>,
 ) -> (RequestLabels, Response) {
     let mut labels = RequestLabels::default();
-    let refuse = |labels: RequestLabels, status: Status| (labels, answer::status(PLAIN, &status));
-
     let (target, query) = match parse(&request) {
         Ok(parsed) => parsed,
-        Err(status) => return refuse(labels, *status),
+        Err(status) => return (labels, answer::status(PLAIN, &status)),
     };
+    let agent = header(&request, USER_AGENT).to_owned();
+    // How the client is told that something went wrong: as it wants, or else in JSON.
+    let told = Accepted::plain(header(&request, ACCEPT), &query, &agent).unwrap_or(PLAIN);
+    let refuse = |labels: RequestLabels, status: Status| (labels, answer::status(told, &status));
+
     let Ok(user) =
         authenticate(&shared.authenticators, &Credentials { certificate, headers: request.headers() })
     else {
@@ -81,36 +84,58 @@ async fn answer(
     labels.verb =
         verb.map_or_else(|| request.method().as_str().to_ascii_lowercase(), |verb| verb.as_str().into());
 
-    if let Err(status) = authorize(shared, &user, &target, &labels.verb, &query, request.uri().path()).await {
-        return refuse(labels, status);
+    let audited = shared
+        .audit
+        .as_ref()
+        .map(|log| (log, Audited::begin(&user, &labels.verb, &target, request.uri(), &agent)));
+    let context = Context::new(user, &agent);
+    let done = answer_to(shared, &context, &labels.verb, verb, target, &query, request).await;
+    let mut response = done.unwrap_or_else(|lost| match lost {
+        Lost::NoSuchPage => answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        Lost::Refused(status) => answer::status(told, &status),
+    });
+    answer::add_warnings(&mut response, &context.warnings());
+    if let Some((log, audited)) = audited {
+        log.write(audited, response.status());
     }
+    (labels, response)
+}
+
+/// Answers somebody who is known.
+async fn answer_to(
+    shared: &Arc<Shared>,
+    context: &Context,
+    verb_name: &str,
+    verb: Option<Verb>,
+    target: Target,
+    query: &Query,
+    request: Request<Incoming>,
+) -> Result<Response, Lost> {
+    authorize(shared, &context.user, &target, verb_name, query, request.uri().path()).await?;
     let place = match verb {
-        Some(Verb::Watch) => None,
+        Some(Verb::Watch) | None => None,
         Some(verb) => match shared.limits.enter(verb.is_mutating()) {
             Some(place) => Some(place),
             None => {
-                return refuse(
-                    labels,
-                    Status::too_many_requests("Too many requests, please try again later.", 1),
-                );
+                let status = Status::too_many_requests("Too many requests, please try again later.", 1);
+                return Err(status.into());
             }
         },
-        None => None,
     };
 
-    let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let context = Context::new(user, agent);
     let handled = async {
-        match (target, verb) {
-            (Target::Resource(path), Some(verb)) => {
-                resource::handle(shared, &context, verb, path, &query, request).await
+        match target {
+            Target::Resource(path) => {
+                let registry = shared.api.registry().snapshot();
+                let (verb, routed) = route(&registry, path, request.method(), verb, request.headers())?;
+                drop(registry);
+                Ok(resource::handle(shared, context, verb, routed, query, request).await?)
             }
-            (Target::Resource(_), None) => Err(Status::method_not_allowed().into()),
-            (Target::Other, _) => Ok(other(shared, &request, &query)),
+            Target::Other => Ok(other::answer(shared, &request, query)?),
         }
     };
     let limit = shared.limits.limits().request;
-    let answered = match verb {
+    let answered: Result<Response, Lost> = match verb {
         Some(Verb::Watch) => handled.await,
         _ => match tokio::time::timeout(limit, handled).await {
             Ok(answered) => answered,
@@ -118,22 +143,11 @@ async fn answer(
         },
     };
     drop(place);
-    let mut response = answered.unwrap_or_else(|refused| answer::status(refused.accepted, &refused.status));
-    answer::add_warnings(&mut response, &context.warnings());
-    (labels, response)
+    answered
 }
 
-/// Why a request is not done, and how the client wants to be told.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) accepted: Accepted,
-    pub(super) status: Box<Status>,
-}
-
-impl From<Status> for Refused {
-    fn from(status: Status) -> Refused {
-        Refused { accepted: PLAIN, status: Box::new(status) }
-    }
+fn header(request: &Request<Incoming>, name: HeaderName) -> &str {
+    request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 fn parse(request: &Request<Incoming>) -> Result<(Target, Query), Box<Status>> {
@@ -183,78 +197,6 @@ async fn authorize(
                 }
             };
             Err(Status::access_denied(&Access { user: &user.name, verb, of }, &reason))
-        }
-    }
-}
-
-/// Answers for paths that are not resources.
-fn other(shared: &Shared, request: &Request<Incoming>, query: &Query) -> Response {
-    let path = request.uri().path();
-    let not_found = || answer::text(StatusCode::NOT_FOUND, "404 page not found\n");
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return answer::status(PLAIN, &Status::method_not_allowed());
-    }
-    let header = |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let accept = header(ACCEPT).unwrap_or_default();
-    let agent = header(USER_AGENT).unwrap_or_default();
-    let accepted = Accepted::negotiate(accept, query, agent, Purpose::One).unwrap_or(PLAIN);
-
-    let mut parts = path.trim_matches('/').splitn(2, '/');
-    match (parts.next().unwrap_or_default(), parts.next()) {
-        ("version", None) => json(accepted, &shared.version),
-        ("metrics", None) => answer::whole(
-            StatusCode::OK,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            shared.metrics.encode(),
-        ),
-        ("healthz", check) => probe(shared, Probe::Healthz, check, query),
-        ("livez", check) => probe(shared, Probe::Livez, check, query),
-        ("readyz", check) => probe(shared, Probe::Readyz, check, query),
-        _ => {
-            let registry = shared.api.registry().snapshot();
-            match registry.document(path, accept) {
-                Some(Discovered::Document(document)) => json(accepted, document),
-                Some(Discovered::Aggregated(document, media_type)) => {
-                    let mut response = json(accepted, document);
-                    let headers = response.headers_mut();
-                    if accepted.format == Format::Json {
-                        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-                    }
-                    headers.insert(VARY, HeaderValue::from_static("Accept"));
-                    response
-                }
-                Some(Discovered::OpenApi(document)) => {
-                    let mut response = answer::whole(StatusCode::OK, "application/json", document);
-                    // An address with a hash is that of one document for ever.
-                    if query.get("hash").is_some() {
-                        let forever = HeaderValue::from_static("public, immutable");
-                        response.headers_mut().insert(CACHE_CONTROL, forever);
-                    }
-                    response
-                }
-                None => not_found(),
-            }
-        }
-    }
-}
-
-fn json<T: serde::Serialize>(accepted: Accepted, value: &T) -> Response {
-    let media_type = match accepted.format {
-        Format::Json => "application/json",
-        Format::Yaml => "application/yaml",
-    };
-    answer::whole(StatusCode::OK, media_type, write_value(accepted, value))
-}
-
-fn probe(shared: &Shared, probe: Probe, check: Option<&str>, query: &Query) -> Response {
-    let excluded: Vec<&str> = query.all("exclude").collect();
-    let verbose = query.get("verbose").is_some() || check.is_some();
-    match shared.health.check(probe, check.filter(|check| !check.is_empty()), &excluded, verbose) {
-        None => answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
-        Some(checked) if check.is_some() && checked.ok => answer::text(StatusCode::OK, "ok"),
-        Some(checked) => {
-            let code = if checked.ok { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
-            answer::text(code, checked.text)
         }
     }
 }

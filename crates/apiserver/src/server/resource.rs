@@ -6,20 +6,20 @@ use std::time::Duration;
 use apimachinery::{FieldOperator, FieldSelector, LabelSelector, Reason, SelectorError, Status};
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Request};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::Shared;
 use super::answer::{self, Body, Response};
-use super::handler::Refused;
+use super::route::Routed;
 use super::watch_stream::{self, WatchTimes};
 use crate::content::{Accepted, Purpose, Renderer, read_body, read_object, read_patch_type};
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::options::{DeleteOptions, ListOptions, OptionsKind, WriteOptions};
 use crate::registry::{ScalePaths, SubresourceHandler, SubresourceKind, SubresourceRequest};
-use crate::request::{Query, ResourcePath, Verb};
+use crate::request::{Query, Verb};
 use crate::selection::{FieldRequirement, Selection};
 use crate::verbs::{Answer, Content, Patch, PatchType, ScaleWrite, Submitted};
 
@@ -38,25 +38,14 @@ pub(super) async fn handle(
     shared: &Arc<Shared>,
     context: &Context,
     verb: Verb,
-    path: ResourcePath,
+    routed: Routed,
     query: &Query,
     request: Request<Incoming>,
-) -> Result<Response, Refused> {
-    let not_found = || answer::text(StatusCode::NOT_FOUND, "404 page not found\n");
-    let watched_name = path.watch.then(|| path.name.clone()).filter(|name| !name.is_empty());
-    let Some(endpoint) = endpoint(shared, path) else { return Ok(not_found()) };
-    let verbs = match endpoint.version().find_subresource(&endpoint.subresource) {
-        None if !endpoint.subresource.is_empty() => return Ok(not_found()),
-        None => &endpoint.resource.verbs,
-        Some(subresource) => &subresource.verbs,
-    };
-    if !verbs.contains(&verb) {
-        return Err(Status::method_not_allowed().into());
-    }
+) -> Result<Response, Status> {
+    let Routed { endpoint, watched_name } = routed;
     if let Some(warning) = &endpoint.version().deprecation_warning {
         context.warn(warning.clone());
     }
-
     let (parts, body) = request.into_parts();
     let purpose = match verb {
         Verb::List | Verb::DeleteCollection => Purpose::Many,
@@ -65,41 +54,14 @@ pub(super) async fn handle(
     };
     let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let accepted = Accepted::negotiate(accept, query, &context.user_agent, purpose)?;
-    let refused = |status: Status| Refused { accepted, status: Box::new(status) };
     let request =
         ResourceRequest { shared, context, verb, endpoint, query, headers: parts.headers, accepted };
     if verb == Verb::Watch {
-        return request.watch(watched_name).await.map_err(refused);
+        return request.watch(watched_name).await;
     }
-    let body = if verb.is_mutating() { read_body(body).await.map_err(refused)? } else { Bytes::new() };
-    let answer = request.answer(body).await.map_err(refused)?;
-    request.render(&answer).map_err(refused)
-}
-
-/// The endpoint of a path; absent if there is none.
-fn endpoint(shared: &Shared, path: ResourcePath) -> Option<Endpoint> {
-    let registry = shared.api.registry().snapshot();
-    let resource = registry.resource(&path.group, &path.resource)?.clone();
-    let version = resource.served_version(&path.version)?;
-    let ResourcePath { mut namespace, name, subresource, rest, watch, .. } = path;
-    if resource.is_namespaced() {
-        // An object is in a namespace; only lists and watches go beyond.
-        if namespace.is_empty() && !name.is_empty() {
-            return None;
-        }
-    } else {
-        // A namespace is named by the same part of the path that elsewhere names where an object is.
-        let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
-        if !namespace.is_empty() && !is_namespace {
-            return None;
-        }
-        namespace.clear();
-    }
-    if !rest.is_empty() {
-        return None;
-    }
-    let name = if watch { String::new() } else { name };
-    Some(Endpoint { resource, version, namespace, name, subresource })
+    let body = if verb.is_mutating() { read_body(body).await? } else { Bytes::new() };
+    let answer = request.answer(body).await?;
+    request.render(&answer)
 }
 
 impl ResourceRequest<'_> {
@@ -140,10 +102,6 @@ impl ResourceRequest<'_> {
                 Ok(Answer::ok(Content::List(listed)))
             }
             Verb::Create => {
-                if endpoint.resource.is_namespaced() && endpoint.namespace.is_empty() {
-                    let why = "an empty namespace may not be set during creation";
-                    return Err(Status::bad_request(why));
-                }
                 let options = self.write_options(OptionsKind::Create)?;
                 api.create(endpoint, context, self.read(&body)?, &options).await
             }

@@ -1,13 +1,14 @@
 //! How an object is stored: its JSON without the resourceVersion, and where in it that belongs.
 //!
 //! The resourceVersion is the revision of the write, which is not known before the write. So it is left out, and spliced in
-//! whenever the object is read. Lists and watches thus copy bytes, and need not parse them.
+//! whenever the object is read. Lists and watches thus copy bytes, and need not parse them. The object's type comes first,
+//! so that a list whose items do not say their type leaves it out by copying from where it ends.
 //!
 //! ```text
-//! ┌────────┬─────────────┬─────────────────┬────────────┬──────────────────────────────────────────┐
-//! │ format │ splice u32  │ apiVersion len  │ apiVersion │ {"apiVersion":"v1","metadata":{▲"name":… │
-//! │ 1 byte │ big endian  │ 1 byte          │            │                                └ splice  │
-//! └────────┴─────────────┴─────────────────┴────────────┴──────────────────────────────────────────┘
+//! ┌────────┬─────────────┬─────────────────┬────────────┬───────────────────────────────────────────────────────┐
+//! │ format │ splice u32  │ apiVersion len  │ apiVersion │ {"apiVersion":"v1","kind":"Pod","metadata":{▲"name":… │
+//! │ 1 byte │ big endian  │ 1 byte          │            │                                             └ splice  │
+//! └────────┴─────────────┴─────────────────┴────────────┴───────────────────────────────────────────────────────┘
 //! ```
 
 use std::io::Write as _;
@@ -18,6 +19,9 @@ use serde_json::{Map, Value};
 
 const FORMAT: u8 = 1;
 const FIXED_HEADER: usize = 6;
+
+// What says the type of an object, and is written first.
+const TYPE: [&str; 2] = ["apiVersion", "kind"];
 
 /// An object as it is in the store, with the revision that it is shown at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +60,9 @@ impl StoredObject {
         let mut splice = json + 1;
 
         raw.push(b'{');
-        for (index, (name, value)) in fields.iter().enumerate() {
+        let of_type = TYPE.iter().filter_map(|name| fields.get_key_value(*name));
+        let others = fields.iter().filter(|(name, _)| !TYPE.contains(&name.as_str()));
+        for (index, (name, value)) in of_type.chain(others).enumerate() {
             if index > 0 {
                 raw.push(b',');
             }
@@ -143,6 +149,17 @@ impl StoredObject {
         out.extend_from_slice(&self.raw[self.splice..]);
     }
 
+    /// Appends the object as JSON without its type, if that is this one. Nothing is written otherwise.
+    pub fn write_json_untyped(&self, of_type: &TypePrefix, out: &mut Vec<u8>) -> bool {
+        let skipped = self.json + of_type.0.len();
+        if !self.raw[self.json..].starts_with(&of_type.0) || skipped > self.splice {
+            return false;
+        }
+        out.push(b'{');
+        StoredObject { json: skipped, ..self.clone() }.write_json(out);
+        true
+    }
+
     /// The object, resourceVersion included.
     pub fn to_value(&self) -> Result<Value, Corrupt> {
         let mut object: Value = serde_json::from_slice(&self.raw[self.json..]).map_err(|_| Corrupt)?;
@@ -152,6 +169,18 @@ impl StoredObject {
             metadata.insert("resourceVersion".into(), Value::String(self.revision.0.to_string()));
         }
         Ok(object)
+    }
+}
+
+/// How the JSON of objects of one type begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypePrefix(Vec<u8>);
+
+impl TypePrefix {
+    /// Of this type.
+    pub fn new(api_version: &str, kind: &str) -> TypePrefix {
+        let (api_version, kind) = (Value::from(api_version), Value::from(kind));
+        TypePrefix(format!(r#"{{"apiVersion":{api_version},"kind":{kind},"#).into_bytes())
     }
 }
 
@@ -202,6 +231,19 @@ mod tests {
     fn the_api_version_is_known_without_parsing() {
         let raw = StoredObject::encode(&json!({"apiVersion": "example.com/v1", "metadata": {"name": "a"}}));
         assert_eq!(StoredObject::decode(raw, Revision(1)).unwrap().mark(), "example.com/v1");
+    }
+
+    #[test]
+    fn an_object_is_copied_without_its_type() {
+        let object =
+            json!({"addressType": "IPv4", "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}});
+        let stored = StoredObject::decode(StoredObject::encode(&object), Revision(3)).unwrap();
+        let mut copied = Vec::new();
+        assert!(!stored.write_json_untyped(&TypePrefix::new("v1", "Node"), &mut copied));
+        assert!(copied.is_empty(), "what is of another type is not touched");
+        assert!(stored.write_json_untyped(&TypePrefix::new("v1", "Pod"), &mut copied));
+        let copied: Value = serde_json::from_slice(&copied).unwrap();
+        assert_eq!(copied, json!({"addressType": "IPv4", "metadata": {"name": "a", "resourceVersion": "3"}}));
     }
 
     #[test]
