@@ -23,7 +23,7 @@ use tracing_subscriber::EnvFilter;
 
 /// Virtual networks for Kubernetes, on Open vSwitch and OVN.
 #[derive(Debug, Parser)]
-#[command(name = "portolan", version, about, arg_required_else_help = true)]
+#[command(name = "portolan", version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

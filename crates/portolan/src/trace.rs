@@ -39,12 +39,15 @@ const CLIENT_PORT: u16 = 49152;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  portolan trace vm1 vm2                    a ping, and its answer
-  portolan trace vm1 shop/web --port 443    TCP to a port, in another namespace
-  portolan trace vm1 vm2 --network vswitch1 by their interfaces on this network
-  portolan trace vm1 vm2 -o json            for programs
+  portolan trace vm1 vm2                     a ping, and its answer
+  portolan trace vm1 shop/web --port 443     TCP to a port, in another namespace
+  portolan trace vm1 vm2 --network vswitch1  by their interfaces on this network
+  portolan trace vm1 vm2 -o json             for programs
 
-Exit code: 0 reachable, 1 not reachable, 2 model and OVN do not agree, or nobody can tell.")]
+Exit code:
+  0  reachable
+  1  not reachable
+  2  model and OVN do not agree, or nobody can tell")]
 pub(crate) struct Arguments {
     /// Who sends: POD, or NAMESPACE/POD.
     #[arg(value_name = "POD_A")]

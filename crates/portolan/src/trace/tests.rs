@@ -184,3 +184,23 @@ fn model_and_ovn_are_compared_by_way_and_end() {
         Answer::Disagrees("its way is switch web → router blue, but router blue has no route".into())
     );
 }
+
+#[test]
+fn of_routes_that_share_the_load_ovn_knows_which_it_takes() {
+    let mut scene = harbour();
+    scene.add(serde_json::json!({"apiVersion": "portolan.dev/v1alpha1", "kind": "Vpc", "metadata": {"name": "grey"},
+        "spec": {"staticRoutes": [{"cidr": "10.77.0.0/16", "nextHopIP": "10.3.0.7"}, {"cidr": "10.77.0.0/16", "nextHopIP": "10.3.0.8"},
+            {"cidr": "10.77.1.0/24", "nextHopIP": "10.3.0.9"}]}}));
+    scene.add(serde_json::json!({"apiVersion": "portolan.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": "fog"},
+        "spec": {"cidrBlock": "10.3.0.0/24", "vpc": "grey"}}));
+    let snapshot = scene.snapshot();
+    let vpc = snapshot.world.vpc("grey").unwrap();
+    let to = |destination: &str| {
+        let (source, destination) = ("10.3.0.5".parse().unwrap(), destination.parse().unwrap());
+        let packet = Packet { source, destination, protocol: Protocol::EchoRequest };
+        router::forward(&snapshot.world, vpc, &packet).map(|forwarding| forwarding.next_hop.to_string())
+    };
+    assert!(matches!(*to("10.77.2.2").unwrap_err(), End::Unknown(_)));
+    assert_eq!(to("10.77.1.2").unwrap(), "10.3.0.9", "the longer prefix is one");
+    assert_eq!(to("10.3.0.44").unwrap(), "10.3.0.44", "its own network");
+}
