@@ -38,7 +38,7 @@ pub struct ServerBuilder {
     resources: Vec<Resource>,
     admission: Vec<Arc<dyn Admission>>,
     authenticators: Vec<Box<dyn Authenticator>>,
-    authorizer: Box<dyn Authorizer>,
+    authorizer: Arc<dyn Authorizer>,
     limits: Limits,
     hub_limits: HubLimits,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -62,7 +62,7 @@ impl Server {
             resources: Vec::new(),
             admission: Vec::new(),
             authenticators: vec![Box::new(ClientCertificates)],
-            authorizer: Box::new(AlwaysAllow),
+            authorizer: Arc::new(AlwaysAllow),
             limits: Limits::default(),
             hub_limits: HubLimits::default(),
             tls: None,
@@ -93,7 +93,7 @@ impl ServerBuilder {
 
     /// Asks this one what a user may do.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> ServerBuilder {
-        self.authorizer = Box::new(authorizer);
+        self.authorizer = Arc::new(authorizer);
         self
     }
 

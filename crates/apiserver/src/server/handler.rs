@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use apimachinery::{Access, Accessed, Status};
+use apimachinery::Status;
 use futures::FutureExt as _;
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderName, Method, Request, StatusCode};
@@ -14,7 +14,7 @@ use super::answer::{self, Response};
 use super::route::{Lost, route};
 use super::{Shared, other, resource};
 use crate::authn::{Credentials, UserInfo, authenticate};
-use crate::authz::{Attributes, Decision, ResourceAttributes};
+use crate::authz::{self, Attributes, ResourceAttributes};
 use crate::content::{Accepted, Format, Shape};
 use crate::context::Context;
 use crate::metrics::RequestLabels;
@@ -100,7 +100,7 @@ async fn answer(
         None => None,
     };
 
-    let context = Context::new(user, &agent);
+    let context = Context::new(user, &agent).asking(shared.authorizer.clone());
     let handled = async {
         match target {
             Target::Resource(path) => {
@@ -169,17 +169,5 @@ async fn authorize(
         }),
         Target::Other => None,
     };
-    let attributes = Attributes { user, verb, resource, path };
-    match shared.authorizer.authorize(attributes).await {
-        Decision::Allow => Ok(()),
-        Decision::Deny(reason) => {
-            let of = match resource {
-                None => Accessed::Path(path),
-                Some(ResourceAttributes { group, resource, subresource, namespace, name, .. }) => {
-                    Accessed::Resource { group, resource, subresource, namespace, name }
-                }
-            };
-            Err(Status::access_denied(&Access { user: &user.name, verb, of }, &reason))
-        }
-    }
+    authz::check(&*shared.authorizer, Attributes { user, verb, resource, path }).await
 }
