@@ -89,6 +89,7 @@ const MEMBERS: &[Member] = &[
             "ovn-schema",
             "portolan-api",
             "portolan-model",
+            "portolan-ipam",
             "portolan-host",
             "portolan-controller",
             "portolan-agent",

@@ -75,6 +75,11 @@ impl Cluster {
         self.behind.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
+    /// Waits until every watch is in step with the API server.
+    pub(crate) async fn in_step(&self) {
+        self.wait_for(|_| self.behind().is_empty().then_some(())).await;
+    }
+
     fn change(&self, change: impl FnOnce(&mut World)) {
         change(&mut self.world.write().unwrap_or_else(PoisonError::into_inner));
         self.revision.send_modify(|revision| *revision += 1);
@@ -127,11 +132,12 @@ impl Cluster {
     }
 
     fn set_behind(&self, kind: &str, is: bool) {
-        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
-        if is {
-            behind.insert(kind.to_owned());
-        } else {
-            behind.remove(kind);
+        let changed = {
+            let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+            if is { behind.insert(kind.to_owned()) } else { behind.remove(kind) }
+        };
+        if changed {
+            self.revision.send_modify(|revision| *revision += 1);
         }
     }
 }

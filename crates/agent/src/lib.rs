@@ -19,6 +19,7 @@ mod server;
 mod steps;
 mod vswitch;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,14 +69,23 @@ impl Config {
     }
 }
 
-/// Runs the agent until it fails, or the future is dropped.
-pub async fn run(config: Config) -> anyhow::Result<()> {
+/// Runs the agent until it fails, or the future is dropped. `ready` is called once, when calls can be served: the socket is
+/// there, and what is known of the cluster and of Open vSwitch is in step.
+pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let client = kube::Client::try_from(config.kube.clone())?;
     let (cluster, watches) = Cluster::follow(&client, &config.node, config.settings);
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
     let agent = Arc::new(Agent { config, cluster, vswitch, calls: server::Calls::default() });
+    let listener = server::listen(&agent.config)?;
+    let in_step = async {
+        agent.vswitch.ready().await;
+        agent.cluster.in_step().await;
+        ready();
+        std::future::pending::<Infallible>().await
+    };
     tokio::select! {
-        served = server::serve(agent) => served,
+        served = server::serve(Arc::clone(&agent), listener) => served,
         () = watches => anyhow::bail!("the watches of the API server have ended"),
+        never = in_step => match never {},
     }
 }

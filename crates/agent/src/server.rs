@@ -52,11 +52,16 @@ impl Calls {
     }
 }
 
-/// Listens and answers.
-pub(crate) async fn serve(agent: Arc<Agent>) -> anyhow::Result<()> {
-    let path = &agent.config.cni_socket;
+/// Listens for the plugin.
+pub(crate) fn listen(config: &Config) -> anyhow::Result<UnixListener> {
+    let path = &config.cni_socket;
     let listener = bind(path).with_context(|| format!("listen at {}", path.display()))?;
-    tracing::info!(socket = %path.display(), node = agent.config.node, "listening for the CNI plugin");
+    tracing::info!(socket = %path.display(), node = config.node, "listening for the CNI plugin");
+    Ok(listener)
+}
+
+/// Answers the plugin.
+pub(crate) async fn serve(agent: Arc<Agent>, listener: UnixListener) -> anyhow::Result<()> {
     loop {
         let (stream, _) = listener.accept().await.context("accept a call")?;
         let agent = Arc::clone(&agent);

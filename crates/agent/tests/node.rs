@@ -53,7 +53,7 @@ impl Agent {
                 let mut config = Config::new(name, kube);
                 config.deadline = deadline;
                 tokio::select! {
-                    ended = portolan_agent::run(config) => panic!("the agent ended: {ended:?}"),
+                    ended = portolan_agent::run(config, || ()) => panic!("the agent ended: {ended:?}"),
                     _ = stopped => {}
                 }
             });

@@ -91,7 +91,7 @@ pub enum ApplyError {
         /// Each of them.
         causes: Vec<StatusCause>,
     },
-    /// It cannot be merged: 500, for that is what Kubernetes answers.
+    /// It cannot be merged: 400, though Kubernetes answers 500.
     #[error("{0}")]
     Unmergeable(String),
 }

@@ -32,7 +32,7 @@ pub enum PatchError {
     /// It is too long: 413.
     #[error("{0}")]
     TooLarge(String),
-    /// It cannot be made sense of: 500, for that is what Kubernetes answers.
+    /// It cannot be made sense of: 400, though Kubernetes answers 500.
     #[error("{0}")]
     Unexpected(String),
 }

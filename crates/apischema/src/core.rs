@@ -1,7 +1,7 @@
 //! The kinds of Kubernetes itself: their schemas and the defaults that kube-apiserver gives them.
 //!
-//! The facts are in `core/kinds.json`, made by `cargo xtask codegen` from Kubernetes' own OpenAPI documents. They have no
-//! descriptions. Defaults that stand in those documents are only those that generators could see; the ones that
+//! The facts are in `core/kinds.json`, made by `cargo xtask codegen` from Kubernetes' own OpenAPI documents. What those say in
+//! sentences is in `core/descriptions.json`, apart from them ([`Descriptions`]). Defaults that stand in those documents are only those that generators could see; the ones that
 //! kube-apiserver computes are in [`default()`].
 
 use std::collections::BTreeMap;
@@ -9,10 +9,13 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::Value;
 
+pub use descriptions::Descriptions;
+
 use crate::{Components, Schema};
 
 mod decoding;
 mod defaults;
+mod descriptions;
 mod encoding;
 mod go_types;
 

@@ -7,7 +7,6 @@ mod aggregated;
 mod legacy;
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -22,8 +21,6 @@ use crate::registry::{Resource, Snapshot};
 pub struct Documents {
     by_path: BTreeMap<String, Value>,
     aggregated: BTreeMap<&'static str, Value>,
-    // Large, and often never asked for.
-    openapi: OnceLock<BTreeMap<String, Bytes>>,
 }
 
 /// A document that was found.
@@ -33,8 +30,8 @@ pub enum Discovered<'a> {
     Document(&'a Value),
     /// A document with a media type of its own.
     Aggregated(&'a Value, &'static str),
-    /// A document that is JSON already.
-    OpenApi(Bytes),
+    /// A document that is written already, and its media type.
+    OpenApi(Bytes, &'static str),
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -45,18 +42,18 @@ impl Documents {
         let groups = Group::all(registry);
         let mut by_path = legacy::documents(&groups);
         let mut paths: Vec<Value> = by_path.keys().map(|path| Value::from(path.as_str())).collect();
-        let others = ["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"];
+        let others = ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
         paths.extend(others.into_iter().map(Value::from));
         by_path.insert("/".into(), serde_json::json!({"paths": paths}));
-        Documents { by_path, aggregated: aggregated::documents(&groups), openapi: OnceLock::new() }
+        Documents { by_path, aggregated: aggregated::documents(&groups) }
     }
 
     /// The document at a path, in the form that the `Accept` header asks for.
     pub fn find(&self, registry: &Snapshot, path: &str, accept: &str) -> Option<Discovered<'_>> {
         let path = if path == "/" { path } else { path.trim_end_matches('/') };
         if path.starts_with("/openapi/") {
-            let documents = self.openapi.get_or_init(|| openapi::documents(&Group::all(registry)));
-            return documents.get(path).cloned().map(Discovered::OpenApi);
+            let found = openapi::find(&Group::all(registry), path, accept);
+            return found.map(|(document, media_type)| Discovered::OpenApi(document, media_type));
         }
         if wants_aggregated(accept)
             && let Some(document) = self.aggregated.get(path)

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::admission::NamespaceLifecycle;
 use crate::admission::webhook::{self, StoredServices, Webhooks};
+use crate::audit::AuditLog;
 use crate::authn::{StaticTokens, UserInfo};
 use crate::authz::Rbac;
 use crate::crd::{self, Definitions};
@@ -37,6 +38,8 @@ pub struct Embedded {
     pub names: Vec<String>,
     /// Users known by a bearer token.
     pub tokens: Vec<(String, UserInfo)>,
+    /// Where every request is written down, if anywhere.
+    pub audit_log: Option<PathBuf>,
     /// What services get their addresses and ports from.
     pub service_ranges: core::ServiceRanges,
     /// How the store is kept.
@@ -67,6 +70,14 @@ pub enum EmbeddedError {
     Listen {
         /// Which.
         address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The audit log cannot be opened.
+    #[error("cannot open the audit log {}", path.display())]
+    Audit {
+        /// Which.
+        path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
@@ -106,6 +117,7 @@ impl Embedded {
             listen: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 6443),
             names: Vec::new(),
             tokens: Vec::new(),
+            audit_log: None,
             service_ranges: core::ServiceRanges::default(),
             store: apistore::Options::default(),
         }
@@ -131,6 +143,10 @@ impl Embedded {
             PrivateKeyDer::from_pem_slice(tls.key.as_bytes())?,
             CertificateDer::pem_slice_iter(pki.authority().as_bytes()).collect::<Result<_, _>>()?,
         )?;
+        let open = |path: &PathBuf| {
+            AuditLog::open(path).map_err(|source| EmbeddedError::Audit { path: path.clone(), source })
+        };
+        let audit = self.audit_log.as_ref().map(open).transpose()?;
         let (rbac, following_roles) = Rbac::start(&storage).await.map_err(BuildError::Store)?;
         let (webhooks, following_webhooks) =
             Webhooks::start(&storage, StoredServices).await.map_err(BuildError::Store)?;
@@ -156,6 +172,7 @@ impl Embedded {
             .admission(core::ServiceAddresses::new(self.service_ranges.clone()))
             .authenticator(tokens)
             .authorizer(rbac)
+            .audit(audit)
             .tls(tls)
             .task(|_| following_roles.run())
             .task(|_| following_webhooks.run())

@@ -26,11 +26,12 @@
 
 pub mod admission;
 pub mod api;
+pub mod audit;
 pub mod authn;
 pub mod authz;
 pub mod content;
 pub mod context;
-mod controllers;
+pub mod controllers;
 pub mod core;
 pub mod crd;
 pub mod discovery;

@@ -1,36 +1,64 @@
-//! OpenAPI v3: what objects look like, for clients that check or explain them.
+//! OpenAPI: what objects look like, for clients that check or explain them.
 //!
-//! There is an index, and a document for each group and version. A document's address holds a hash of it, so that clients can
-//! keep it for ever.
+//! Version 3 has an index, and a document for each group and version, whose address holds a hash, so that clients can keep it
+//! for ever. Version 2 is one document of everything; clients still check lists with it. Documents are long and seldom asked
+//! for: they are made when they are, and not kept.
 
 mod paths;
 mod schemas;
+mod v2;
 
-use std::collections::BTreeMap;
-
+use apischema::core::Descriptions;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::discovery::{Group, GroupVersion};
 
-/// The OpenAPI documents by path, as JSON.
-pub(crate) fn documents(groups: &[Group<'_>]) -> BTreeMap<String, Bytes> {
-    let mut documents = BTreeMap::new();
+const JSON: &str = "application/json";
+
+/// What is at a path below `/openapi/`, and its media type.
+pub(crate) fn find(groups: &[Group<'_>], path: &str, accept: &str) -> Option<(Bytes, &'static str)> {
+    match path.strip_prefix("/openapi/")? {
+        "v2" if v2::wants_protobuf(accept) => Some((v2::protobuf(groups).into(), v2::PROTOBUF)),
+        "v2" => Some((to_bytes(&v2::document(groups)), JSON)),
+        "v3" => Some((index(groups), JSON)),
+        path => {
+            let path = path.strip_prefix("v3")?;
+            let version = versions(groups).find(|version| version.path() == path)?;
+            Some((to_bytes(&document(version)), JSON))
+        }
+    }
+}
+
+fn versions<'a>(groups: &'a [Group<'a>]) -> impl Iterator<Item = &'a GroupVersion<'a>> {
+    groups.iter().flat_map(|group| &group.versions)
+}
+
+fn index(groups: &[Group<'_>]) -> Bytes {
     let mut index = Map::new();
-    for version in groups.iter().flat_map(|group| &group.versions) {
-        let document = to_bytes(&document(version));
-        let hash: String = Sha256::digest(&document).iter().map(|byte| format!("{byte:02X}")).collect();
+    for version in versions(groups) {
+        // Descriptions are those of this build, whatever the document.
+        let mut hash = Sha256::new_with_prefix(env!("CARGO_PKG_VERSION"));
+        hash.update(to_bytes(&facts(version)));
+        let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect();
         let path = version.path();
         let address = format!("/openapi/v3{path}?hash={hash}");
         index.insert(path.trim_start_matches('/').into(), json!({"serverRelativeURL": address}));
-        documents.insert(format!("/openapi/v3{path}"), document);
     }
-    documents.insert("/openapi/v3".into(), to_bytes(&json!({"paths": index})));
-    documents
+    to_bytes(&json!({"paths": index}))
 }
 
 fn document(version: &GroupVersion<'_>) -> Value {
+    let mut document = facts(version);
+    if let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas") {
+        schemas::describe(schemas, version, &Descriptions::read());
+    }
+    document
+}
+
+/// A document without the descriptions of what is Kubernetes' own.
+fn facts(version: &GroupVersion<'_>) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},

@@ -27,6 +27,7 @@ pub use limits::Limits;
 pub use tls::{TlsError, server_config};
 
 use crate::api::Api;
+use crate::audit::AuditLog;
 use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::health::Health;
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) authenticators: Vec<Box<dyn Authenticator>>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) limits: limits::InFlight,
+    pub(crate) audit: Option<AuditLog>,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
     pub(crate) version: VersionInfo,

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::mpsc::Sender;
 
 use crate::control::Message;
-use crate::engine::{Action, Confirmation, Creation, Engine};
+use crate::engine::{Action, Confirmation, Creation, Engine, Subject};
 use crate::live;
 
 /// Who makes actions happen.
@@ -52,8 +52,8 @@ impl Actor {
                 self.tell(move |engine| engine.owner_gone(&unit, gone)).await;
             }
             Action::ValidateSubnets => self.validate_subnets().await,
-            Action::Tell { requester, uid, reason, message } => {
-                self.publish(&requester, uid, reason, message).await;
+            Action::Tell { subject, uid, reason, message } => {
+                self.publish(&subject, uid, reason, message).await;
             }
         }
     }
@@ -121,18 +121,9 @@ impl Actor {
         }
     }
 
-    async fn publish(&self, requester: &Requester, uid: String, reason: &str, message: String) {
-        let reference = match requester {
-            Requester::Pod { namespace, name } => reference("v1", "Pod", Some(namespace), name, uid),
-            Requester::NetworkAttachment { namespace, name } => {
-                reference("portolan.dev/v1alpha1", "NetworkAttachment", Some(namespace), name, uid)
-            }
-            Requester::Node { name } => reference("v1", "Node", None, name, uid),
-            Requester::VirtualMachine { namespace, name } => {
-                reference("kubevirt.io/v1", "VirtualMachine", Some(namespace), name, uid)
-            }
-        };
-        tracing::info!(%requester, reason, message, "cannot be served now");
+    async fn publish(&self, subject: &Subject, uid: String, reason: &str, message: String) {
+        let reference = reference(subject, uid);
+        tracing::info!(?subject, reason, message, "something stands in the way");
         let event = Event {
             type_: EventType::Warning,
             reason: reason.into(),
@@ -141,17 +132,30 @@ impl Actor {
             secondary: None,
         };
         if let Err(error) = self.recorder.publish(&event, &reference).await {
-            tracing::debug!(%requester, %error, "cannot write the Event");
+            tracing::debug!(?subject, %error, "cannot write the Event");
         }
     }
 }
 
-fn reference(version: &str, kind: &str, namespace: Option<&str>, name: &str, uid: String) -> ObjectReference {
+fn reference(subject: &Subject, uid: String) -> ObjectReference {
+    let (version, kind, namespace, name) = match subject {
+        Subject::Requester(Requester::Pod { namespace, name }) => ("v1", "Pod", Some(namespace), name),
+        Subject::Requester(Requester::NetworkAttachment { namespace, name }) => {
+            ("portolan.dev/v1alpha1", "NetworkAttachment", Some(namespace), name)
+        }
+        Subject::Requester(Requester::Node { name }) => ("v1", "Node", None, name),
+        Subject::Requester(Requester::VirtualMachine { namespace, name }) => {
+            ("kubevirt.io/v1", "VirtualMachine", Some(namespace), name)
+        }
+        Subject::Definition { namespace, name } => {
+            ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", Some(namespace), name)
+        }
+    };
     ObjectReference {
         api_version: Some(version.into()),
         kind: Some(kind.into()),
-        namespace: namespace.map(Into::into),
-        name: Some(name.into()),
+        namespace: namespace.cloned(),
+        name: Some(name.clone()),
         uid: Some(uid),
         ..ObjectReference::default()
     }

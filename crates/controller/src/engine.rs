@@ -9,6 +9,7 @@
 //! Invariant: nothing is decided or planned before every kind was listed once. A subnet planned without its VPC would lose the
 //! router port that it has.
 
+mod definitions;
 mod feed;
 mod locks;
 mod northbound;
@@ -20,6 +21,7 @@ use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
 use portolan_model::{Dirty, Requester, Settings, Unit, World};
 
+use self::definitions::ToldDefinitions;
 pub use self::feed::{Change, Fed, Kind};
 pub use self::locks::{Confirmation, Creation};
 use self::locks::{Creations, Releasing};
@@ -52,16 +54,30 @@ pub enum Action {
     },
     /// List the subnets and VPCs of both groups, and ask [`Engine::judge`].
     ValidateSubnets,
-    /// Tell who asks why it cannot be.
+    /// Tell someone what stands in the way.
     Tell {
-        /// Who asks.
-        requester: Requester,
+        /// Whose Event it is.
+        subject: Subject,
         /// Its UID.
         uid: String,
         /// The reason, as one word.
         reason: &'static str,
         /// What is wrong and how to fix it.
         message: String,
+    },
+}
+
+/// Whose Event something is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Of who asks for interfaces.
+    Requester(Requester),
+    /// Of a network attachment definition.
+    Definition {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
     },
 }
 
@@ -104,6 +120,7 @@ pub struct Engine {
     removing: BTreeSet<String>,
     /// What was told to whom.
     told: BTreeMap<Requester, Vec<(&'static str, String)>>,
+    told_definitions: ToldDefinitions,
     subnets: SubnetGate,
     actions: Vec<Action>,
     retries: BTreeSet<Retry>,
@@ -128,6 +145,7 @@ impl Engine {
             releasing: BTreeMap::new(),
             removing: BTreeSet::new(),
             told: BTreeMap::new(),
+            told_definitions: ToldDefinitions::new(),
             subnets: SubnetGate::default(),
             actions: Vec::new(),
             retries: BTreeSet::new(),

@@ -37,7 +37,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use api_server::{Api, ApiServer, OtherApiServer, PortolanApiServer};
+pub use api_server::{Api, ApiServer, ApiServerBuilder, OtherApiServer, PortolanApiServer};
 pub use builder::{ClusterBuilder, Progress};
 pub use component::{Component, Health};
 pub use forward::Forward;
@@ -48,7 +48,6 @@ pub use traffic::{Destination, Ping, Tcp, Udp};
 use crate::cluster::tasks::Tasks;
 use crate::command::Command;
 use crate::error::Result;
-use crate::installed::program_or_built;
 use crate::lab::Lab;
 use crate::node::Node;
 use crate::ovn_central::OvnCentral;
@@ -130,10 +129,7 @@ impl Cluster {
 
     /// A kubectl of an administrator.
     pub fn kubectl(&self) -> Result<Command> {
-        let kubectl = self.inner.lab.command(program_or_built("kubectl")?);
-        // Its cache is kept in the home directory, keyed by address and port: it must not be that of another lab.
-        let home = self.inner.lab.directory("kubectl")?;
-        Ok(kubectl.env("HOME", home).env("KUBECONFIG", self.kubeconfig()))
+        self.inner.api.kubectl(self.kubeconfig(), &self.inner.lab)
     }
 
     /// Applies manifests, as `kubectl apply` does.

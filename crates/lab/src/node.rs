@@ -17,6 +17,9 @@ use crate::process::{Daemon, Process};
 use crate::readiness::Ready;
 use crate::underlay::Underlay;
 
+/// For how long an ovn-controller that starts leaves the flows alone that it finds. New ports wait for as long.
+const FLOWS_STAY_MS: u32 = 2000;
+
 /// A running node.
 ///
 /// Its `/run`, `/var/lib` and `/var/log` are its own and empty at first; `/etc` and `/opt` show the machine's files, and
@@ -256,6 +259,8 @@ fn join_ovn(
             "external-ids:ovn-encap-type=geneve",
             &format!("external-ids:ovn-encap-ip={address}"),
             "external-ids:ovn-bridge-datapath-type=netdev",
+            // A controller that starts again leaves the flows of the one before until it has computed its own.
+            &format!("external-ids:ovn-ofctrl-wait-before-clear={FLOWS_STAY_MS}"),
         ],
     )?;
     let controller = Daemon::new(format!("{node}/ovn-controller"), "ovn-controller")

@@ -50,7 +50,7 @@ impl Ready {
                 Ok(Waiting::Socket { path: path.clone(), directory })
             }
             Ready::Notify => {
-                let path = scratch.directory("notify")?.join(name);
+                let path = scratch.directory("notify")?.join(name.replace('/', "."));
                 remove_stale(&path)?;
                 let socket = UnixDatagram::bind(&path).trying(|| format!("listen on {}", path.display()))?;
                 Ok(Waiting::Notify { socket, path })

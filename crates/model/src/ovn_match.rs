@@ -9,12 +9,16 @@
 //! ```
 //!
 //! Whether an address set or a port group exists is not known here. What a match means is OVN's business: it is kept as text.
+//! [`Match::matches`] says what it means for one packet, as far as that can be known without OVN.
 
+mod evaluate;
 mod fields;
 mod lexer;
 
 use std::fmt;
 
+use self::evaluate::{Expression, Relation};
+pub use self::evaluate::{Packet, Protocol};
 use self::fields::{Level, Symbol, symbol};
 use self::lexer::{Form, Kind, Lexer, Number, Token};
 
@@ -30,19 +34,29 @@ pub struct Match {
 impl Match {
     /// Checks an expression by OVN's grammar.
     pub fn parse(text: &str) -> Result<Self, MatchError> {
-        let mut lexer = Lexer::new(text);
-        let token = lexer.next()?;
-        let mut parser = Parser { lexer, token, negated: false, depth: 0 };
-        parser.expression()?;
-        match &parser.token.kind {
-            Kind::End => Ok(Self { text: text.to_owned() }),
-            _ => Err(parser.expected("`&&`, `||` or the end")),
-        }
+        read(text).map(|_| Self { text: text.to_owned() })
+    }
+
+    /// Whether a packet matches; none if that depends on what only OVN knows, such as an address set.
+    pub fn matches(&self, packet: &Packet) -> Option<bool> {
+        // Read anew: a match is asked by people who look for a fault, and kept by the thousand.
+        read(&self.text).ok()?.holds(packet)
     }
 
     /// The expression as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+}
+
+fn read(text: &str) -> Result<Expression, MatchError> {
+    let mut lexer = Lexer::new(text);
+    let token = lexer.next()?;
+    let mut parser = Parser { lexer, token, negated: false, depth: 0 };
+    let expression = parser.expression()?;
+    match &parser.token.kind {
+        Kind::End => Ok(expression),
+        _ => Err(parser.expected("`&&`, `||` or the end")),
     }
 }
 
@@ -83,6 +97,8 @@ struct Parser<'a> {
 /// A field or some of its bits.
 struct Field {
     symbol: Symbol,
+    /// The lowest of its bits that is meant.
+    low: u32,
     width: u32,
     column: usize,
 }
@@ -144,30 +160,32 @@ impl Parser<'_> {
     }
 
     /// Operands joined by `&&` or by `||`, never by both.
-    fn expression(&mut self) -> Result<(), MatchError> {
-        self.operand()?;
+    fn expression(&mut self) -> Result<Expression, MatchError> {
+        let mut operands = vec![self.operand()?];
+        let mut all = true;
         for (sign, other) in [("&&", "||"), ("||", "&&")] {
             if !self.at_sign(sign) {
                 continue;
             }
+            all = sign == "&&";
             while self.take_sign(sign)? {
-                self.operand()?;
+                operands.push(self.operand()?);
             }
             if self.at_sign(other) {
                 let message = "mixes `&&` and `||`; put parentheses around one of them";
                 return Err(MatchError::new(self.token.column, message));
             }
         }
-        Ok(())
+        Ok(if all { Expression::All(operands) } else { Expression::Any(operands) })
     }
 
-    fn operand(&mut self) -> Result<(), MatchError> {
+    fn operand(&mut self) -> Result<Expression, MatchError> {
         let column = self.token.column;
         if !self.take_sign("!")? {
-            return self.primary().map(drop);
+            return self.primary().map(|(_, expression)| expression);
         }
         self.negated = !self.negated;
-        let operand = self.primary()?;
+        let (operand, expression) = self.primary()?;
         self.negated = !self.negated;
         if operand == Operand::Comparison {
             return Err(MatchError::new(
@@ -175,19 +193,19 @@ impl Parser<'_> {
                 "has `!` before a comparison; put parentheses around the comparison",
             ));
         }
-        Ok(())
+        Ok(Expression::Not(Box::new(expression)))
     }
 
-    fn primary(&mut self) -> Result<Operand, MatchError> {
+    fn primary(&mut self) -> Result<(Operand, Expression), MatchError> {
         if self.take_sign("(")? {
             self.depth += 1;
             if self.depth > MAX_DEPTH {
                 return Err(MatchError::new(self.token.column, "nests parentheses too deeply"));
             }
-            self.expression()?;
+            let expression = self.expression()?;
             self.depth -= 1;
             self.expect_sign(")")?;
-            return Ok(Operand::Atomic);
+            return Ok((Operand::Atomic, expression));
         }
         if let Kind::Name(name) = &self.token.kind {
             if name == "is_chassis_resident" {
@@ -198,7 +216,7 @@ impl Parser<'_> {
         self.constant_first()
     }
 
-    fn is_chassis_resident(&mut self) -> Result<Operand, MatchError> {
+    fn is_chassis_resident(&mut self) -> Result<(Operand, Expression), MatchError> {
         self.advance()?;
         self.expect_sign("(")?;
         match self.token.kind {
@@ -206,11 +224,11 @@ impl Parser<'_> {
             _ => return Err(self.expected("the name of a port in quotes")),
         };
         self.expect_sign(")")?;
-        Ok(Operand::Atomic)
+        Ok((Operand::Atomic, Expression::Unknown))
     }
 
     /// `field`, or `field operator constants`.
-    fn field_first(&mut self) -> Result<Operand, MatchError> {
+    fn field_first(&mut self) -> Result<(Operand, Expression), MatchError> {
         let field = self.field()?;
         let Some(operator) = self.relation()? else {
             if field.symbol.level == Level::Text || (field.width > 1 && !self.negated) {
@@ -221,33 +239,33 @@ impl Parser<'_> {
             // Of one bit, that it is 1; of more, that they are 0, as this stands behind a `!`.
             let (operator, value) = if field.width > 1 { ("!=", 0) } else { ("==", 1) };
             let values = vec![Constant::Number(Number { value, form: Form::Decimal, mask: None })];
-            self.compare(&field, operator, &Constants { values, in_braces: false, column: field.column })?;
-            return Ok(Operand::Atomic);
+            let constants = Constants { values, in_braces: false, column: field.column };
+            self.compare(&field, operator, &constants)?;
+            return Ok((Operand::Atomic, relation(&field, operator, &constants)));
         };
         let constants = self.constants()?;
         self.compare(&field, operator, &constants)?;
-        Ok(Operand::Comparison)
+        Ok((Operand::Comparison, relation(&field, operator, &constants)))
     }
 
     /// `0`, `1`, `constants operator field`, or `constant < field < constant`.
-    fn constant_first(&mut self) -> Result<Operand, MatchError> {
+    fn constant_first(&mut self) -> Result<(Operand, Expression), MatchError> {
         let first = self.constants()?;
         let literal = match first.values.as_slice() {
-            [Constant::Number(Number { value: 0 | 1, form: Form::Decimal, mask: None })] => !first.in_braces,
-            _ => false,
+            [Constant::Number(Number { value: value @ (0 | 1), form: Form::Decimal, mask: None })] => {
+                Some(*value == 1).filter(|_| !first.in_braces)
+            }
+            _ => None,
         };
         let Some(operator) = self.relation()? else {
-            return if literal {
-                Ok(Operand::Atomic)
-            } else {
-                Err(self.expected("a comparison such as `==`"))
-            };
+            let literal = literal.map(|literal| (Operand::Atomic, Expression::Literal(literal)));
+            return literal.ok_or_else(|| self.expected("a comparison such as `==`"));
         };
         let field = self.field()?;
         let second_column = self.token.column;
         let Some(second) = self.relation()? else {
             self.compare(&field, operator, &first)?;
-            return Ok(Operand::Comparison);
+            return Ok((Operand::Comparison, relation(&field, turned(operator), &first)));
         };
         let upwards = |operator: &str| operator.starts_with('<');
         let downwards = |operator: &str| operator.starts_with('>');
@@ -260,7 +278,8 @@ impl Parser<'_> {
         let last = self.constants()?;
         self.compare(&field, operator, &first)?;
         self.compare(&field, second, &last)?;
-        Ok(Operand::Comparison)
+        let ends = vec![relation(&field, turned(operator), &first), relation(&field, second, &last)];
+        Ok((Operand::Comparison, Expression::All(ends)))
     }
 
     fn relation(&mut self) -> Result<Option<&'static str>, MatchError> {
@@ -286,7 +305,7 @@ impl Parser<'_> {
         })?;
         self.advance()?;
         if !self.take_sign("[")? {
-            return Ok(Field { symbol, width: symbol.width, column });
+            return Ok(Field { symbol, low: 0, width: symbol.width, column });
         }
         let name = symbol.name;
         let low = self.bit()?;
@@ -306,7 +325,7 @@ impl Parser<'_> {
             let message = format!("has bits of `{name}`, which can only be compared whole");
             return Err(MatchError::new(column, message));
         }
-        Ok(Field { symbol, width, column })
+        Ok(Field { symbol, low, width, column })
     }
 
     fn bit(&mut self) -> Result<u32, MatchError> {
@@ -417,6 +436,31 @@ impl Parser<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// The operator that says the same from the other side: `80 <= tcp.dst` is `tcp.dst >= 80`.
+fn turned(operator: &'static str) -> &'static str {
+    match operator {
+        "<" => ">",
+        "<=" => ">=",
+        ">" => "<",
+        ">=" => "<=",
+        same => same,
+    }
+}
+
+fn relation(field: &Field, operator: &'static str, constants: &Constants) -> Expression {
+    let numbers = constants.values.iter().map(|value| match value {
+        Constant::Number(number) => Some(*number),
+        Constant::Text | Constant::AddressSet | Constant::PortGroup => None,
+    });
+    Expression::Relation(Relation {
+        field: field.symbol.name,
+        low: field.low,
+        width: field.width,
+        operator,
+        constants: numbers.collect(),
+    })
 }
 
 #[cfg(test)]

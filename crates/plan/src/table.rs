@@ -156,6 +156,7 @@ planned!(
         whole(LogicalRouterPort::NETWORKS.name()),
         whole(LogicalRouterPort::PEER.name()),
         whole(LogicalRouterPort::IPV6_RA_CONFIGS.name()),
+        keys(LogicalRouterPort::OPTIONS.name(), &["gateway_mtu"]),
     ]
 );
 

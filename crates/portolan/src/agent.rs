@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
         config.cni_socket = socket;
     }
     tokio::select! {
-        ended = portolan_agent::run(config) => ended,
+        ended = portolan_agent::run(config, crate::notify::ready) => ended,
         () = stop => Ok(()),
     }
 }

@@ -22,12 +22,16 @@ pub(crate) struct Arguments {
     /// Users with bearer tokens, one per line: `token,user,uid,"group1,group2"`.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Where every request is written down, as a line of JSON.
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
 }
 
 pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let mut embedded = Embedded::new(arguments.data_dir);
     embedded.listen = arguments.listen;
     embedded.names = arguments.name;
+    embedded.audit_log = arguments.audit_log;
     if let Some(path) = &arguments.token_auth_file {
         embedded.tokens = tokens(path)?;
     }

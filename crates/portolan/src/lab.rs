@@ -23,12 +23,20 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use enter::is_installed;
 use place::{Labs, Place};
-use protocol::{Request, Target};
+use protocol::{Entry, Request, Target};
 use supervisor::Shape;
+
+use crate::output;
+use crate::waiting::Waiting;
 
 /// The name of a lab that is given none.
 const DEFAULT_NAME: &str = "default";
+
+/// Where labs are kept, and the variable that says otherwise.
+const DIRECTORY: &str = "/run/portolan-lab";
+const DIRECTORY_VARIABLE: &str = "PORTOLAN_LAB_DIRECTORY";
 
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
@@ -40,8 +48,8 @@ pub(crate) struct Arguments {
         long,
         global = true,
         hide = true,
-        env = "PORTOLAN_LAB_DIRECTORY",
-        default_value = "/run/portolan-lab"
+        env = DIRECTORY_VARIABLE,
+        default_value = DIRECTORY
     )]
     directory: PathBuf,
 }
@@ -232,10 +240,42 @@ async fn carry_out<S: Future<Output = ()>>(
     }
 }
 
+/// A lab that is up, for commands that look at clusters.
+#[derive(Clone, Debug)]
+pub(crate) struct Lab(Place);
+
+/// The labs of this machine that are up.
+pub(crate) fn labs_that_are_up() -> Vec<Lab> {
+    let directory = std::env::var_os(DIRECTORY_VARIABLE).map_or_else(|| DIRECTORY.into(), PathBuf::from);
+    let all = Labs::new(directory).all();
+    all.into_iter().filter(|place| place.is_alive() && place.control_socket().exists()).map(Lab).collect()
+}
+
+impl Lab {
+    pub(crate) fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.0.kubeconfig()
+    }
+
+    /// Runs a program where OVN's databases are; its environment says how to reach them.
+    pub(crate) fn at_central(&self, program: &str) -> anyhow::Result<std::process::Command> {
+        let request = Request::Enter { target: Target::Central };
+        let entry: Entry = protocol::ask(&self.0.control_socket(), self.name(), &request)?;
+        let mut command = enter::nsenter(&entry, true);
+        command.arg(program);
+        Ok(command)
+    }
+}
+
 /// Has something done to a component, and says to which.
 fn change(place: &Place, request: &Request, done: &str) -> anyhow::Result<()> {
+    let waiting = Waiting::start("waiting until it is done");
     let component: String = protocol::ask(&place.control_socket(), place.name(), request)?;
-    show::print(&format!("{done}: {component}\n"))
+    drop(waiting);
+    output::print(&format!("{done}: {component}\n"))
 }
 
 #[cfg(test)]

@@ -3,22 +3,33 @@
 mod agent;
 mod apiserver;
 mod cluster;
+mod completions;
 mod controller;
+mod describe;
+mod get;
 mod lab;
+mod near;
 mod notify;
+mod output;
+#[cfg(test)]
+mod scene;
+mod trace;
+mod waiting;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 /// Virtual networks for Kubernetes, on Open vSwitch and OVN.
 #[derive(Debug, Parser)]
-#[command(name = "portolan", version, about, arg_required_else_help = true)]
+#[command(name = "portolan", version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// What to log, as `level` or `target=level,…`; to standard error.
-    #[arg(long, global = true, env = "PORTOLAN_LOG", default_value = "info", value_name = "FILTER")]
-    log: String,
+    /// What to log, as `level` or `target=level,…`; to standard error. Servers log `info` unless told otherwise.
+    #[arg(long, global = true, env = "PORTOLAN_LOG", value_name = "FILTER")]
+    log: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -31,22 +42,67 @@ enum Command {
     Agent(agent::Arguments),
     /// A whole cluster on this machine: raise it, look into it, break it, end it.
     Lab(lab::Arguments),
+    /// Shows VPCs, subnets, interfaces and the addresses that are taken.
+    Get(get::Arguments),
+    /// Shows one of them, or a pod, in full: what uses it, what is wrong, what to do about it.
+    Describe(describe::Arguments),
+    /// Says whether and by which way traffic goes from a pod to another, or where and why it stops.
+    Trace(trace::Arguments),
+    /// Prints what a shell needs to complete command lines.
+    Completions(completions::Arguments),
 }
 
-fn main() -> anyhow::Result<()> {
+impl Command {
+    /// What is logged unless someone says otherwise. What people read is for them, and complete without a log.
+    fn default_log(&self) -> &'static str {
+        match self {
+            Command::Controller(_) | Command::Apiserver(_) | Command::Agent(_) | Command::Lab(_) => "info",
+            Command::Get(_) | Command::Describe(_) | Command::Trace(_) | Command::Completions(_) => "off",
+        }
+    }
+}
+
+fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_new(&arguments.log)?;
+    let filter =
+        EnvFilter::try_new(arguments.log.as_deref().unwrap_or_else(|| arguments.command.default_log()))?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {
-            Command::Controller(arguments) => controller::run(arguments, stop_signal()?).await,
-            Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await,
-            Command::Agent(arguments) => agent::run(arguments, stop_signal()?).await,
+            Command::Controller(arguments) => controller::run(arguments, stop_signal()?).await?,
+            Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await?,
+            Command::Agent(arguments) => agent::run(arguments, stop_signal()?).await?,
             // Signals are its own business: of its commands only one is to be stopped in an orderly way.
-            Command::Lab(arguments) => lab::run(arguments, stop_signal).await,
+            Command::Lab(arguments) => lab::run(arguments, stop_signal).await?,
+            Command::Get(arguments) => return Ok(told("get", get::run(arguments).await)),
+            Command::Describe(arguments) => return Ok(told("describe", describe::run(arguments).await)),
+            Command::Trace(arguments) => {
+                return Ok(trace::run(arguments).await.map_or_else(
+                    |error| {
+                        eprintln!("portolan trace: {error:#}");
+                        ExitCode::from(2)
+                    },
+                    ExitCode::from,
+                ));
+            }
+            Command::Completions(arguments) => {
+                return Ok(told("completions", completions::run::<Arguments>(&arguments)));
+            }
         }
+        Ok(ExitCode::SUCCESS)
     })
+}
+
+/// The end of a command for people: what went wrong is said in a line.
+fn told(command: &str, ended: anyhow::Result<()>) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("portolan {command}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Comes with SIGTERM or SIGINT.

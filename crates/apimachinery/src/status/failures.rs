@@ -247,9 +247,10 @@ impl Status {
         Self::of(500, Reason::InternalError, message, Some(details))
     }
 
-    /// 500 with nothing but a message: what Kubernetes makes of an error that it did not expect.
+    /// 400, where Kubernetes answers 500 with nothing but a message to a request that it did not expect: whoever is called at
+    /// night for errors of the server is not called for those of clients.
     pub fn unexpected(message: impl Into<String>) -> Self {
-        Self::of(500, Reason::Unknown, message.into(), None)
+        Self::of(400, Reason::BadRequest, message.into(), None)
     }
 
     /// 503

@@ -1,5 +1,6 @@
 //! The schemas of a group and version.
 
+use apischema::core::Descriptions;
 use serde_json::{Map, Value, json};
 
 use crate::discovery::GroupVersion;
@@ -7,6 +8,9 @@ use crate::registry::Resource;
 
 const REFERENCE: &str = "#/components/schemas/";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+/// Types in which nothing special is said about the fields that all have.
+const EVERY_KIND: &str = "io.k8s.api.core.v1.ConfigMap";
+const EVERY_LIST: &str = "io.k8s.api.core.v1.PodList";
 
 /// The name of a kind's schema: that which Kubernetes gives its own kinds, or one made of group, version and kind.
 pub(super) fn name(group: &str, version: &str, kind: &str) -> String {
@@ -54,6 +58,39 @@ pub(super) fn schemas(version: &GroupVersion<'_>) -> Value {
         add_known(&mut all, &name);
     }
     Value::Object(all)
+}
+
+/// Adds what is said about Kubernetes' own types, and about what every object has.
+pub(super) fn describe(
+    schemas: &mut Map<String, Value>,
+    version: &GroupVersion<'_>,
+    descriptions: &Descriptions,
+) {
+    for (name, schema) in schemas.iter_mut() {
+        descriptions.add_to(name, schema);
+    }
+    for (resource, _) in &version.resources {
+        if core_type(version.group, version.version, &resource.kind).is_some() {
+            continue;
+        }
+        let (kind, list) = (&resource.kind, &resource.list_kind);
+        let own = name(version.group, version.version, kind);
+        for (name, like) in [(own, EVERY_KIND), (name(version.group, version.version, list), EVERY_LIST)] {
+            let Some(schema) = schemas.get_mut(&name) else { continue };
+            for field in ["apiVersion", "kind", "metadata"] {
+                if let Some(description) = descriptions.of(like, field) {
+                    schema["properties"][field]["description"] = json!(description);
+                }
+            }
+            if like == EVERY_LIST {
+                let conventions =
+                    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+                schema["description"] = json!(format!("{list} is a list of {kind}"));
+                schema["properties"]["items"]["description"] =
+                    json!(format!("List of {}. More info: {conventions}", resource.plural));
+            }
+        }
+    }
 }
 
 fn core_type(group: &str, version: &str, kind: &str) -> Option<&'static str> {

@@ -12,6 +12,7 @@ use super::limits::{InFlight, Limits};
 use super::{Server, Shared};
 use crate::admission::{Admission, AdmissionChain};
 use crate::api::Api;
+use crate::audit::AuditLog;
 use crate::authn::{Authenticator, ClientCertificates};
 use crate::authz::{AlwaysAllow, Authorizer};
 use crate::health::Health;
@@ -39,6 +40,7 @@ pub struct ServerBuilder {
     admission: Vec<Arc<dyn Admission>>,
     authenticators: Vec<Box<dyn Authenticator>>,
     authorizer: Arc<dyn Authorizer>,
+    audit: Option<AuditLog>,
     limits: Limits,
     hub_limits: HubLimits,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -63,6 +65,7 @@ impl Server {
             admission: Vec::new(),
             authenticators: vec![Box::new(ClientCertificates)],
             authorizer: Arc::new(AlwaysAllow),
+            audit: None,
             limits: Limits::default(),
             hub_limits: HubLimits::default(),
             tls: None,
@@ -94,6 +97,12 @@ impl ServerBuilder {
     /// Asks this one what a user may do.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> ServerBuilder {
         self.authorizer = Arc::new(authorizer);
+        self
+    }
+
+    /// Writes every request to this log.
+    pub fn audit(mut self, log: Option<AuditLog>) -> ServerBuilder {
+        self.audit = log;
         self
     }
 
@@ -146,6 +155,7 @@ impl ServerBuilder {
             api,
             authenticators: self.authenticators,
             authorizer: self.authorizer,
+            audit: self.audit,
             limits: InFlight::new(self.limits),
             health: Health::default(),
             metrics,

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use super::answer::{self, Response};
 use super::route::{Lost, route};
 use super::{Shared, other, resource};
+use crate::audit::Audited;
 use crate::authn::{Credentials, UserInfo, authenticate};
 use crate::authz::{self, Attributes, ResourceAttributes};
 use crate::content::{Accepted, Format, Shape};
@@ -83,37 +84,58 @@ async fn answer(
     labels.verb =
         verb.map_or_else(|| request.method().as_str().to_ascii_lowercase(), |verb| verb.as_str().into());
 
-    if let Err(status) = authorize(shared, &user, &target, &labels.verb, &query, request.uri().path()).await {
-        return refuse(labels, status);
+    let audited = shared
+        .audit
+        .as_ref()
+        .map(|log| (log, Audited::begin(&user, &labels.verb, &target, request.uri(), &agent)));
+    let context = Context::new(user, &agent).asking(shared.authorizer.clone());
+    let done = answer_to(shared, &context, &labels.verb, verb, target, &query, request).await;
+    let mut response = done.unwrap_or_else(|lost| match lost {
+        Lost::NoSuchPage => answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        Lost::Refused(status) => answer::status(told, &status),
+    });
+    answer::add_warnings(&mut response, &context.warnings());
+    if let Some((log, audited)) = audited {
+        log.write(audited, response.status());
     }
+    (labels, response)
+}
+
+/// Answers somebody who is known.
+async fn answer_to(
+    shared: &Arc<Shared>,
+    context: &Context,
+    verb_name: &str,
+    verb: Option<Verb>,
+    target: Target,
+    query: &Query,
+    request: Request<Incoming>,
+) -> Result<Response, Lost> {
+    authorize(shared, &context.user, &target, verb_name, query, request.uri().path()).await?;
     let place = match verb {
-        Some(Verb::Watch) => None,
+        Some(Verb::Watch) | None => None,
         Some(verb) => match shared.limits.enter(verb.is_mutating()) {
             Some(place) => Some(place),
             None => {
-                return refuse(
-                    labels,
-                    Status::too_many_requests("Too many requests, please try again later.", 1),
-                );
+                let status = Status::too_many_requests("Too many requests, please try again later.", 1);
+                return Err(status.into());
             }
         },
-        None => None,
     };
 
-    let context = Context::new(user, &agent).asking(shared.authorizer.clone());
     let handled = async {
         match target {
             Target::Resource(path) => {
                 let registry = shared.api.registry().snapshot();
                 let (verb, routed) = route(&registry, path, request.method(), verb, request.headers())?;
                 drop(registry);
-                Ok(resource::handle(shared, &context, verb, routed, &query, request).await?)
+                Ok(resource::handle(shared, context, verb, routed, query, request).await?)
             }
-            Target::Other => Ok(other::answer(shared, &request, &query)?),
+            Target::Other => Ok(other::answer(shared, &request, query)?),
         }
     };
     let limit = shared.limits.limits().request;
-    let answered = match verb {
+    let answered: Result<Response, Lost> = match verb {
         Some(Verb::Watch) => handled.await,
         _ => match tokio::time::timeout(limit, handled).await {
             Ok(answered) => answered,
@@ -121,12 +143,7 @@ async fn answer(
         },
     };
     drop(place);
-    let mut response = answered.unwrap_or_else(|lost: Lost| match lost {
-        Lost::NoSuchPage => answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
-        Lost::Refused(status) => answer::status(told, &status),
-    });
-    answer::add_warnings(&mut response, &context.warnings());
-    (labels, response)
+    answered
 }
 
 fn header(request: &Request<Incoming>, name: HeaderName) -> &str {

@@ -82,8 +82,8 @@ fn document(registry: &Snapshot, request: &Request<Incoming>, query: &Query) -> 
             headers.insert(VARY, HeaderValue::from_static("Accept"));
             Ok(response)
         }
-        Discovered::OpenApi(document) => {
-            let mut response = answer::whole(StatusCode::OK, "application/json", document);
+        Discovered::OpenApi(document, media_type) => {
+            let mut response = answer::whole(StatusCode::OK, media_type, document);
             // An address with a hash is that of one document for ever.
             if query.get("hash").is_some() {
                 let forever = HeaderValue::from_static("public, immutable");

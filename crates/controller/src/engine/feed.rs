@@ -3,7 +3,6 @@
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
-use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, Source, doors};
@@ -101,7 +100,6 @@ macro_rules! fed {
 
 fed! {
     NetworkAttachment => NetworkAttachment,
-    NetworkAttachmentDefinition => Nad,
     Pod => Pod,
     Node => Node,
     StatefulSet => StatefulSet,

@@ -9,7 +9,7 @@ use portolan_api::portolan::IPLock;
 use portolan_ipam::{Decision, Release, ReleaseReason};
 use portolan_model::{Lock, Pod, Requester, Unit, doors};
 
-use super::{Action, Engine, Retry};
+use super::{Action, Engine, Retry, Subject};
 
 /// A lock that was asked for and that no watch has shown yet.
 #[derive(Debug)]
@@ -149,8 +149,8 @@ impl Engine {
         let before = self.told.insert(requester.clone(), texts.clone()).unwrap_or_default();
         let Some(uid) = self.world.request(requester).map(|request| request.holder.uid) else { return };
         for (reason, message) in texts.into_iter().filter(|text| !before.contains(text)) {
-            let (requester, uid) = (requester.clone(), uid.clone());
-            self.actions.push(Action::Tell { requester, uid, reason, message });
+            let (subject, uid) = (Subject::Requester(requester.clone()), uid.clone());
+            self.actions.push(Action::Tell { subject, uid, reason, message });
         }
     }
 

@@ -286,6 +286,21 @@ fn rows_of_owners_that_went_unseen_go_after_a_live_read() {
 }
 
 #[test]
+fn a_definition_that_makes_no_sense_is_told_once_for_each_mistake() {
+    let mut scene = Scene::new();
+    let claim = |provider: &str| {
+        let mut nad = mk_nad("default", "claim");
+        nad.spec.config = Some(format!(r#"{{"type": "kube-ovn", "provider": "{provider}"}}"#));
+        Change::Applied(nad)
+    };
+    for provider in ["web.sea.ovn", "web.sea.ovn", "db.sea.ovn", "claim.default.ovn", "web.sea.ovn"] {
+        scene.engine.feed(&claim(provider));
+        scene.settle();
+    }
+    assert_eq!(scene.told, ["InvalidDefinition"; 3], "the second was no news, the fourth was right");
+}
+
+#[test]
 fn a_pod_that_waits_is_told_once_and_goes_on_by_itself() {
     let mut scene = Scene::new();
     scene.pod("app", "later");

@@ -8,8 +8,10 @@ use serde_json::Value;
 use super::forward::Forward;
 use super::kubeconfig;
 use super::programs::Programs;
+use crate::command::Command;
 use crate::error::{Error, Result, Trying};
 use crate::etcd::Etcd;
+use crate::installed::program_or_built;
 use crate::kube_apiserver::KubeApiServer;
 use crate::lab::Lab;
 use crate::pki::Authority;
@@ -23,9 +25,9 @@ const ADMINISTRATORS: &str = "system:masters";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Api {
     /// Portolan's own, on an embedded database.
+    #[default]
     Portolan,
     /// Kubernetes' own, on etcd. Without its controllers: namespaces that are deleted stay, and nothing is collected.
-    #[default]
     Kubernetes,
     /// Another one, by the current context of this kubeconfig. It is reached from the namespace of the caller.
     Other(PathBuf),
@@ -42,12 +44,23 @@ pub enum ApiServer {
     Other(OtherApiServer),
 }
 
+/// How an API server shall be.
+#[derive(Debug)]
+#[must_use = "nothing runs until it is started"]
+pub struct ApiServerBuilder {
+    api: Api,
+    address: Ipv4Addr,
+    programs: Option<Programs>,
+    audit: bool,
+}
+
 /// Portolan's API server in a lab's home namespace.
 #[derive(Debug)]
 pub struct PortolanApiServer {
     process: Process,
     authority: Authority,
     port: u16,
+    audit_log: Option<PathBuf>,
 }
 
 /// An API server outside of the lab, and the way to it from inside.
@@ -76,27 +89,30 @@ impl ApiServer {
         }
     }
 
-    /// Starts one in a lab, to be reached at this address of its home namespace.
-    pub(super) fn start(api: &Api, lab: &Lab, address: Ipv4Addr, programs: &Programs) -> Result<Self> {
-        match api {
-            Api::Portolan => PortolanApiServer::start(lab, address, programs)
-                .map(|server| Self::Portolan(Box::new(server))),
-            Api::Kubernetes => {
-                let etcd = Etcd::builder().start(lab)?;
-                let server = KubeApiServer::builder()
-                    .etcd(etcd)
-                    .advertise(address)
-                    // Nobody makes service accounts, and nobody takes the taint off a node that became ready.
-                    .arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
-                    .start(lab)?;
-                Ok(Self::Kubernetes(Box::new(server)))
-            }
-            Api::Other(file) => OtherApiServer::reach(file, lab, address).map(Self::Other),
+    /// An API server that is reached at this address of a lab's home namespace.
+    pub fn builder(api: Api, address: Ipv4Addr) -> ApiServerBuilder {
+        ApiServerBuilder { api, address, programs: None, audit: false }
+    }
+
+    /// Its audit log, one JSON event per line, if it was built with one.
+    pub fn audit_log(&self) -> Option<&Path> {
+        match self {
+            Self::Portolan(server) => server.audit_log.as_deref(),
+            Self::Kubernetes(server) => server.audit_log(),
+            Self::Other(_) => None,
         }
     }
 
+    /// A kubectl that does as a kubeconfig says.
+    pub fn kubectl(&self, kubeconfig: &Path, lab: &Lab) -> Result<Command> {
+        // Its cache is kept in the home directory, keyed by address and port: it must not be that of another lab.
+        let home = lab.directory("kubectl")?;
+        let kubectl = lab.command(program_or_built("kubectl")?);
+        Ok(kubectl.env("HOME", home).env("KUBECONFIG", kubeconfig))
+    }
+
     /// The kubeconfig of a user who may do everything, for use in the home namespace and on nodes.
-    pub(super) fn kubeconfig_for(&self, user: &str, lab: &Lab, address: Ipv4Addr) -> Result<PathBuf> {
+    pub fn kubeconfig_for(&self, user: &str, lab: &Lab, address: Ipv4Addr) -> Result<PathBuf> {
         let config = match self.origin() {
             Origin::Lab { authority, port } => administrator(authority, user, (address, port).into())?,
             Origin::Elsewhere(server) => server.config_in_lab(),
@@ -128,17 +144,55 @@ fn administrator(authority: &Authority, user: &str, server: SocketAddr) -> Resul
     Ok(kubeconfig::of_user(authority, user, &identity, &format!("https://{server}")))
 }
 
+impl ApiServerBuilder {
+    /// Portolan's own binaries; [`Programs::built`] unless set.
+    pub fn programs(mut self, programs: Programs) -> Self {
+        self.programs = Some(programs);
+        self
+    }
+
+    /// Writes an audit log.
+    pub fn audit_log(mut self) -> Self {
+        self.audit = true;
+        self
+    }
+
+    /// Starts it and waits until it is ready.
+    pub fn start(self, lab: &Lab) -> Result<ApiServer> {
+        match &self.api {
+            Api::Portolan => {
+                let server = PortolanApiServer::start(lab, &self)?;
+                Ok(ApiServer::Portolan(Box::new(server)))
+            }
+            Api::Kubernetes => {
+                let etcd = Etcd::builder().start(lab)?;
+                let server = KubeApiServer::builder()
+                    .etcd(etcd)
+                    .advertise(self.address)
+                    // Nobody makes service accounts, and nobody takes the taint off a node that became ready.
+                    .arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition");
+                let server = if self.audit { server.audit_log() } else { server };
+                Ok(ApiServer::Kubernetes(Box::new(server.start(lab)?)))
+            }
+            Api::Other(file) => OtherApiServer::reach(file, lab, self.address).map(ApiServer::Other),
+        }
+    }
+}
+
 impl PortolanApiServer {
-    fn start(lab: &Lab, address: Ipv4Addr, programs: &Programs) -> Result<Self> {
+    fn start(lab: &Lab, how: &ApiServerBuilder) -> Result<Self> {
+        let programs = how.programs.clone().map_or_else(Programs::built, Ok)?;
         let (directory, port) = (lab.directory("apiserver")?, lab.port());
+        let audit_log = how.audit.then(|| directory.join("audit.log"));
         let process = Daemon::new("apiserver", programs.portolan())
             .args(["apiserver", "--data-dir"])
             .arg(&directory)
-            .args(["--listen", &format!("0.0.0.0:{port}"), "--name", &address.to_string()])
+            .args(["--listen", &format!("0.0.0.0:{port}"), "--name", &how.address.to_string()])
+            .args(audit_log.iter().flat_map(|log| ["--audit-log".as_ref(), log.as_os_str()]))
             .ready(Ready::Notify)
             .start(lab.home())?;
         let authority = Authority::read(&directory.join("ca.crt"), &directory.join("ca.key"))?;
-        Ok(Self { process, authority, port })
+        Ok(Self { process, authority, port, audit_log })
     }
 
     /// Its process.

@@ -18,7 +18,7 @@ use super::api_server::{Api, ApiServer};
 use super::programs::Programs;
 use super::tasks::Tasks;
 use super::{Cluster, Inner, artefacts};
-use crate::error::{Error, Result, Trying};
+use crate::error::{Error, Result};
 use crate::lab::Lab;
 use crate::node::Node;
 use crate::ovn_central::OvnCentral;
@@ -191,8 +191,8 @@ impl Raising<'_> {
     }
 
     fn api(&self) -> Result<(ApiServer, Client)> {
-        let server =
-            self.step("API server", || ApiServer::start(&self.how.api, self.lab, self.home, self.programs))?;
+        let builder = ApiServer::builder(self.how.api.clone(), self.home).programs(self.programs.clone());
+        let server = self.step("API server", || builder.start(self.lab))?;
         let client = self.step("kinds of Portolan", || {
             let file = self.kubeconfig("portolan-lab", &server)?;
             self.tasks.wait(async move {
@@ -227,13 +227,11 @@ impl Raising<'_> {
     }
 
     fn agent(&self, node: &Node, api: &ApiServer, client: &Client) -> Result<(Process, NodeRuntime)> {
-        let sockets = node.run_directory().join("portolan");
-        std::fs::create_dir_all(&sockets).trying(|| format!("make {}", sockets.display()))?;
         NodeRuntime::install_plugin(node.namespace(), self.programs.plugin())?;
         let agent = Daemon::new(format!("{}/agent", node.name()), self.programs.portolan())
             .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
             .arg(self.kubeconfig(node.name(), api)?)
-            .ready(Ready::Socket(sockets.join("cni.sock")))
+            .ready(Ready::Notify)
             .start(node.namespace())?;
         let config = runtime::Config {
             name: node.name().into(),

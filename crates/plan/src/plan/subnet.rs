@@ -58,6 +58,8 @@ fn connect(
         mac: gateway_mac(config).to_string(),
         networks: networks(config).map(|network| network.to_string()).collect(),
         ipv6_ra_configs: router_advertisement::configs(config, config.mtu.unwrap_or(settings.mtu)),
+        // What does not fit is answered with what would, where it is not the same everywhere.
+        options: config.mtu.map(|mtu| ("gateway_mtu".into(), mtu.to_string())).into_iter().collect(),
         ..Default::default()
     };
     rows.child(names::THE_ONE, &names::router_row(vpc.name, vpc.uid), router_port);

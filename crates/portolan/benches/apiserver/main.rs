@@ -37,11 +37,11 @@ fn main() {
     let size = if std::env::args().any(|argument| argument == "--quick") { QUICK } else { FULL };
     Test::new().deadline(std::time::Duration::from_secs(1800)).run(async move |lab| {
         let theirs = {
-            let server = tokio::task::block_in_place(|| Server::kubernetes(&lab));
+            let server = Server::kubernetes(&lab);
             measure(&server, size).await
         };
         let ours = {
-            let server = tokio::task::block_in_place(|| Server::portolan(&lab));
+            let server = Server::portolan(&lab);
             measure(&server, size).await
         };
         report(size, &ours, &theirs);

@@ -9,13 +9,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::place::{Labs, Place};
 use super::protocol::{self, Request};
-use super::show;
+use crate::output;
+use crate::waiting::Waiting;
 
 /// How long a lab may take to end when it is asked to; then it is killed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn down(labs: &Labs, name: Option<&str>) -> anyhow::Result<()> {
     let place = labs.find(name)?;
+    let waiting = Waiting::start(format!("ending lab {:?}", place.name()));
     if place.is_alive() {
         end(&place)?;
     }
@@ -24,7 +26,8 @@ pub(super) fn down(labs: &Labs, name: Option<&str>) -> anyhow::Result<()> {
         Some(lock) => place.remove(&lock)?,
         None => bail!("lab {:?} is being raised or ended by someone else just now", place.name()),
     }
-    show::print(&format!("Lab {:?} is gone.\n", place.name()))
+    drop(waiting);
+    output::print(&format!("Lab {:?} is gone.\n", place.name()))
 }
 
 fn end(place: &Place) -> anyhow::Result<()> {

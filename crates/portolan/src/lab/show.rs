@@ -1,13 +1,8 @@
 //! `portolan lab status` and `portolan lab list`: what there is, as tables.
 
-use std::io::Write as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
-
 use super::place::{Labs, Place};
 use super::protocol::{self, Report, Request};
+use crate::output::{self, print, table, trimmed};
 
 /// How a lab is.
 pub(super) fn status(place: &Place) -> anyhow::Result<()> {
@@ -60,35 +55,7 @@ pub(super) fn list(labs: &Labs) -> anyhow::Result<()> {
     print(&format!("{}\n", trimmed(&table)))
 }
 
-/// Writes to standard output. Whoever reads it may have seen enough before the end.
-pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-fn table<const N: usize>(columns: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header(columns);
-    table
-}
-
-/// Without the space that a table has around and after its cells.
-fn trimmed(table: &Table) -> String {
-    let lines = table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned());
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// How long ago something was, as Kubernetes writes it.
+/// How long ago something was, in seconds since 1970.
 fn age(since: Option<u64>) -> String {
-    let Some(since) = since else { return "-".into() };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let seconds = now.saturating_sub(since);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86400),
-    }
+    output::age(since.and_then(|since| i64::try_from(since).ok()), output::now())
 }

@@ -9,8 +9,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::place::Labs;
 use super::protocol::Event;
-use super::show;
 use super::supervisor::Shape;
+use crate::output;
 
 pub(super) fn up(labs: &Labs, name: &str, shape: &Shape) -> anyhow::Result<()> {
     if !rustix::process::geteuid().is_root() {
@@ -62,7 +62,7 @@ fn say(
     text += &format!("  export KUBECONFIG={}\n", kubeconfig.display());
     text += "  kubectl get nodes --output wide\n";
     text += &format!("  portolan lab status --name {name}\n");
-    show::print(&text)
+    output::print(&text)
 }
 
 /// How far the lab is: a bar on a terminal, lines elsewhere.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use ovsdb::{Cache, Endpoint, Monitor};
-use portolan_lab::{Daemon, KubeApiServer, Lab, Namespace, Node, OvnCentral, Process, Ready, Underlay};
+use portolan_lab::cluster::{Api, ApiServer};
+use portolan_lab::{Daemon, Lab, Namespace, Node, OvnCentral, Process, Ready, Underlay};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -25,7 +26,9 @@ pub(crate) struct Cluster {
     pub(crate) controller: Process,
     pub(crate) agents: Vec<Process>,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) api: KubeApiServer,
+    pub(crate) api: ApiServer,
+    lab: Lab,
+    administrator: PathBuf,
     pub(crate) central: OvnCentral,
     /// A copy of the northbound database.
     pub(crate) nb: ovsdb::Client,
@@ -44,19 +47,19 @@ pub(crate) struct Pod {
 
 impl Cluster {
     /// Raises everything and waits until the subnets may be used.
-    pub(crate) fn start(lab: &Lab, runtime: Handle) -> Self {
+    pub(crate) fn start(lab: &Lab, api: Api, runtime: Handle) -> Self {
         let underlay = Underlay::start(lab).unwrap();
         let central = OvnCentral::builder().start(lab).unwrap();
         let home = underlay.home_address();
-        let api = KubeApiServer::builder().advertise(home).audit_log().start(lab).unwrap();
+        let api = ApiServer::builder(api, home).audit_log().start(lab).unwrap();
+        let kubeconfig = |user| api.kubeconfig_for(user, lab, home).unwrap();
+        let administrator = kubeconfig("admin");
         let kubectl = |arguments: &[&str], input: &str| {
-            api.kubectl().unwrap().args(arguments).stdin(input).read().unwrap();
+            api.kubectl(&administrator, lab).unwrap().args(arguments).stdin(input).read().unwrap();
         };
         kubectl(&["apply", "--server-side", "-f", CRDS], "");
         kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"], "");
-        kubectl(&["create", "serviceaccount", "default"], "");
         kubectl(&["apply", "-f-"], OBJECTS);
-        let kubeconfig = |user| api.kubeconfig_for(user, Some("system:masters"), home.into()).unwrap();
         let controller = Daemon::new("controller", PORTOLAN)
             .args(["controller", "--ovn-nb", &central.nb().endpoint(), "--kubeconfig"])
             .arg(kubeconfig(CONTROLLER))
@@ -84,7 +87,18 @@ impl Cluster {
             tables.fold(builder, |builder, (table, _)| builder.monitor(Monitor::table(table))).connect()
         };
         assert!(runtime.block_on(nb.ready()));
-        let cluster = Cluster { controller, agents, nodes, api, central, nb, runtime, _underlay: underlay };
+        let cluster = Cluster {
+            controller,
+            agents,
+            nodes,
+            api,
+            lab: lab.clone(),
+            administrator,
+            central,
+            nb,
+            runtime,
+            _underlay: underlay,
+        };
         cluster.kubectl(
             &["wait", "--for=condition=Validated", "subnets.kubeovn.io", "--all", "--timeout=30s"],
             "",
@@ -94,7 +108,7 @@ impl Cluster {
     }
 
     pub(crate) fn kubectl(&self, arguments: &[&str], input: &str) -> String {
-        self.api.kubectl().unwrap().args(arguments).stdin(input).read().unwrap()
+        self.api.kubectl(&self.administrator, &self.lab).unwrap().args(arguments).stdin(input).read().unwrap()
     }
 
     /// Waits until the northbound database is as it should be.

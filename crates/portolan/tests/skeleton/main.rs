@@ -1,6 +1,6 @@
 //! One thread through every part, with the real binaries: objects by kubectl, the controller, two nodes with an agent each, the
 //! CNI plugin called as a container runtime calls it, traffic within a subnet and across subnets, and nothing left in the end.
-//! The same again with the controller, and with an agent, killed at the worst moment.
+//! The same again with the controller, and with an agent, killed at the worst moment; and all of it on either API server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -11,6 +11,7 @@ mod traffic;
 use std::io::Write as _;
 use std::time::Duration;
 
+use portolan_lab::cluster::Api;
 use portolan_lab::{Process, Test};
 use tokio::runtime::Handle;
 
@@ -27,25 +28,49 @@ enum Killed {
     AgentBetweenPlugAndAnswer,
 }
 
-#[test]
-fn pods_on_two_nodes_reach_each_other_within_and_across_subnets() {
-    walk(Killed::Nobody);
+mod on_kube_apiserver {
+    use super::*;
+
+    #[test]
+    fn pods_on_two_nodes_reach_each_other_within_and_across_subnets() {
+        walk(Api::Kubernetes, Killed::Nobody);
+    }
+
+    #[test]
+    fn a_controller_killed_between_lock_and_plan_changes_nothing() {
+        walk(Api::Kubernetes, Killed::ControllerBetweenLockAndPlan);
+    }
+
+    #[test]
+    fn an_agent_killed_between_plug_and_answer_changes_nothing() {
+        walk(Api::Kubernetes, Killed::AgentBetweenPlugAndAnswer);
+    }
 }
 
-#[test]
-fn a_controller_killed_between_lock_and_plan_changes_nothing() {
-    walk(Killed::ControllerBetweenLockAndPlan);
+mod on_portolans_own_apiserver {
+    use super::*;
+
+    #[test]
+    fn pods_on_two_nodes_reach_each_other_within_and_across_subnets() {
+        walk(Api::Portolan, Killed::Nobody);
+    }
+
+    #[test]
+    fn a_controller_killed_between_lock_and_plan_changes_nothing() {
+        walk(Api::Portolan, Killed::ControllerBetweenLockAndPlan);
+    }
+
+    #[test]
+    fn an_agent_killed_between_plug_and_answer_changes_nothing() {
+        walk(Api::Portolan, Killed::AgentBetweenPlugAndAnswer);
+    }
 }
 
-#[test]
-fn an_agent_killed_between_plug_and_answer_changes_nothing() {
-    walk(Killed::AgentBetweenPlugAndAnswer);
-}
-
-fn walk(killed: Killed) {
+fn walk(api: Api, killed: Killed) {
     Test::new().deadline(Duration::from_secs(180)).run(async move |lab| {
         let runtime = Handle::current();
-        tokio::task::spawn_blocking(move || walk_in(&Cluster::start(&lab, runtime), killed)).await.unwrap();
+        let walked = move || walk_in(&Cluster::start(&lab, api, runtime), killed);
+        tokio::task::spawn_blocking(walked).await.unwrap();
     });
 }
 

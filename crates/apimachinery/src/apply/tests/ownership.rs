@@ -171,7 +171,7 @@ fn a_configuration_must_fit_the_kind() {
     for (spec, message) in cases {
         let error = apply_by(None, "m", &spec).unwrap_err();
         assert_eq!(error.to_string(), message);
-        assert_eq!(Status::from(error).code, 500, "so does Kubernetes");
+        assert_eq!(Status::from(error).code, 400);
     }
     let refused = |object: &Value| {
         let error = apply(None, object, &SCHEMA, "Foo", &by("m"), Force::No).unwrap_err();

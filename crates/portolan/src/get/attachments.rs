@@ -1,0 +1,229 @@
+//! Attachments: interfaces that are there, and those that are asked for and wait.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use portolan_api::condition::READY;
+use portolan_api::portolan::HolderKind;
+use portolan_model::{AttachmentId, Lock, Request, Requester, UnitState};
+use serde::Serialize;
+
+use super::{Format, Readiness, Row};
+use crate::cluster::{Condition, Snapshot};
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AttachmentRow {
+    pub(crate) namespace: Option<String>,
+    /// The pod that uses it, or whatever else has it.
+    pub(crate) pod: String,
+    /// What holds it: a Pod, a StatefulSet, a VirtualMachine, a NetworkAttachment, a Node.
+    pub(crate) holder: String,
+    pub(crate) interface: Option<String>,
+    pub(crate) subnet: Option<String>,
+    pub(crate) provider: Option<String>,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) mac: Option<String>,
+    pub(crate) node: Option<String>,
+    /// The name of its port in OVN.
+    pub(crate) port: Option<String>,
+    #[serde(flatten)]
+    pub(crate) readiness: Readiness,
+}
+
+/// All interfaces, or those of a namespace.
+pub(crate) fn rows(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<AttachmentRow> {
+    let world = &snapshot.world;
+    let mut held: BTreeMap<&AttachmentId, Vec<&Lock>> = BTreeMap::new();
+    for lock in world.locks() {
+        held.entry(&lock.attachment).or_default().push(lock);
+    }
+    let mut rows: Vec<_> = held.iter().map(|(id, locks)| held_row(snapshot, id, locks)).collect();
+    for requester in world.unsatisfied() {
+        if let Some(request) = world.request(requester) {
+            let has = |interface: &str| {
+                held.keys().any(|id| id.uid() == request.holder.uid && id.interface() == interface)
+            };
+            rows.extend(asked_rows(requester, &request, has));
+        }
+    }
+    rows.retain(|row| namespace.is_none_or(|namespace| row.namespace.as_deref() == Some(namespace)));
+    let key = |row: &AttachmentRow| (row.namespace.clone(), row.pod.clone(), row.interface.clone());
+    rows.sort_by_key(key);
+    for row in &mut rows {
+        let subnet = row.subnet.as_ref().and_then(|subnet| world.known_subnet(subnet));
+        row.provider = subnet.and_then(|subnet| subnet.config.provider.as_ref()).map(ToString::to_string);
+    }
+    rows
+}
+
+/// An interface that has addresses.
+fn held_row(snapshot: &Snapshot, id: &AttachmentId, locks: &[&Lock]) -> AttachmentRow {
+    let attachment = snapshot.world.attachment(id);
+    let first = locks.first();
+    let user = locks.iter().find_map(|lock| lock.user.as_ref()).map(|user| user.pod.clone());
+    let addresses: Vec<_> = match attachment {
+        Some(attachment) => attachment.addresses.iter().map(ToString::to_string).collect(),
+        None => locks.iter().filter_map(|lock| lock.ip()).map(|ip| ip.to_string()).collect(),
+    };
+    let mac = attachment.map(|attachment| attachment.mac).or_else(|| first.and_then(|lock| lock.mac));
+    AttachmentRow {
+        namespace: id.namespace().map(str::to_owned),
+        pod: user.unwrap_or_else(|| id.name().to_owned()),
+        holder: format!("{:?} {}", id.kind(), id.name()),
+        interface: Some(id.interface().to_owned()),
+        subnet: first.map(|lock| lock.subnet.clone()),
+        provider: None,
+        addresses,
+        mac: mac.map(|mac| mac.to_string()),
+        node: locks.iter().find_map(|lock| lock.node.clone()),
+        port: locks.iter().find_map(|lock| lock.iface_id.clone()).or_else(|| Some(id.iface_id())),
+        readiness: match attachment {
+            Some(_) => of_holder(snapshot, id, locks),
+            None => not_in_effect(snapshot, locks),
+        },
+    }
+}
+
+/// Why an interface that has addresses is not in effect.
+fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
+    let subnet = locks.first().map(|lock| lock.subnet.clone()).unwrap_or_default();
+    match snapshot.world.state(&portolan_model::Unit::Subnet(subnet.clone())) {
+        UnitState::Absent => {
+            let message = format!("its Subnet {subnet} does not exist; make it again, or delete the pod");
+            Readiness::no("NoSubnet", message)
+        }
+        UnitState::Held => {
+            Readiness::no("SubnetNotReady", format!("something is wrong with its Subnet {subnet}: see there"))
+        }
+        UnitState::Live => Readiness::no("Incomplete", "not all of its addresses are taken yet"),
+    }
+}
+
+/// Whether who has an interface uses it.
+fn of_holder(snapshot: &Snapshot, id: &AttachmentId, locks: &[&Lock]) -> Readiness {
+    match id.kind() {
+        HolderKind::Node => Readiness::yes(),
+        HolderKind::NetworkAttachment => {
+            let found =
+                snapshot.lists.network_attachments.iter().find(|one| one.uid().as_deref() == Some(id.uid()));
+            let conditions = found.and_then(|found| found.status.as_ref()).map(|status| &status.conditions);
+            let condition = conditions.into_iter().flatten().find(|condition| condition.type_ == READY);
+            match condition.map(Condition::from) {
+                Some(condition) if condition.is_true() => Readiness::yes(),
+                Some(condition) => Readiness::no(condition.reason, condition.message),
+                None => Readiness::no("NotPlugged", "its node has not said yet that it made the interface"),
+            }
+        }
+        HolderKind::Pod | HolderKind::StatefulSet | HolderKind::VirtualMachine => {
+            let user = locks.iter().find_map(|lock| lock.user.as_ref());
+            let (name, uid) =
+                user.map_or((id.name(), id.uid()), |user| (user.pod.as_str(), user.uid.as_str()));
+            of_pod(snapshot, id.namespace().unwrap_or_default(), name, uid)
+        }
+    }
+}
+
+fn of_pod(snapshot: &Snapshot, namespace: &str, name: &str, uid: &str) -> Readiness {
+    let is_it = |pod: &&Pod| pod.namespace().as_deref() == Some(namespace) && pod.name_any() == name;
+    let pod = snapshot.lists.pods.iter().find(is_it).filter(|pod| pod.uid().as_deref() == Some(uid));
+    let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
+    match (pod, phase) {
+        (None, _) => Readiness::no("PodGone", "the pod is gone; its address is about to be given back"),
+        (Some(_), Some("Running")) => Readiness::yes(),
+        (Some(_), Some("Succeeded" | "Failed")) => {
+            Readiness::no("PodFinished", "the pod has finished; its address is about to be given back")
+        }
+        (Some(_), _) => Readiness::no(
+            "Starting",
+            format!("the pod does not run yet; `portolan describe pod {name}` says more"),
+        ),
+    }
+}
+
+/// Interfaces that are asked for and have no address.
+fn asked_rows(requester: &Requester, request: &Request, has: impl Fn(&str) -> bool) -> Vec<AttachmentRow> {
+    let (namespace, pod) = match requester {
+        Requester::Pod { namespace, name }
+        | Requester::NetworkAttachment { namespace, name }
+        | Requester::VirtualMachine { namespace, name } => (Some(namespace.clone()), name.clone()),
+        Requester::Node { name } => (None, name.clone()),
+    };
+    let readiness = why(request);
+    let row = |interface: Option<String>, subnet: Option<String>| AttachmentRow {
+        namespace: namespace.clone(),
+        pod: pod.clone(),
+        holder: format!("{:?} {pod}", request.holder.kind),
+        interface,
+        subnet,
+        provider: None,
+        addresses: Vec::new(),
+        mac: None,
+        node: Some(request.node.clone()).filter(|node| !node.is_empty()),
+        port: None,
+        readiness: readiness.clone(),
+    };
+    let missing = request.interfaces.iter().filter(|interface| !has(&interface.interface));
+    let mut rows: Vec<_> =
+        missing.map(|one| row(Some(one.interface.clone()), Some(one.subnet.clone()))).collect();
+    if rows.is_empty() && !request.is_ready() {
+        rows.push(row(None, None));
+    }
+    rows
+}
+
+/// Why someone who asks has no address yet.
+pub(crate) fn why(request: &Request) -> Readiness {
+    let texts = |texts: Vec<String>| texts.join("; ");
+    if !request.problems.is_empty() {
+        return Readiness::no("Invalid", texts(request.problems.iter().map(ToString::to_string).collect()));
+    }
+    if !request.waits.is_empty() {
+        return Readiness::no("Waiting", texts(request.waits.iter().map(ToString::to_string).collect()));
+    }
+    let message =
+        "no address was taken for it yet: the subnet may be full, or `portolan controller` is not running";
+    Readiness::no("NoAddress", message)
+}
+
+impl Row for AttachmentRow {
+    const WHAT: &'static str = "pod with an interface of Portolan's called";
+
+    fn columns(format: Format) -> Vec<&'static str> {
+        let mut columns = if format.namespaces { vec!["NAMESPACE"] } else { Vec::new() };
+        columns.extend(["POD", "INTERFACE", "NETWORK", "ADDRESSES", "MAC", "NODE", "READY"]);
+        if format.wide {
+            columns.extend(["HOLDER", "PROVIDER", "PORT", "MESSAGE"]);
+        }
+        columns
+    }
+
+    fn cells(&self, format: Format) -> Vec<String> {
+        let of = |value: &Option<String>| value.clone().unwrap_or_default();
+        let mut cells = if format.namespaces { vec![of(&self.namespace)] } else { Vec::new() };
+        cells.extend([
+            self.pod.clone(),
+            of(&self.interface),
+            of(&self.subnet),
+            self.addresses.join(","),
+            of(&self.mac),
+            of(&self.node),
+            self.readiness.word(),
+        ]);
+        if format.wide {
+            cells.extend([
+                self.holder.clone(),
+                of(&self.provider),
+                of(&self.port),
+                self.readiness.message.clone(),
+            ]);
+        }
+        cells
+    }
+
+    fn names(&self) -> Vec<&str> {
+        vec![&self.pod]
+    }
+}

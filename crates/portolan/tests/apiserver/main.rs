@@ -1,0 +1,7 @@
+//! `portolan apiserver` as a process: killed in the middle of writes again and again, and asked for what makes no sense.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod killed;
+mod malformed;
+mod server;

@@ -1,0 +1,49 @@
+//! The server as a process of its own, and clients of it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use http::{Method, Request};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use portolan_lab::{Daemon, Lab, Process, Ready};
+use serde_json::Value;
+
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+    data: PathBuf,
+}
+
+impl Server {
+    pub(crate) fn start(lab: &Lab) -> Self {
+        let data = lab.directory("apiserver").unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, lab.port()));
+        let process = Daemon::new("apiserver", env!("CARGO_BIN_EXE_portolan"))
+            .args(["apiserver", "--listen", &address.to_string(), "--data-dir"])
+            .arg(&data)
+            .ready(Ready::Notify)
+            .start(lab.home())
+            .unwrap();
+        Self { process, address, data }
+    }
+
+    /// A client with connections of its own.
+    pub(crate) async fn client(&self) -> kube::Client {
+        let file = Kubeconfig::read_from(self.data.join("admin.kubeconfig")).unwrap();
+        let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
+        kube::Client::try_from(config).unwrap()
+    }
+
+    /// Its resident memory, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let pid = self.process.pid().unwrap().to_string();
+        let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+}
+
+pub(crate) fn request(method: Method, path: &str, body: Option<&Value>) -> Request<Vec<u8>> {
+    let body = body.map(|body| serde_json::to_vec(body).unwrap()).unwrap_or_default();
+    Request::builder().method(method).uri(path).header("Content-Type", "application/json").body(body).unwrap()
+}

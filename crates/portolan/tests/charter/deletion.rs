@@ -1,0 +1,170 @@
+//! Deletion in every order: nothing is left of any network.
+
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::ApiResource;
+use ovsdb::{Client, Endpoint, Monitor};
+use portolan_api::portolan::IPLock;
+use portolan_lab::cluster::{Cluster, Pod};
+
+use crate::guests::{PATIENCE, in_a_cluster};
+
+/// What a network is made of, each of which may be deleted at any time.
+const KINDS: [Kind; 4] = [Kind::Vpc, Kind::Subnet, Kind::Nad, Kind::Pod];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Vpc,
+    Subnet,
+    Nad,
+    Pod,
+}
+
+/// A network of its own for each order, with guests on two nodes that have talked.
+struct Network {
+    order: Vec<Kind>,
+    name: String,
+    pods: [Pod; 2],
+}
+
+#[test]
+fn deletion_in_every_order_leaves_nothing() {
+    in_a_cluster(Cluster::builder().nodes(2), &[], |cluster| {
+        let orders = permutations(&KINDS);
+        assert_eq!(orders.len(), 24);
+        let objects: Vec<_> = (0..orders.len()).map(objects).collect();
+        cluster.apply(&objects.join("---\n")).unwrap();
+        for number in 0..orders.len() {
+            for node in ["node1", "node2"] {
+                let network = name(number);
+                cluster.pod(&format!("{network}-{node}")).on(node).nad(&network).create().unwrap();
+            }
+        }
+        let networks: Vec<_> = orders
+            .into_iter()
+            .enumerate()
+            .map(|(number, order)| {
+                let name = name(number);
+                let pod = |node| cluster.running_pod("default", &format!("{name}-{node}")).unwrap();
+                Network { order, pods: [pod("node1"), pod("node2")], name }
+            })
+            .collect();
+        for network in &networks {
+            cluster.ping(&network.pods[0], &network.pods[1]).succeeds();
+        }
+        for round in 0..KINDS.len() {
+            for network in &networks {
+                network.delete(cluster, network.order[round]);
+            }
+        }
+        assert_nothing_left(cluster);
+    });
+}
+
+impl Network {
+    fn delete(&self, cluster: &Cluster, kind: Kind) {
+        if kind == Kind::Pod {
+            self.pods.iter().for_each(|pod| pod.delete().unwrap());
+            return;
+        }
+        let (group, version, kind, namespace) = match kind {
+            Kind::Vpc => ("kubeovn.io", "v1", "Vpc", None),
+            Kind::Subnet => ("kubeovn.io", "v1", "Subnet", None),
+            Kind::Nad | Kind::Pod => {
+                ("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition", Some("default"))
+            }
+        };
+        let plural = if kind.starts_with("Network") {
+            "network-attachment-definitions".to_owned()
+        } else {
+            format!("{}s", kind.to_lowercase())
+        };
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural);
+        let api = match namespace {
+            Some(namespace) => Api::<DynamicObject>::namespaced_with(cluster.client(), namespace, &resource),
+            None => Api::all_with(cluster.client(), &resource),
+        };
+        let name = self.name.clone();
+        cluster.wait(async move { api.delete(&name, &DeleteParams::default()).await }).unwrap();
+    }
+}
+
+/// No lock, no row in the northbound database, no port and no link on the nodes.
+pub(crate) fn assert_nothing_left(cluster: &Cluster) {
+    let locks = Api::<IPLock>::all(cluster.client());
+    let nb = Endpoint::parse_list(&cluster.central().nb().endpoint()).unwrap();
+    let left = cluster.wait(async move {
+        let tables = portolan_plan::indexes().into_iter().map(|(table, _)| table);
+        let builder = Client::builder("OVN_Northbound", nb);
+        let client = tables.fold(builder, |builder, table| builder.monitor(Monitor::table(table))).connect();
+        client.ready().await;
+        let empty = client
+            .wait_for(|cache| cache.tables().iter().all(|table| table.iter().next().is_none()).then_some(()));
+        let northbound = tokio::time::timeout(PATIENCE, empty).await.map_err(|_| {
+            let cache = client.read();
+            let rows: Vec<_> = cache.tables().iter().flat_map(|table| table.iter().cloned()).collect();
+            format!("rows: {rows:#?}")
+        });
+        let locks = tokio::time::timeout(PATIENCE, no_locks(&locks)).await.map_err(|_| "locks");
+        (northbound, locks)
+    });
+    assert!(left.0.is_ok() && left.1.is_ok(), "{left:?}");
+    for node in cluster.nodes() {
+        let ports =
+            node.vsctl(&["--bare", "--columns=name", "find", "Port", "external_ids:portolan/sandbox!=x"]);
+        assert_eq!(ports.unwrap(), "", "ports of {}", node.name());
+        let links = node.command("ip").args(["-o", "link"]).read().unwrap();
+        assert!(!links.contains(": pt"), "links of {}: {links}", node.name());
+    }
+}
+
+/// Comes when there are no locks.
+async fn no_locks(locks: &Api<IPLock>) {
+    use futures::TryStreamExt as _;
+    use kube::runtime::watcher::{Config, Event, watcher};
+    let mut events = std::pin::pin!(watcher(locks.clone(), Config::default()));
+    loop {
+        let there = locks.list(&ListParams::default()).await.unwrap();
+        if there.items.is_empty() {
+            return;
+        }
+        while !matches!(events.try_next().await, Ok(Some(Event::Delete(_)))) {}
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("order{number}")
+}
+
+fn objects(number: usize) -> String {
+    let (name, net) = (name(number), format!("10.{}.0", 100 + number));
+    format!(
+        r#"apiVersion: kubeovn.io/v1
+kind: Vpc
+metadata: {{name: {name}}}
+spec: {{}}
+---
+apiVersion: kubeovn.io/v1
+kind: Subnet
+metadata: {{name: {name}}}
+spec: {{protocol: IPv4, provider: {name}.default.ovn, vpc: {name}, cidrBlock: {net}.0/24, gateway: {net}.1, enableDHCP: true}}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {{name: {name}, namespace: default}}
+spec: {{config: '{{"cniVersion": "0.3.1", "type": "kube-ovn", "provider": "{name}.default.ovn"}}'}}
+"#
+    )
+}
+
+fn permutations(kinds: &[Kind]) -> Vec<Vec<Kind>> {
+    if kinds.is_empty() {
+        return vec![Vec::new()];
+    }
+    let first_of_each = kinds.iter().flat_map(|first| {
+        let others: Vec<_> = kinds.iter().copied().filter(|kind| kind != first).collect();
+        permutations(&others).into_iter().map(|rest| std::iter::once(*first).chain(rest).collect())
+    });
+    first_of_each.collect()
+}

@@ -1,0 +1,16 @@
+//! The Harvester charter's list, by the manifests in `examples/harvester`: real binaries on real OVN, each case on one node and
+//! between nodes.
+//!
+//! What must not get through is tried by guests of which each is seen, at the same time, to reach somebody else.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod addresses;
+mod connectivity;
+mod deletion;
+mod dhcp;
+mod faults;
+mod guests;
+mod heartbeat;
+mod policy_routes;
+mod tenancy;
