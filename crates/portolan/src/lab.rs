@@ -252,6 +252,12 @@ pub(crate) fn labs_that_are_up() -> Vec<Lab> {
 }
 
 impl Lab {
+    /// A lab of which nothing but its place is there.
+    #[cfg(test)]
+    pub(crate) fn for_test(directory: &std::path::Path, name: &str) -> Self {
+        Lab(Labs::new(directory.into()).place(name).expect("a name for a lab"))
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.0.name()
     }
