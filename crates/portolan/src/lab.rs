@@ -29,7 +29,6 @@ use protocol::{Entry, Request, Target};
 use supervisor::Shape;
 
 use crate::output;
-use crate::waiting::Waiting;
 
 /// The name of a lab that is given none.
 const DEFAULT_NAME: &str = "default";
@@ -278,9 +277,7 @@ impl Lab {
 
 /// Has something done to a component, and says to which.
 fn change(place: &Place, request: &Request, done: &str) -> anyhow::Result<()> {
-    let waiting = Waiting::start("waiting until it is done");
     let component: String = protocol::ask(&place.control_socket(), place.name(), request)?;
-    drop(waiting);
     output::print(&format!("{done}: {component}\n"))
 }
 
