@@ -165,9 +165,14 @@ pub fn parse_resource_version(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
-    let value = text.parse().map_err(|_| {
-        let message = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        Status::invalid(&GroupKind::default(), "", &[FieldError::invalid("resourceVersion", text, message)])
+    let value = text.parse().map_err(|error: std::num::ParseIntError| {
+        let reason = match error.kind() {
+            std::num::IntErrorKind::PosOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        let message = format!("strconv.ParseUint: parsing {text:?}: {reason}");
+        let error = FieldError::invalid("resourceVersion", text, message);
+        Status::bad_request(format!("invalid resource version: {error}"))
     })?;
     Ok(Some(value))
 }

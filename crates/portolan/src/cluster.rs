@@ -11,7 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 #[cfg(test)]
 pub(crate) use snapshot::Lists;
-pub(crate) use snapshot::{Condition, Described, Snapshot, created};
+pub(crate) use snapshot::{Condition, Described, Snapshot, created, last_seen};
 
 use crate::lab::{Lab, labs_that_are_up};
 

@@ -10,7 +10,7 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
 
-pub(crate) use readiness::Readiness;
+pub(crate) use readiness::{NAME_TAKEN, Readiness};
 
 use crate::cluster::Which;
 use crate::near;

@@ -5,11 +5,14 @@ mod apiserver;
 mod cluster;
 mod completions;
 mod controller;
+mod describe;
 mod get;
 mod lab;
 mod near;
 mod notify;
 mod output;
+#[cfg(test)]
+mod scene;
 mod trace;
 mod waiting;
 
@@ -20,7 +23,7 @@ use tracing_subscriber::EnvFilter;
 
 /// Virtual networks for Kubernetes, on Open vSwitch and OVN.
 #[derive(Debug, Parser)]
-#[command(name = "portolan", version, about, arg_required_else_help = true)]
+#[command(name = "portolan", version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -41,6 +44,8 @@ enum Command {
     Lab(lab::Arguments),
     /// Shows VPCs, subnets, interfaces and the addresses that are taken.
     Get(get::Arguments),
+    /// Shows one of them, or a pod, in full: what uses it, what is wrong, what to do about it.
+    Describe(describe::Arguments),
     /// Says whether and by which way traffic goes from a pod to another, or where and why it stops.
     Trace(trace::Arguments),
     /// Prints what a shell needs to complete command lines.
@@ -52,7 +57,7 @@ impl Command {
     fn default_log(&self) -> &'static str {
         match self {
             Command::Controller(_) | Command::Apiserver(_) | Command::Agent(_) | Command::Lab(_) => "info",
-            Command::Get(_) | Command::Trace(_) | Command::Completions(_) => "off",
+            Command::Get(_) | Command::Describe(_) | Command::Trace(_) | Command::Completions(_) => "off",
         }
     }
 }
@@ -71,6 +76,7 @@ fn main() -> anyhow::Result<ExitCode> {
             // Signals are its own business: of its commands only one is to be stopped in an orderly way.
             Command::Lab(arguments) => lab::run(arguments, stop_signal).await?,
             Command::Get(arguments) => return Ok(told("get", get::run(arguments).await)),
+            Command::Describe(arguments) => return Ok(told("describe", describe::run(arguments).await)),
             Command::Trace(arguments) => {
                 return Ok(trace::run(arguments).await.map_or_else(
                     |error| {

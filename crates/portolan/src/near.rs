@@ -25,7 +25,10 @@ fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Vec<&'a str> {
     let bound = (wanted.chars().count() / 3).clamp(1, 3);
     let distance = |name: &str| strsim::damerau_levenshtein(wanted, name);
     let mut near: Vec<_> = names.iter().map(|name| (distance(name), *name)).collect();
-    near.retain(|(distance, name)| *distance <= bound || (wanted.len() >= 3 && name.contains(wanted)));
+    let length = wanted.chars().count();
+    near.retain(|(distance, name)| {
+        (*distance <= bound && *distance < length) || (wanted.len() >= 3 && name.contains(wanted))
+    });
     near.sort_unstable();
     near.into_iter().map(|(_, name)| name).take(MOST).collect()
 }

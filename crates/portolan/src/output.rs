@@ -57,9 +57,33 @@ pub(crate) fn plain(text: &str) -> String {
     plain
 }
 
-/// `1 pod`, `2 pods`.
-pub(crate) fn count(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+/// How wide the terminal is that standard output goes to; none where it goes elsewhere.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    // Narrower than that, wrapping by words helps nobody.
+    Some(usize::from(size.ws_col)).filter(|width| *width >= 40)
+}
+
+/// A line broken between words so that it fits; all lines but the first are indented by `indent`.
+pub(crate) fn wrap(line: &str, width: Option<usize>, indent: usize) -> String {
+    let Some(width) = width.filter(|width| line.chars().count() > *width) else { return line.to_owned() };
+    let begin = line.len() - line.trim_start().len();
+    let mut wrapped = line[..begin].to_owned();
+    let mut used = begin;
+    for (number, word) in line[begin..].split(' ').enumerate() {
+        let length = word.chars().count();
+        if number > 0 && used + 1 + length > width {
+            wrapped.push('\n');
+            wrapped.extend(std::iter::repeat_n(' ', indent));
+            used = indent;
+        } else if number > 0 {
+            wrapped.push(' ');
+            used += 1;
+        }
+        wrapped.push_str(word);
+        used += length;
+    }
+    wrapped
 }
 
 #[cfg(test)]
@@ -75,6 +99,13 @@ mod tests {
         }
         assert_eq!(age(None, 5), "-");
         assert_eq!(age(Some(i64::MIN), i64::MAX), format!("{}d", i64::MAX / 86400));
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        assert_eq!(wrap("  ab cd ef", Some(7), 4), "  ab cd\n    ef");
+        assert_eq!(wrap("  ab cd ef", None, 4), "  ab cd ef");
+        assert_eq!(wrap("abcdefghijkl m", Some(5), 1), "abcdefghijkl\n m");
     }
 
     #[test]

@@ -22,13 +22,14 @@ use portolan_api::Mac;
 use portolan_model::ovn_match::{Packet, Protocol};
 use portolan_model::{Subnet, World};
 
-use self::choice::{Conversation, PodName};
+use self::choice::Conversation;
+pub(crate) use self::choice::PodName;
 use self::guest::{Exit, Guest};
 use self::ovn::{Question, Southbound};
 use self::verdict::{Answer, Leg, Verdict, compare, verdict};
 use self::walk::{Direction, Walked, walk};
 use crate::cluster::{Cluster, Which};
-use crate::output::print;
+use crate::output::{print, width};
 use crate::waiting::Waiting;
 
 /// Where OVN's southbound database is on a machine of OVN's own packages.
@@ -38,12 +39,15 @@ const CLIENT_PORT: u16 = 49152;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  portolan trace vm1 vm2                    a ping, and its answer
-  portolan trace vm1 shop/web --port 443    TCP to a port, in another namespace
-  portolan trace vm1 vm2 --network vswitch1 by their interfaces on this network
-  portolan trace vm1 vm2 -o json            for programs
+  portolan trace vm1 vm2                     a ping, and its answer
+  portolan trace vm1 shop/web --port 443     TCP to a port, in another namespace
+  portolan trace vm1 vm2 --network vswitch1  by their interfaces on this network
+  portolan trace vm1 vm2 -o json             for programs
 
-Exit code: 0 reachable, 1 not reachable, 2 model and OVN do not agree, or nobody can tell.")]
+Exit code:
+  0  reachable
+  1  not reachable
+  2  model and OVN do not agree, or nobody can tell")]
 pub(crate) struct Arguments {
     /// Who sends: POD, or NAMESPACE/POD.
     #[arg(value_name = "POD_A")]
@@ -123,7 +127,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<u8> {
     let tracer = Tracer { world, from: &from, to: &to, conversation, carried, southbound };
     let trace = tracer.trace(names[0].to_string(), names[1].to_string()).await;
     print(&match arguments.output {
-        Format::Text => show::text(&trace),
+        Format::Text => show::text(&trace, width()),
         Format::Json => show::json(&trace)?,
     })?;
     Ok(trace.verdict.exit_code())
@@ -202,16 +206,18 @@ struct Tracer<'a, 'w> {
 impl Tracer<'_, '_> {
     async fn trace(&self, from: String, to: String) -> Trace {
         let _waiting = self.southbound.as_ref().map(|_| Waiting::start("asking OVN"));
-        let there = self.leg(Direction::There).await;
+        let there = self.leg(Direction::There, self.southbound.as_ref()).await;
+        // Whoever did not answer once is not asked again.
+        let southbound = self.southbound.as_ref().filter(|_| !matches!(there.ovn, Answer::Failed(_)));
         let back = match there.arrives() {
-            Some(true) => Some(self.leg(Direction::Back).await),
+            Some(true) => Some(self.leg(Direction::Back, southbound).await),
             _ => None,
         };
         let verdict = verdict(&there, back.as_ref());
         Trace { what: self.carried.to_string(), from, to, there, back, verdict }
     }
 
-    async fn leg(&self, direction: Direction) -> Leg {
+    async fn leg(&self, direction: Direction, southbound: Option<&Southbound>) -> Leg {
         let Conversation { source, destination, by } = self.conversation;
         let (from, to, ends, by) = match direction {
             Direction::There => (self.from, self.to, (source, destination), by),
@@ -220,7 +226,7 @@ impl Tracer<'_, '_> {
         let packet =
             Packet { source: ends.0, destination: ends.1, protocol: self.carried.in_packet(direction) };
         let Walked { path, exit } = walk(self.world, packet, direction, from, to, by);
-        let ovn = match (&self.southbound, exit) {
+        let ovn = match (southbound, exit) {
             (Some(southbound), Some(exit)) if path.leaves_the_pod() => {
                 let asked = self.ask(southbound, &path, packet, direction, from, to, exit).await;
                 asked.unwrap_or_else(|error| Answer::Failed(format!("{error:#}")))
@@ -300,3 +306,6 @@ impl Tracer<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,6 +111,10 @@ pub(super) async fn decide(review: &Value, user: &UserInfo, authorizer: &dyn Aut
     match authorizer.authorize(attributes).await {
         Decision::Allow => {
             status.insert("allowed".into(), true.into());
+            let reason = authorizer.why_allowed(attributes).await;
+            if !reason.is_empty() {
+                status.insert("reason".into(), reason.into());
+            }
         }
         Decision::Deny(reason) => {
             status.insert("allowed".into(), false.into());

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::cluster::{Condition, Described, Snapshot};
 
+/// Another object has the name, and is in effect.
+pub(crate) const NAME_TAKEN: &str = "NameTaken";
+
 /// Whether something is in effect, and why not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Readiness {
@@ -96,7 +99,7 @@ impl Readiness {
             let other = described.group.other();
             let message =
                 format!("there is one of this name in {other} too, and that one is in effect; rename or delete one of them");
-            Self::no("NameTaken", message)
+            Self::no(NAME_TAKEN, message)
         })
     }
 }

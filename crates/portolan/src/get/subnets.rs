@@ -1,6 +1,7 @@
 //! Subnets, with their addresses.
 
 use portolan_api::Family;
+use portolan_model::Unit;
 use serde::Serialize;
 
 use super::{Format, Readiness, Row};
@@ -44,14 +45,20 @@ pub(crate) fn rows(snapshot: &Snapshot) -> Vec<SubnetRow> {
 pub(crate) fn row(snapshot: &Snapshot, described: &Described) -> SubnetRow {
     let subnet = snapshot.world.subnet_of_group(described.group, &described.name);
     let config = subnet.map(|subnet| &subnet.config);
-    let usage = subnet.map(|subnet| snapshot.ipam.usage(subnet)).unwrap_or_default();
-    let addresses = config.into_iter().flat_map(|config| config.cidr.families()).map(|family| {
-        let (used, free) = match family {
-            Family::IPv4 => (usage.v4_using, usage.v4_available),
-            Family::IPv6 => (usage.v6_using, usage.v6_available),
-        };
-        AddressesRow { family, used, free }
-    });
+    // Of two with one name, the addresses are those of the one that has it.
+    let unit = Unit::Subnet(described.name.clone());
+    let effective = subnet.filter(|subnet| snapshot.world.owner(&unit) == Some(&subnet.uid));
+    let usage = effective.map(|subnet| snapshot.ipam.usage(subnet)).unwrap_or_default();
+    let addresses =
+        effective.map(|subnet| &subnet.config).into_iter().flat_map(|config| config.cidr.families()).map(
+            |family| {
+                let (used, free) = match family {
+                    Family::IPv4 => (usage.v4_using, usage.v4_available),
+                    Family::IPv6 => (usage.v6_using, usage.v6_available),
+                };
+                AddressesRow { family, used, free }
+            },
+        );
     SubnetRow {
         name: described.name.clone(),
         api_group: described.group.to_string(),

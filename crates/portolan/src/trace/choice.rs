@@ -67,7 +67,7 @@ impl PodName {
     pub(crate) fn missing(&self, snapshot: &Snapshot) -> anyhow::Error {
         let pods = &snapshot.lists.pods;
         let elsewhere =
-            pods.iter().filter(|pod| pod.name_any() == self.name).filter_map(|pod| pod.namespace());
+            pods.iter().filter(|pod| pod.name_any() == self.name).filter_map(ResourceExt::namespace);
         let elsewhere: Vec<_> = elsewhere.map(|namespace| format!("{namespace}/{}", self.name)).collect();
         if !elsewhere.is_empty() {
             return anyhow!("there is no pod {self}; did you mean {}?", elsewhere.join(" or "));

@@ -37,12 +37,16 @@ struct Route<'w> {
 }
 
 /// Where the router of a VPC sends a packet, or how the packet ends.
-pub(crate) fn forward<'w>(world: &'w World, vpc: &'w Vpc, packet: &Packet) -> Result<Forwarding<'w>, End> {
+pub(crate) fn forward<'w>(
+    world: &'w World,
+    vpc: &'w Vpc,
+    packet: &Packet,
+) -> Result<Forwarding<'w>, Box<End>> {
     let router = Router { world, vpc };
-    let Some(route) = router.route(packet) else {
+    let Some(route) = router.route(packet)? else {
         let ignored = router.ignored(packet);
         let (vpc, to) = (vpc.name.clone(), packet.destination);
-        return Err(End::Stops(Stop::NoRoute { vpc, to, ignored, home: Home::Unknown }));
+        return Err(Box::new(End::Stops(Stop::NoRoute { vpc, to, ignored, home: Home::Unknown })));
     };
     let Route { network, next_hop, rule, .. } = route;
     let mut forwarding = Forwarding { network, next_hop, by: vec![rule] };
@@ -75,7 +79,7 @@ impl<'w> Router<'w> {
         self.networks().find(|(_, net)| net.contains(&address)).map(|(network, _)| network)
     }
 
-    fn route(&self, packet: &Packet) -> Option<Route<'w>> {
+    fn route(&self, packet: &Packet) -> Result<Option<Route<'w>>, Box<End>> {
         let own =
             self.networks().filter(|(_, net)| net.contains(&packet.destination)).map(|(network, net)| {
                 Route {
@@ -95,7 +99,23 @@ impl<'w> Router<'w> {
                 rule: Rule::Static { by_source, prefix: route.prefix, next_hop: route.next_hop },
             })
         });
-        own.chain(fixed).max_by_key(|route| route.rank)
+        let mut routes: Vec<_> = own.chain(fixed).collect();
+        routes.sort_by_key(|route| route.rank);
+        let best = routes.pop();
+        match (&best, routes.last()) {
+            (Some(best), Some(second)) if best.rank == second.rank && best.next_hop != second.next_hop => {
+                Err(self.shared(&best.rule.to_string()))
+            }
+            _ => Ok(best),
+        }
+    }
+
+    /// Several routers share the load, and only OVN knows how.
+    fn shared(&self, rule: &str) -> Box<End> {
+        let vpc = &self.vpc.name;
+        Box::new(End::Unknown(format!(
+            "router {vpc} shares the load among several next hops ({rule}, and others)"
+        )))
     }
 
     fn matching(
@@ -116,7 +136,7 @@ impl<'w> Router<'w> {
     }
 
     /// The policy route of the highest priority that matches decides.
-    fn apply_policies(&self, packet: &Packet, forwarding: &mut Forwarding<'w>) -> Result<(), End> {
+    fn apply_policies(&self, packet: &Packet, forwarding: &mut Forwarding<'w>) -> Result<(), Box<End>> {
         let mut policies: Vec<_> = self.vpc.config.policy_routes.iter().zip(&self.vpc.matches).collect();
         policies.sort_by_key(|(policy, _)| std::cmp::Reverse(policy.priority));
         for (policy, expression) in policies {
@@ -141,13 +161,16 @@ impl<'w> Router<'w> {
                     let why = format!(
                         "only OVN knows whether policy route {priority} of VPC {vpc} ({matches}) matches"
                     );
-                    return Err(End::Unknown(why));
+                    return Err(Box::new(End::Unknown(why)));
                 }
             }
             match (&policy.action, reroutes) {
                 (PolicyAction::Drop, _) => {
                     let vpc = self.vpc.name.clone();
-                    return Err(End::Stops(Stop::PolicyDrop { vpc, priority, matches }));
+                    return Err(Box::new(End::Stops(Stop::PolicyDrop { vpc, priority, matches })));
+                }
+                (PolicyAction::Reroute(hops), _) if hops.len() > 1 => {
+                    return Err(self.shared(&format!("policy route {priority} ({matches})")));
                 }
                 (_, Some((network, next_hop))) => {
                     forwarding.by.push(Rule::Reroute { priority, matches, next_hop });

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use super::Trace;
 use super::path::{End, Hop, Path};
 use super::verdict::{Answer, Leg, Verdict};
+use crate::output::wrap;
 
-/// As text, for people.
-pub(crate) fn text(trace: &Trace) -> String {
+/// As text, for people, in lines that fit.
+pub(crate) fn text(trace: &Trace, width: Option<usize>) -> String {
     let Trace { what, from, to, there, back, verdict } = trace;
     let outcome = match verdict {
         Verdict::Reachable => "reachable",
@@ -26,7 +27,8 @@ pub(crate) fn text(trace: &Trace) -> String {
         text += "  Does northd follow?          ovn-nbctl --wait=sb sync\n";
         text += "  What does OVN have?          ovn-nbctl show; ovn-sbctl show\n";
     }
-    text
+    let lines: Vec<_> = text.lines().map(|line| wrap(line, width, 6)).collect();
+    format!("{}\n", lines.join("\n"))
 }
 
 fn leg(leg: &Leg) -> String {

@@ -84,7 +84,7 @@ pub(crate) fn compare(path: &Path, traced: &Traced, port: &str, world: &World) -
     if let End::Unknown(_) = path.end {
         // As far as the model knows the way, it must be OVN's as well.
         if !theirs.starts_with(&ours) {
-            return Answer::Disagrees(format!("OVN sends it by {}", way(theirs)));
+            return Answer::Disagrees(format!("its way is {}, and {how}", way(theirs)));
         }
         let arrives = traced.end == TracedEnd::Output { port: port.to_owned() };
         return Answer::Decides { arrives, how };
@@ -97,8 +97,9 @@ pub(crate) fn compare(path: &Path, traced: &Traced, port: &str, world: &World) -
     if same_end && ours == *theirs {
         return Answer::Agrees(how);
     }
-    let by = if ours == *theirs { String::new() } else { format!(" by {}", way(theirs)) };
-    Answer::Disagrees(format!("OVN sends it otherwise{by}: {how}"))
+    let way =
+        if ours == *theirs { "the way is the same".into() } else { format!("its way is {}", way(theirs)) };
+    Answer::Disagrees(format!("{way}, but {how}"))
 }
 
 fn way(datapaths: &[String]) -> String {

@@ -49,7 +49,7 @@ pub(crate) fn walk<'a, 'w>(
         Walk { world, packet, direction, from, to, hops: Vec::new(), assumed: Vec::new(), port: None };
     let (end, exit) = match walk.leave(interface) {
         Ok(exit) => (walk.follow(exit), Some(exit)),
-        Err(stop) => (End::Stops(stop), None),
+        Err(stop) => (End::Stops(*stop), None),
     };
     let path = Path { hops: walk.hops, end, port: walk.port, assumed: walk.assumed };
     Walked { path, exit }
@@ -57,7 +57,7 @@ pub(crate) fn walk<'a, 'w>(
 
 impl<'a, 'w> Walk<'a, 'w> {
     /// Out of the pod.
-    fn leave(&mut self, interface: Option<&'a Interface<'w>>) -> Result<Exit<'a, 'w>, Stop> {
+    fn leave(&mut self, interface: Option<&'a Interface<'w>>) -> Result<Exit<'a, 'w>, Box<Stop>> {
         let Packet { source, destination, .. } = self.packet;
         let own = self.from.with_address(source);
         let exit = match interface {
@@ -73,25 +73,25 @@ impl<'a, 'w> Walk<'a, 'w> {
             node: self.from.node.clone(),
         });
         if self.from.with_address(destination).is_some() {
-            return Err(Stop::SameAddress { pod: self.from.name.clone(), address: destination });
+            return Err(Box::new(Stop::SameAddress { pod: self.from.name.clone(), address: destination }));
         }
         let Some(exit) = exit else {
-            return Err(Stop::PodHasNoRoute {
+            return Err(Box::new(Stop::PodHasNoRoute {
                 pod: self.from.name.clone(),
                 interface: interface.or(named).map(|one| one.name().to_owned()).unwrap_or_default(),
                 to: destination,
                 gateway: interface.or(named).and_then(|one| one.gateway(Family::of(destination))),
                 subnet: interface.or(named).map(|one| one.subnet.name.clone()).unwrap_or_default(),
                 isolated: interface.or(named).is_some_and(|one| one.subnet.vpc().is_none()),
-            });
+            }));
         };
         if let Some(own) = own.filter(|own| own.attachment.id != exit.interface.attachment.id) {
-            return Err(Stop::OtherInterface {
+            return Err(Box::new(Stop::OtherInterface {
                 pod: self.from.name.clone(),
                 leaves: exit.interface.name().to_owned(),
                 came: own.name().to_owned(),
                 address: source,
-            });
+            }));
         }
         if exit.by_dhcp {
             let name = &self.from.name;
@@ -132,7 +132,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 Ok(forwarding) => forwarding,
                 Err(end) => {
                     self.hops.push(Hop::Router { vpc: vpc.name.clone(), by: Vec::new() });
-                    return match end {
+                    return match *end {
                         End::Stops(Stop::NoRoute { vpc, to, ignored, .. }) => {
                             let home = self.home(&vpc);
                             End::Stops(Stop::NoRoute { vpc, to, ignored, home })
@@ -143,7 +143,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             };
             self.hops.push(Hop::Router { vpc: vpc.name.clone(), by: forwarding.by });
             match forwarding.network {
-                Network::Subnet(subnet) => return self.from_router(vpc, subnet, forwarding.next_hop),
+                Network::Subnet(subnet) => return self.onto_switch(vpc, subnet, forwarding.next_hop),
                 Network::Peering(peering) => {
                     let other = peering.ends.iter().find(|end| end.vpc != vpc.name);
                     let is_other = |end: &&portolan_model::PeeringEnd| {
@@ -181,7 +181,7 @@ impl<'a, 'w> Walk<'a, 'w> {
     }
 
     /// From a router onto a switch.
-    fn from_router(&mut self, vpc: &portolan_model::Vpc, subnet: &'w Subnet, next_hop: IpAddr) -> End {
+    fn onto_switch(&mut self, vpc: &portolan_model::Vpc, subnet: &'w Subnet, next_hop: IpAddr) -> End {
         let on_switch = self.owner(subnet, next_hop).is_some();
         // A router asks who has the address before it sends the packet itself.
         if !on_switch {

@@ -53,6 +53,17 @@ impl Labs {
         String::from_utf8(output.stderr).unwrap()
     }
 
+    /// Runs `portolan …` for who says nothing of a cluster; it must succeed. Returns what it prints, and what it remarks.
+    #[track_caller]
+    pub(crate) fn look(&self, arguments: &[&str]) -> (String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
+        command.args(arguments).env("PORTOLAN_LAB_DIRECTORY", self.directory()).env_remove("KUBECONFIG");
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "portolan {}: {said}", arguments.join(" "));
+        (String::from_utf8(output.stdout).unwrap(), said)
+    }
+
     /// Starts `portolan lab …` to read from.
     pub(crate) fn follow(&self, arguments: &[&str]) -> Follow {
         Follow::start(self.command(arguments))

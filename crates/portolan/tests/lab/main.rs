@@ -39,6 +39,7 @@ fn a_lab_from_up_to_down() {
     kubectl.run(&["apply", "-f-"], PODS);
     pods_are_as_they_say(&kubectl);
     commands_reach_into_pods(&labs, &kubectl);
+    commands_for_clusters_find_the_lab(&labs);
     what_is_wrong_is_said(&labs);
     killed_components_come_back(&labs, &kubectl);
     a_killed_runtime_goes_on_where_it_was(&labs, &kubectl);
@@ -100,6 +101,15 @@ fn commands_reach_into_pods(labs: &Labs, kubectl: &Kubectl) {
         assert!(status.contains(component), "{status}");
     }
     assert!(!status.contains('!'), "{status}");
+}
+
+fn commands_for_clusters_find_the_lab(labs: &Labs) {
+    let (table, remark) = labs.look(&["get", "subnets"]);
+    assert!(table.contains("web.default.ovn"), "{table}");
+    assert_eq!(remark, "using lab \"sea\": no KUBECONFIG is set, and it is the only lab\n");
+    let (trace, _) = labs.look(&["trace", "client", "server"]);
+    assert!(trace.starts_with("ping from default/client to default/server: reachable\n"), "{trace}");
+    assert_eq!(trace.matches("OVN agrees").count(), 2, "{trace}");
 }
 
 fn what_is_wrong_is_said(labs: &Labs) {
