@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::server::Server;
 
 /// How many clients write at once.
-const CLIENTS: usize = 32;
+pub(crate) const CLIENTS: usize = 32;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// How fast something was done, and at which price.

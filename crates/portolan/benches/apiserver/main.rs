@@ -66,9 +66,9 @@ async fn measure(server: &Server, size: Size) -> Measured {
 }
 
 fn report(size: Size, ours: &Measured, theirs: &Measured) {
-    println!("{:<46} {:>12} {:>22} {:>8}", "", "portolan", "kube-apiserver + etcd", "ratio");
+    println!("{:<50} {:>12} {:>22} {:>8}", "", "portolan", "kube-apiserver + etcd", "ratio");
     let line = |what: &dyn Display, ours: f64, theirs: f64, ratio: f64| {
-        println!("{what:<46} {ours:>12.1} {theirs:>22.1} {ratio:>7.1}x");
+        println!("{what:<50} {ours:>12.1} {theirs:>22.1} {ratio:>7.1}x");
     };
     for (what, ours, theirs) in
         [("creates", &ours.creates, &theirs.creates), ("updates", &ours.updates, &theirs.updates)]
@@ -90,8 +90,10 @@ fn report(size: Size, ours: &Measured, theirs: &Measured) {
         let watchers = ours.watchers;
         let (mine, other) = (ours.p99.as_secs_f64() * 1e3, theirs.p99.as_secs_f64() * 1e3);
         line(&format!("p99 of delivery, ms, {watchers} watchers"), mine, other, other / mine);
-        let (mine, other) = (ours.cpu_per_event(), theirs.cpu_per_event());
-        line(&format!("server CPU per event, µs, {watchers} watchers"), mine, other, other / mine);
+        let (mine, other) = (ours.cpu_one_by_one(), theirs.cpu_one_by_one());
+        line(&format!("CPU per event, µs, one by one, {watchers} watchers"), mine, other, other / mine);
+        let (mine, other) = (ours.cpu_at_once(), theirs.cpu_at_once());
+        line(&format!("CPU per event, µs, many at once, {watchers} watchers"), mine, other, other / mine);
     }
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let (mine, other) = (mib(ours.memory), mib(theirs.memory));

@@ -8,25 +8,33 @@ use http::Method;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::load::request;
+use crate::load::{CLIENTS, request};
 use crate::server::Server;
 
 /// How events came to watchers.
 pub(crate) struct Delivery {
     pub(crate) watchers: usize,
+    /// From the request that makes an event to its arrival, where one is made after another.
     pub(crate) p99: Duration,
     events: usize,
-    cpu: Duration,
+    one_by_one: Duration,
+    at_once: Duration,
 }
 
 impl Delivery {
-    /// In microseconds; the write that made the event is part of it.
-    pub(crate) fn cpu_per_event(&self) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / self.events as f64
+    /// The server's CPU time, in microseconds, where one event is made after another: each is a write of its own to the disk, which
+    /// is part of it.
+    pub(crate) fn cpu_one_by_one(&self) -> f64 {
+        self.one_by_one.as_secs_f64() * 1e6 / self.events as f64
+    }
+
+    /// The same where as many clients write at once as there are watchers, up to [`CLIENTS`].
+    pub(crate) fn cpu_at_once(&self) -> f64 {
+        self.at_once.as_secs_f64() * 1e6 / self.events as f64
     }
 }
 
-/// Starts watchers and updates objects, one after another, each of which concerns one watcher.
+/// Starts watchers and updates objects, each of which concerns one watcher: first one after another, then many at once.
 pub(crate) async fn deliver(server: &Server, watchers: usize, events: usize) -> Delivery {
     let path = "/apis/bench.example/v1/namespaces/default/ports";
     let writer = server.client().await;
@@ -58,14 +66,17 @@ pub(crate) async fn deliver(server: &Server, watchers: usize, events: usize) -> 
     for _ in 0..watchers {
         seen.recv().await.unwrap();
     }
+    let patch = |index: usize, text: usize| {
+        let patch = json!({"spec": {"text": text.to_string()}});
+        let mut patch = request(Method::PATCH, &format!("{path}/port-{watchers}-{index}"), Some(&patch));
+        patch.headers_mut().insert("Content-Type", "application/merge-patch+json".parse().unwrap());
+        patch
+    };
     let mut latencies = Vec::with_capacity(events);
     let cpu = server.cpu();
     for event in 0..events {
         let index = event % watchers;
-        let path = format!("{path}/port-{watchers}-{index}");
-        let patch = json!({"spec": {"text": (event + 1).to_string()}});
-        let mut patch = request(Method::PATCH, &path, Some(&patch));
-        patch.headers_mut().insert("Content-Type", "application/merge-patch+json".parse().unwrap());
+        let patch = patch(index, event + 1);
         let began = Instant::now();
         let write = writer.request_text(patch);
         let (written, (who, at)) = tokio::join!(write, async { seen.recv().await.unwrap() });
@@ -73,8 +84,30 @@ pub(crate) async fn deliver(server: &Server, watchers: usize, events: usize) -> 
         assert_eq!(who, index, "an event came to the wrong watcher");
         latencies.push(at - began);
     }
-    let cpu = server.cpu() - cpu;
+    let one_by_one = server.cpu() - cpu;
+
+    // Each client has objects of its own, so that no patch has to be tried again.
+    let writers = watchers.min(CLIENTS);
+    let mut clients = Vec::new();
+    for _ in 0..writers {
+        clients.push(server.client().await);
+    }
+    let cpu = server.cpu();
+    let writes = clients.iter().enumerate().map(async |(first, client)| {
+        let mut own = (first..watchers).step_by(writers).cycle();
+        for event in (first..events).step_by(writers) {
+            let index = own.next().unwrap();
+            client.request_text(patch(index, events + event + 1)).await.unwrap();
+        }
+    });
+    let arrivals = async {
+        for _ in 0..events {
+            seen.recv().await.unwrap();
+        }
+    };
+    tokio::join!(futures::future::join_all(writes), arrivals);
+    let at_once = server.cpu() - cpu;
     tasks.shutdown().await;
     latencies.sort();
-    Delivery { watchers, p99: latencies[latencies.len() * 99 / 100], events, cpu }
+    Delivery { watchers, p99: latencies[latencies.len() * 99 / 100], events, one_by_one, at_once }
 }
