@@ -103,16 +103,12 @@ const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 impl Target {
     /// Reads a path, as it is in the request line: percent-encoded, without the query.
     pub fn parse(path: &str) -> Result<Target, PathError> {
-        let mut parts = Vec::new();
-        let trimmed = path.trim_matches('/');
-        if !trimmed.is_empty() {
-            for part in trimmed.split('/') {
-                // Each part is decoded by itself: an encoded slash does not make two parts of one.
-                parts.push(query::percent_decode(part, query::Plus::IsPlus).ok_or(PathError::Encoding)?);
-            }
-        }
+        // It is decoded before it is taken apart, as Kubernetes does: an encoded slash is one like any other.
+        let decoded = query::percent_decode(path, query::Plus::IsPlus).ok_or(PathError::Encoding)?;
+        let trimmed = decoded.trim_matches('/');
+        let parts = trimmed.split('/').filter(|_| !trimmed.is_empty()).map(String::from);
 
-        let mut parts = parts.into_iter().peekable();
+        let mut parts = parts.peekable();
         let group = match parts.next().as_deref() {
             Some("api") => String::new(),
             Some("apis") => match parts.next() {
@@ -242,8 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_percent_decoded_one_by_one() {
-        assert_eq!(resource("/api/v1/nodes/a%2Fb").name, "a/b");
+    fn a_path_is_percent_decoded() {
+        assert_eq!(read("/api/v1/nodes/a%2Fb"), "- v1 - nodes a b");
+        assert_eq!(resource("/api/v1/nodes/a%25b").name, "a%b");
         assert_eq!(resource("/api/v1/nodes/a+b").name, "a+b");
         for path in ["/api/v1/nodes/%", "/api/v1/nodes/%g0", "/api/v1/nodes/%ff"] {
             assert_eq!(Target::parse(path), Err(PathError::Encoding), "{path}");

@@ -10,6 +10,7 @@ use super::errors::Errors;
 use super::kind::{metadata_errors, reset_with_status, set_defaults};
 use super::value::{fields_mut, set};
 use crate::registry::{Action, GarbageCollection, Generation, Strategy, keep_all_but};
+use crate::verbs::spec_field;
 
 /// What a core kind does in its own way. Everything has a default: what most kinds do.
 #[derive(Clone, Copy)]
@@ -25,6 +26,8 @@ pub(super) struct Behaviour {
     pub(super) prepare_update: fn(&mut Value, &Value, Action<'_>),
     /// Makes an object ready whose status alone is written, after all else is taken from the old one.
     pub(super) prepare_status: fn(&mut Value, &Value, Action<'_>),
+    /// What writes of the status ignore, where there is one.
+    pub(super) ignored_by_status: fn() -> &'static FieldSet<'static>,
     /// What is wrong with an object, new or changed.
     pub(super) validate: fn(&Value, &mut Errors),
     /// What else is wrong with a new object.
@@ -63,6 +66,7 @@ impl Behaviour {
         prepare_create: |_, _| {},
         prepare_update: |_, _, _| {},
         prepare_status: |_, _, _| {},
+        ignored_by_status: spec_field,
         validate: |_, _| {},
         validate_create: |_, _| {},
         validate_update: |_, _, _| {},
@@ -161,7 +165,11 @@ impl Strategy for Behaving {
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<&FieldSet<'static>> {
-        if self.behaviour.status == StatusWriter::Anybody { None } else { reset_with_status(subresource) }
+        match (self.behaviour.status, subresource) {
+            (StatusWriter::Anybody, _) => None,
+            (_, "status") => Some((self.behaviour.ignored_by_status)()),
+            _ => reset_with_status(subresource),
+        }
     }
 
     fn empty(&self) -> Option<&Value> {

@@ -17,9 +17,9 @@ mod update;
 pub(super) mod volume;
 pub(super) mod warnings;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use apimachinery::apply::FieldSet;
+use apimachinery::apply::{self, FieldSet};
 use apischema::FieldError;
 use serde_json::{Map, Value, json};
 
@@ -180,7 +180,14 @@ impl Strategy for PodStrategy {
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<&FieldSet<'static>> {
-        reset_with_status(subresource)
+        static IGNORED_BY_STATUS: LazyLock<FieldSet<'static>> = LazyLock::new(|| {
+            FieldSet::of([
+                apply::Path::of_fields(&["spec"]),
+                apply::Path::of_fields(&["metadata", "deletionTimestamp"]),
+                apply::Path::of_fields(&["metadata", "ownerReferences"]),
+            ])
+        });
+        if subresource == "status" { Some(&IGNORED_BY_STATUS) } else { reset_with_status(subresource) }
     }
 
     fn empty(&self) -> Option<&Value> {

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use apimachinery::Status;
+use apimachinery::{FieldSelector, Status};
 use futures::FutureExt as _;
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderName, Method, Request, StatusCode};
@@ -168,10 +168,10 @@ async fn authorize(
 ) -> Result<(), Status> {
     // A list or watch of one name is allowed to those who may see that one.
     let selected = match target {
-        Target::Resource(ResourcePath { name, .. }) if name.is_empty() => {
-            query.get("fieldSelector").and_then(|fields| {
-                fields.strip_prefix("metadata.name=").map(|name| name.trim_start_matches('='))
-            })
+        Target::Resource(ResourcePath { name, .. })
+            if name.is_empty() && matches!(verb, "list" | "watch") =>
+        {
+            selected_name(query)
         }
         _ => None,
     };
@@ -182,9 +182,33 @@ async fn authorize(
             resource: &path.resource,
             subresource: &path.subresource,
             namespace: &path.namespace,
-            name: if path.name.is_empty() { selected.unwrap_or_default() } else { &path.name },
+            name: selected.as_deref().unwrap_or(&path.name),
         }),
         Target::Other => None,
     };
     authz::check(&*shared.authorizer, Attributes { user, verb, resource, path }).await
+}
+
+/// The one name that a query selects, if it is one that an object can have.
+fn selected_name(query: &Query) -> Option<String> {
+    let fields = FieldSelector::parse(query.text("fieldSelector")?).ok()?;
+    let name = fields.equals("metadata.name")?;
+    let is_segment = !matches!(name, "." | "..") && !name.contains(['/', '%']);
+    is_segment.then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_of_the_one_object_that_is_selected_by_name() {
+        let selected =
+            |selector: &str| selected_name(&Query::parse(&format!("fieldSelector={selector}")).unwrap());
+        assert_eq!(selected("metadata.name%3Da").as_deref(), Some("a"));
+        assert_eq!(selected("spec.x%3D1,metadata.name%3D%3Da").as_deref(), Some("a"));
+        for other in ["metadata.name!%3Da", "metadata.name", "spec.x%3D1", "metadata.name%3Da/b", ""] {
+            assert_eq!(selected(other), None, "{other}");
+        }
+    }
 }

@@ -61,10 +61,11 @@ fn version(
 fn document(registry: &Snapshot, request: &Request<Incoming>, query: &Query) -> Result<Response, Lost> {
     let (path, accept) = (request.uri().path(), header(request, ACCEPT));
     let Some(found) = registry.document(path, accept) else { return no_document(registry, path) };
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Err(Status::method_not_allowed().into());
-    }
+    // Elsewhere the method does not matter.
     if is_routed(registry, path) {
+        if request.method() != Method::GET {
+            return Err(Status::method_not_allowed().into());
+        }
         check_accept(request.headers(), &FORMATS)?;
     }
     let accepted = Accepted::plain(accept, query, header(request, USER_AGENT));

@@ -4,6 +4,7 @@
 //! custom resources by what the path and method mean. A client is told differently by each that it asked in vain.
 
 use apimachinery::Status;
+use apimachinery::format::path_segment;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 
@@ -54,6 +55,11 @@ pub(super) fn route(
     } else {
         built_in(resource, version, &path, method, verb, headers)?
     };
+    let wrong = path_segment(&path.name);
+    if !path.name.is_empty() && !wrong.is_empty() {
+        let why = format!("Name parameter invalid: {:?}: {}", path.name, wrong.join(";"));
+        return Err(Status::bad_request(why).into());
+    }
     let ResourcePath { mut namespace, name, subresource, watch, .. } = path;
     if !resource.is_namespaced() {
         namespace.clear();
@@ -232,6 +238,15 @@ mod tests {
             assert_eq!(plain(line), not_found, "{line}");
         }
         assert_eq!(plain("GET /apis/nobody.io/v1/ships"), "no such page");
+    }
+
+    #[test]
+    fn a_name_is_one_part_of_a_path() {
+        assert_eq!(
+            plain("GET /api/v1/nodes/a%25b"),
+            "400 Name parameter invalid: \"a%b\": may not contain '%'"
+        );
+        assert_eq!(plain("GET /api/v1/nodes/.."), "400 Name parameter invalid: \"..\": may not be '..'");
     }
 
     #[test]

@@ -92,7 +92,9 @@ impl Api {
             return self.select_one(endpoint, selection, name).await;
         }
         let prefix = range.prefix.clone();
-        let limit = options.limit;
+        // Who takes any version gets all at once: that is what Kubernetes has in memory.
+        let takes_any = options.resource_version == Some(0) && options.continuation.is_empty();
+        let limit = if takes_any { 0 } else { options.limit };
         let filtered = !selection.is_everything();
         range.limit = match (limit, filtered) {
             (0, _) => 0,

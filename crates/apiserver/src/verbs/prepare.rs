@@ -137,7 +137,9 @@ impl Endpoint {
         }
 
         let mut errors = self.metadata_errors(object);
-        errors.extend(meta::validate_update(object, old));
+        // Kubernetes looks at it twice: for all kinds, and for each. Clients see each finding twice among the causes.
+        let changes = meta::validate_update(object, old);
+        errors.extend(changes.iter().cloned().chain(changes.iter().cloned()));
         errors.extend(strategy.validate_update(object, old, action));
         self.refuse_if(object, &errors)?;
         for warning in strategy.warnings(object, Some(old), action) {

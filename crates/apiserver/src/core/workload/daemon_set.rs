@@ -25,7 +25,11 @@ pub(super) fn resource() -> Resource {
         .categories(&["all"])
         .behaving(Behaviour {
             generation: Generation::Spec,
-            settle: settle_template,
+            settle: |set| {
+                settle_template(set);
+                // Kubernetes writes it in whatever it reads, and so whoever writes a DaemonSet comes to own it.
+                set_template_generation(set, template_generation(set));
+            },
             prepare_create: |set, _| {
                 let given = template_generation(set).max(1);
                 set_template_generation(set, given);

@@ -1,5 +1,8 @@
 //! Deployments.
 
+use std::sync::LazyLock;
+
+use apimachinery::apply::{self, FieldSet};
 use serde_json::Value;
 
 use super::super::behaviour::Behaviour;
@@ -8,7 +11,7 @@ use super::super::kind::{KindExt as _, kind_of};
 use super::super::labels::read_selector;
 use super::super::path::Path;
 use super::super::table::{age, columns, containers, name};
-use super::super::value::{is_set, number, object_mut, same, text};
+use super::super::value::{is_set, number, object_mut, same, set, text};
 use super::super::warnings::of_named;
 use super::{
     check_at_most_all, check_collisions, check_counts, check_int_or_percent, check_own_selector,
@@ -29,6 +32,18 @@ pub(super) fn resource() -> Resource {
                     let generation = number(&old["metadata"]["generation"]) + 1;
                     object_mut(deployment, "metadata").insert("generation".into(), generation.into());
                 }
+            },
+            prepare_status: |deployment, old, _| {
+                set(object_mut(deployment, "metadata"), "labels", old["metadata"].get("labels").cloned());
+            },
+            ignored_by_status: || {
+                static IGNORED: LazyLock<FieldSet<'static>> = LazyLock::new(|| {
+                    FieldSet::of([
+                        apply::Path::of_fields(&["spec"]),
+                        apply::Path::of_fields(&["metadata", "labels"]),
+                    ])
+                });
+                &IGNORED
             },
             validate: check,
             validate_update: |new, old, errors| {
