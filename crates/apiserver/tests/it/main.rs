@@ -4,6 +4,7 @@
 
 mod crd;
 mod crd_server;
+mod documents;
 mod garbage;
 mod namespaces;
 mod objects;

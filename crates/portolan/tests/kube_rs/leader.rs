@@ -30,9 +30,8 @@ struct Candidate {
 impl Candidate {
     /// Tries to become or stay the leader.
     async fn leads(&mut self) -> bool {
-        let lease = match self.api.get_opt(NAME).await.unwrap() {
-            Some(lease) => lease,
-            None => return self.written(self.api.create(&PostParams::default(), &self.claim(None)).await),
+        let Some(lease) = self.api.get_opt(NAME).await.unwrap() else {
+            return self.written(self.api.create(&PostParams::default(), &self.claim(None)).await);
         };
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
         if holder != Some(self.name) {

@@ -25,7 +25,7 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let patterns = [
         (r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d+)?(Z| \+0000)?", "<time>"),
         (r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} \+0000", "<time>"),
-        (r#"([rR]esource ?[vV]ersion"?:\s*)"?\d+"?"#, "$1<rv>"),
+        (r#"((?:resourceV|Resource V)ersion"?:\s*)"?\d+"?"#, "$1<rv>"),
         (r"(LIVE|MERGED)-\d+", "$1"),
         (r"(<directory>/kubectl)[.0-9]*-edit-\d+", "$1-edit"),
         (r"https?://172\.31\.0\.1:\d+|172\.31\.0\.1:\d+", "<server>"),

@@ -39,6 +39,7 @@ run kubectl apply --server-side --field-manager=other -f- < <(containers '{name:
 run kubectl apply --server-side -f- < <(containers '{name: one, image: a}')
 run kubectl get deployment web -o 'jsonpath={.spec.template.spec.containers[*].name}'
 run kubectl apply --server-side --field-manager=other -f- < <(containers '{name: one, image: z}')
+run kubectl scale deployment web --replicas=3
 run kubectl get deployment web -o yaml
 owners deployment web
 

@@ -80,7 +80,7 @@ run kubectl explain ship.spec
 run kubectl explain ship.spec.crew.rank
 run kubectl explain ship --recursive
 run kubectl explain ship.spec.nothing
-run kubectl api-resources --api-group=crd.example.com
+run kubectl api-resources --api-group=crd.example.com -o wide
 run kubectl get crd ships.crd.example.com
 run kubectl describe crd ships.crd.example.com
 run kubectl get crd ships.crd.example.com -o yaml

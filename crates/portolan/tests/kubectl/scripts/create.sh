@@ -43,7 +43,7 @@ run kubectl create -f- <<'END'
 apiVersion: v1
 kind: Pod
 metadata: {name: bad}
-spec: {containrs: []}
+spec: {crates: []}
 END
 run kubectl create -n none configmap x
 run kubectl create -f- <<'END'

@@ -34,8 +34,10 @@ firstTimestamp: "$(date -u +%FT%TZ)"
 lastTimestamp: "$(date -u +%FT%TZ)"
 count: 1
 END
-run kubectl describe configmap/a secret/s serviceaccount/sa service/svc endpointslice/svc-1 pod/p1 deployment/d ingress/ing \
+run kubectl describe configmap/a secret/s serviceaccount/sa endpointslice/svc-1 pod/p1 deployment/d ingress/ing \
   networkpolicy/np role/r rolebinding/rb lease/l resourcequota/q node/describe-node namespace/describe
+# kube-apiserver may find that it has not yet noted an address that it gave out, and says so by an Event.
+run kubectl describe service/svc --show-events=false
 run kubectl describe pods -l app=x --show-events=false
 run kubectl describe pod p
 run kubectl describe pod none

@@ -45,6 +45,7 @@ run kubectl get cm -l app=x -o yaml
 run kubectl get cm -o json -l 'n in (1, 2), app!=y'
 run kubectl get cm -l '!n'
 run kubectl get cm -L app,n
+run kubectl get cm -l 'a b'
 run kubectl get cm --sort-by=.data.k
 run kubectl get cm --sort-by='{.metadata.labels.n}'
 run kubectl get cm --chunk-size=1
@@ -54,6 +55,7 @@ run kubectl get cm -o 'custom-columns=NAME:.metadata.name,K:.data.k,NONE:.data.n
 run kubectl get cm -o 'go-template={{range .items}}{{.metadata.name}} {{end}}'
 run kubectl get cm --field-selector metadata.name=b
 run kubectl get cm --field-selector metadata.name!=b
+run kubectl get cm --field-selector data.k=10
 run kubectl get pod --field-selector spec.nodeName=n1 -o wide
 run kubectl get pod --field-selector spec.nodeName=,status.phase=Pending
 run kubectl get pod p1 -o yaml

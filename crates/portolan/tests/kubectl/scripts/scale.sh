@@ -9,6 +9,7 @@ run kubectl scale deployment none --replicas=1
 run kubectl scale deployment --all --replicas=2 -o name
 run kubectl scale configmap x --replicas=1
 run kubectl get deployment d -o 'jsonpath={.spec.replicas} {.metadata.generation}'
+run kubectl get deployment d --subresource=scale -o yaml
 run kubectl set image deployment/d i=j:2
 run kubectl set image deployment/d none=j:2
 run kubectl set env deployment/d A=b

@@ -35,6 +35,7 @@ watching get pods -w -o wide
 quietly kubectl run p --image=i
 next
 next
-quietly kubectl annotate pod p a=b
+quietly kubectl delete pod p --force --grace-period=0
+next
 next
 unwatch

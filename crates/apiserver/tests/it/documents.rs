@@ -1,0 +1,107 @@
+//! What the server tells about itself: OpenAPI, and the log of what was asked of it.
+
+use apiserver::Server;
+use apiserver::audit::AuditLog;
+use http::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::crd_server::{ExtensionServer, definition};
+use crate::support::{CONFIG_MAPS, Client, TestServer, config_map};
+
+#[tokio::test]
+async fn kinds_are_explained_by_the_documents_that_the_index_names() {
+    let server = ExtensionServer::start().await;
+    let of_foos = json!({"spec": {"type": "object", "description": "What it is."}});
+    server.define(&definition(of_foos)).await;
+    let index = server.client.get("/openapi/v3").await.ok();
+    let document = async |path: &str| {
+        let address = index["paths"][path]["serverRelativeURL"].as_str().unwrap();
+        let reply = server.client.get(address).await;
+        assert_eq!(reply.headers["cache-control"], "public, immutable");
+        reply.ok()["components"]["schemas"].clone()
+    };
+    let pod = &document("api/v1").await["io.k8s.api.core.v1.Pod"];
+    assert!(pod["description"].as_str().unwrap().starts_with("Pod is a collection of containers"), "{pod}");
+    assert!(pod["properties"]["spec"]["description"].is_string());
+    let container = &document("apis/apps/v1").await["io.k8s.api.core.v1.Container"];
+    assert_eq!(
+        container["properties"]["imagePullPolicy"]["enum"],
+        json!(["Always", "IfNotPresent", "Never"]),
+        "the values that a field may have"
+    );
+    let foo = &document("apis/ex.io/v1").await["io.ex.v1.Foo"];
+    assert_eq!(foo["properties"]["spec"]["description"], "What it is.");
+    assert!(foo["properties"]["metadata"]["description"].is_string());
+
+    // An address changes with its document, and only with that.
+    let mut wider = definition(json!({"spec": {"type": "object"}, "more": {"type": "string"}}));
+    wider["metadata"]["name"] = "foos.ex.io".into();
+    server.redefine(&wider).await;
+    let after = server.client.get("/openapi/v3").await.ok();
+    assert_ne!(index["paths"]["apis/ex.io/v1"], after["paths"]["apis/ex.io/v1"]);
+    assert_eq!(index["paths"]["api/v1"], after["paths"]["api/v1"]);
+}
+
+#[tokio::test]
+async fn the_older_openapi_is_one_document_in_two_forms() {
+    let server = TestServer::start().await;
+    let document = server.client.get("/openapi/v2").await.ok();
+    assert_eq!(document["swagger"], "2.0");
+    let pod = &document["definitions"]["io.k8s.api.core.v1.Pod"];
+    assert_eq!(pod["properties"]["spec"]["$ref"], "#/definitions/io.k8s.api.core.v1.PodSpec");
+    assert_eq!(
+        pod["x-kubernetes-group-version-kind"],
+        json!([{"group": "", "version": "v1", "kind": "Pod"}])
+    );
+    let patch = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
+    let names: Vec<&Value> = patch["parameters"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert!(names.contains(&&json!("dryRun")) && names.contains(&&json!("body")), "{names:?}");
+
+    let accept = [("accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")];
+    let reply = server.client.request(Method::GET, "/openapi/v2", &accept, Vec::new()).await;
+    let media_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    assert_eq!(reply.headers["content-type"], media_type);
+    assert!(reply.text.starts_with(b"\x0a\x032.0"), "the first field is the version of OpenAPI");
+}
+
+#[tokio::test]
+async fn every_request_is_in_the_audit_log_before_it_is_answered() {
+    let directory = TempDir::new().unwrap();
+    let (file, log) = (directory.path().join("store.redb"), directory.path().join("audit.log"));
+    let open = move || apistore::Redb::open(file, apistore::Options::default()).unwrap();
+    let server = Server::builder(tokio::task::spawn_blocking(open).await.unwrap())
+        .resources(apiserver::core_resources())
+        .audit(Some(AuditLog::open(&log).unwrap()))
+        .build()
+        .await
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(listener.local_addr().unwrap());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let served = tokio::spawn(server.serve(listener, async { drop(stopped.await) }));
+    let events = || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+
+    client.create(CONFIG_MAPS, &config_map("a")).await.created();
+    let [event] = events().try_into().unwrap();
+    assert_eq!((&event["kind"], &event["level"]), (&json!("Event"), &json!("Metadata")));
+    assert_eq!((&event["verb"], &event["stage"]), (&json!("create"), &json!("ResponseComplete")));
+    assert_eq!(event["responseStatus"]["code"], 201);
+    let reference = json!({"resource": "configmaps", "namespace": "default", "apiVersion": "v1"});
+    assert_eq!(event["objectRef"], reference);
+    assert!(event["user"]["username"].is_string());
+
+    client.get(&format!("{CONFIG_MAPS}/none?pretty=true")).await.refused();
+    let event = &events()[1];
+    assert_eq!((&event["verb"], &event["responseStatus"]["code"]), (&json!("get"), &json!(404)));
+    assert_eq!(event["requestURI"], format!("{CONFIG_MAPS}/none?pretty=true"));
+    let watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    assert_eq!(events()[2]["stage"], "ResponseStarted");
+    drop((watch, stop));
+    served.await.unwrap();
+}
