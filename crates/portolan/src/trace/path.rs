@@ -195,11 +195,9 @@ impl Stop {
                     .into()
             }
             Stop::OtherPod { .. } => "prefixes that are used twice cannot reach each other; use others".into(),
-            Stop::NoRoute { vpc, ignored, .. } if !ignored.is_empty() => format!(
-                "static routes of Vpc {vpc} that would fit lead to no network of its own, and are ignored: {}; correct their \
-                 nextHopIP",
-                ignored.join(", ")
-            ),
+            Stop::NoRoute { vpc, ignored, .. } if !ignored.is_empty() => {
+                format!("correct the static routes of Vpc {vpc} that would fit and have no effect: {}", ignored.join(", "))
+            }
             Stop::NoRoute { home: Home::Isolated { subnet }, to, .. } => {
                 format!("none would help: {to} is on switch {subnet}, which is in no VPC, so only pods on that switch reach it")
             }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use portolan_api::Family;
-use portolan_api::vpc_config::{PolicyAction, RoutePolicy};
+use portolan_api::vpc_config::{PolicyAction, RoutePolicy, StaticRouteConfig};
 use portolan_model::ovn_match::Packet;
 use portolan_model::{Peering, Subnet, Vpc, World};
 
@@ -54,6 +54,12 @@ pub(crate) fn forward<'w>(
     Ok(forwarding)
 }
 
+/// OVN ranks routes by length, and by source below by destination. One from everywhere is left with the rank of the rule that
+/// drops whatever has no route.
+fn is_like_none(route: &StaticRouteConfig) -> bool {
+    route.policy == RoutePolicy::Source && route.prefix.prefix_len() == 0
+}
+
 struct Router<'w> {
     world: &'w World,
     vpc: &'w Vpc,
@@ -89,7 +95,7 @@ impl<'w> Router<'w> {
                     rule: Rule::Connected { prefix: net },
                 }
             });
-        let fixed = self.matching(packet).filter_map(|route| {
+        let fixed = self.matching(packet).filter(|route| !is_like_none(route)).filter_map(|route| {
             let by_source = route.policy == RoutePolicy::Source;
             Some(Route {
                 rank: (route.prefix.prefix_len(), u8::from(!by_source)),
@@ -118,10 +124,7 @@ impl<'w> Router<'w> {
         )))
     }
 
-    fn matching(
-        &self,
-        packet: &Packet,
-    ) -> impl Iterator<Item = &'w portolan_api::vpc_config::StaticRouteConfig> {
+    fn matching(&self, packet: &Packet) -> impl Iterator<Item = &'w StaticRouteConfig> {
         let (source, destination) = (packet.source, packet.destination);
         self.vpc.config.static_routes.iter().filter(move |route| match route.policy {
             RoutePolicy::Destination => route.prefix.contains(&destination),
@@ -129,10 +132,21 @@ impl<'w> Router<'w> {
         })
     }
 
-    /// The static routes that would fit, and lead nowhere.
+    /// The static routes that would fit and have no effect, each with the reason.
     fn ignored(&self, packet: &Packet) -> Vec<String> {
-        let nowhere = self.matching(packet).filter(|route| self.network_of(route.next_hop).is_none());
-        nowhere.map(|route| format!("{} via {}", route.prefix, route.next_hop)).collect()
+        let reasons = self.matching(packet).filter_map(|route| {
+            let (prefix, next_hop) = (route.prefix, route.next_hop);
+            if is_like_none(route) {
+                Some(format!(
+                    "from {prefix} via {next_hop} (OVN ranks it like no route; write it as two halves)"
+                ))
+            } else if self.network_of(next_hop).is_none() {
+                Some(format!("{prefix} via {next_hop} (the router has no network with this next hop)"))
+            } else {
+                None
+            }
+        });
+        reasons.collect()
     }
 
     /// The policy route of the highest priority that matches decides.

@@ -204,3 +204,29 @@ fn of_routes_that_share_the_load_ovn_knows_which_it_takes() {
     assert_eq!(to("10.77.1.2").unwrap(), "10.3.0.9", "the longer prefix is one");
     assert_eq!(to("10.3.0.44").unwrap(), "10.3.0.44", "its own network");
 }
+
+#[test]
+fn a_static_route_that_has_no_effect_is_named() {
+    let route = |cidr: &str, next_hop: &str, policy: &str| {
+        let mut scene = harbour();
+        scene.add(serde_json::json!({"apiVersion": "portolan.dev/v1alpha1", "kind": "Vpc", "metadata": {"name": "nowhere"},
+            "spec": {"staticRoutes": [{"cidr": cidr, "nextHopIP": next_hop, "policy": policy}]}}));
+        let trace = trace_by(&scene.snapshot(), "twin", "c", Payload::Icmp, None);
+        match trace.there.path.end {
+            End::Stops(stop @ Stop::NoRoute { .. }) => stop.advice(),
+            end => panic!("{end:?}"),
+        }
+    };
+    assert_eq!(
+        route("10.0.1.0/24", "192.168.7.7", "policyDst"),
+        "correct the static routes of Vpc nowhere that would fit and have no effect: 10.0.1.0/24 via 192.168.7.7 (the router has no network with this next hop)"
+    );
+    assert_eq!(
+        route("0.0.0.0/0", "10.0.0.7", "policySrc"),
+        "correct the static routes of Vpc nowhere that would fit and have no effect: from 0.0.0.0/0 via 10.0.0.7 (OVN ranks it like no route; write it as two halves)"
+    );
+    assert_eq!(
+        route("10.200.0.0/24", "10.0.0.7", "policyDst"),
+        "10.0.1.0/24 is in Vpc blue: connect nowhere and blue by spec.vpcPeerings of both, and give both static routes"
+    );
+}
