@@ -195,9 +195,11 @@ impl Stop {
                     .into()
             }
             Stop::OtherPod { .. } => "prefixes that are used twice cannot reach each other; use others".into(),
-            Stop::NoRoute { vpc, ignored, .. } if !ignored.is_empty() => {
-                format!("correct the static routes of Vpc {vpc} that would fit and have no effect: {}", ignored.join(", "))
-            }
+            Stop::NoRoute { vpc, ignored, .. } if !ignored.is_empty() => format!(
+                "correct nextHopIP of the static routes of Vpc {vpc} that would fit: they lead to no network of the router, and have \
+                 no effect: {}",
+                ignored.join(", ")
+            ),
             Stop::NoRoute { home: Home::Isolated { subnet }, to, .. } => {
                 format!("none would help: {to} is on switch {subnet}, which is in no VPC, so only pods on that switch reach it")
             }

@@ -44,6 +44,14 @@ pub(crate) fn forward<'w>(
 ) -> Result<Forwarding<'w>, Box<End>> {
     let router = Router { world, vpc };
     let Some(route) = router.route(packet)? else {
+        if let Some(route) = router.doubtful(packet) {
+            let why = format!(
+                "the only route of router {} that fits is static route from {} via {}, which OVN ranks like no route at all: \
+                 whether it counts is chance; write it as two halves, such as 0.0.0.0/1 and 128.0.0.0/1",
+                vpc.name, route.prefix, route.next_hop
+            );
+            return Err(Box::new(End::Unknown(why)));
+        }
         let ignored = router.ignored(packet);
         let (vpc, to) = (vpc.name.clone(), packet.destination);
         return Err(Box::new(End::Stops(Stop::NoRoute { vpc, to, ignored, home: Home::Unknown })));
@@ -55,7 +63,7 @@ pub(crate) fn forward<'w>(
 }
 
 /// OVN ranks routes by length, and by source below by destination. One from everywhere is left with the rank of the rule that
-/// drops whatever has no route.
+/// drops whatever has no route, and of two rules of one rank either may count.
 fn is_like_none(route: &StaticRouteConfig) -> bool {
     route.policy == RoutePolicy::Source && route.prefix.prefix_len() == 0
 }
@@ -132,21 +140,15 @@ impl<'w> Router<'w> {
         })
     }
 
-    /// The static routes that would fit and have no effect, each with the reason.
+    /// The static routes that would fit, and lead nowhere.
     fn ignored(&self, packet: &Packet) -> Vec<String> {
-        let reasons = self.matching(packet).filter_map(|route| {
-            let (prefix, next_hop) = (route.prefix, route.next_hop);
-            if is_like_none(route) {
-                Some(format!(
-                    "from {prefix} via {next_hop} (OVN ranks it like no route; write it as two halves)"
-                ))
-            } else if self.network_of(next_hop).is_none() {
-                Some(format!("{prefix} via {next_hop} (the router has no network with this next hop)"))
-            } else {
-                None
-            }
-        });
-        reasons.collect()
+        let nowhere = self.matching(packet).filter(|route| self.network_of(route.next_hop).is_none());
+        nowhere.map(|route| format!("{} via {}", route.prefix, route.next_hop)).collect()
+    }
+
+    /// A route of which nobody can say whether OVN takes it.
+    fn doubtful(&self, packet: &Packet) -> Option<&'w StaticRouteConfig> {
+        self.matching(packet).find(|route| is_like_none(route) && self.network_of(route.next_hop).is_some())
     }
 
     /// The policy route of the highest priority that matches decides.

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use portolan_lab::cluster::Pod;
 use serde_json::{Value, json};
 
-use crate::in_a_harbour;
+use crate::in_a_harbour_for;
 
 const ROUNDS: usize = 4;
 const TRACES: usize = 12;
@@ -35,7 +35,8 @@ fn model_and_ovn_agree_whatever_the_routes_are() {
     let seed: u64 = number("PORTOLAN_SEED").unwrap_or(now);
     let rounds = number("PORTOLAN_TRACE_ROUNDS").map_or(ROUNDS, |rounds| rounds as usize);
     println!("PORTOLAN_SEED={seed}");
-    in_a_harbour(move |harbour| {
+    let deadline = Duration::from_secs(120) + PATIENCE * u32::try_from(rounds).unwrap();
+    in_a_harbour_for(deadline, move |harbour| {
         let pods = [
             harbour.pod("a", "node1", "web", "10.0.0.1"),
             harbour.pod("b", "node2", "web", "10.0.0.1"),
