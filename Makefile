@@ -7,7 +7,7 @@ TYPOS := $(PORTOLAN_CACHE)/tools/bin/typos
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full lint unit bench doc codegen fuzz clean
+.PHONY: help setup demo demo-down test test-full lint unit bench doc codegen fuzz clean
 
 help: ## Show this help
 	@echo "Portolan: networks for Kubernetes on Open vSwitch and OVN."
@@ -19,11 +19,13 @@ help: ## Show this help
 setup: ## Install what this machine lacks (Debian packages, test components); seconds when nothing is missing
 	@scripts/setup
 
-demo: setup ## Build Portolan and say what can be tried today
-	$(CARGO) build --workspace --bins --examples
-	@echo
-	@echo "There is no demonstration yet: see README.md, \"What works today\"."
-	@echo "To watch a real OVN Northbound database:  cargo run -p ovsdb --example watch -- unix:/run/ovn/ovnnb_db.sock"
+demo: ## Watch virtual switches and routers work across three nodes on this machine; leaves them up to be tried
+	@scripts/setup --for-demo
+	$(CARGO) build --workspace --bins
+	@scripts/demo
+
+demo-down: ## End what `make demo` left up
+	@scripts/demo down
 
 test: setup lint unit ## Formatting, lints, unit and integration tests against the real components
 
@@ -46,6 +48,8 @@ lint: setup ## Formatting, clippy, spelling, generated files
 bench: setup ## Measure beside the references and peers, in one run; prints ratios
 	$(CARGO) bench --package ovsdb --bench sync
 	$(CARGO) bench --package portolan --bench apiserver
+	$(CARGO) build --release --package portolan-cni
+	$(CARGO) bench --package portolan --bench lab
 	$(CARGO) run --release --package portolan-ipam --example rebuild_cost -- 1000000
 	$(CARGO) run --release --package portolan-plan --example plan_memory
 	$(CARGO) xtask instructions

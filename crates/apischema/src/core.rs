@@ -89,6 +89,12 @@ pub(crate) fn metadata_decode_error(metadata: &Value) -> Option<String> {
     decoding::error_of_type(metadata, object_meta(), "v1.ObjectMeta")
 }
 
+/// What an object's metadata looks like after kube-apiserver read and wrote it, which it does with that of custom resources too.
+pub fn encode_metadata(metadata: &mut Value) {
+    encoding::strip(metadata, object_meta());
+    encoding::fill(metadata, object_meta());
+}
+
 /// The schema of every kind's `metadata`.
 pub fn object_meta() -> &'static Schema {
     static OBJECT_META: LazyLock<Arc<Schema>> = LazyLock::new(|| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::quote::{self, quote};
 
@@ -189,10 +189,7 @@ impl fmt::Display for Body<'_> {
                 Value::Number(number) if number.is_f64() => {
                     write!(formatter, ": {}", quote::float(number.as_f64().unwrap_or_default()))?;
                 }
-                other => match rule_json(other) {
-                    Some(rule) => write!(formatter, ": {rule}")?,
-                    None => write!(formatter, ": {}", quote::json(other))?,
-                },
+                other => write!(formatter, ": {}", struct_json(other))?,
             }
         }
         if !detail.is_empty() {
@@ -206,12 +203,37 @@ impl fmt::Display for Body<'_> {
 pub(crate) const RULE_FIELDS: [&str; 6] =
     ["Rule", "Message", "MessageExpression", "Reason", "FieldPath", "OptionalOldSelf"];
 
-/// A CEL rule as JSON whose fields have kube-apiserver's order, which JSON's own objects do not keep.
-fn rule_json(value: &Value) -> Option<String> {
-    let fields = value.as_object().filter(|fields| fields.len() == RULE_FIELDS.len())?;
-    let field = |name: &&str| Some(format!("\"{name}\":{}", quote::json(fields.get(*name)?)));
-    let fields: Option<Vec<String>> = RULE_FIELDS.iter().map(field).collect();
-    Some(format!("{{{}}}", fields?.join(",")))
+/// The fields of an owner reference; the first four are always there.
+const OWNER_REFERENCE_FIELDS: [&str; 6] =
+    ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+
+/// A value as JSON. The fields of what kube-apiserver has as structs are in their order, which JSON's own objects do not keep.
+fn struct_json(value: &Value) -> String {
+    match value {
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(struct_json).collect::<Vec<_>>().join(","))
+        }
+        Value::Object(fields) => match struct_fields(fields) {
+            Some(order) => {
+                let field = |name: &&str| Some(format!("\"{name}\":{}", quote::json(fields.get(*name)?)));
+                format!("{{{}}}", order.iter().filter_map(field).collect::<Vec<_>>().join(","))
+            }
+            None => quote::json(value),
+        },
+        _ => quote::json(value),
+    }
+}
+
+/// The order of an object's fields, if it is one of the structs that errors show.
+fn struct_fields(fields: &Map<String, Value>) -> Option<&'static [&'static str]> {
+    let is = |all: &[&str], needed: usize| {
+        all[..needed].iter().all(|name| fields.contains_key(*name))
+            && fields.keys().all(|name| all.contains(&name.as_str()))
+    };
+    if is(&RULE_FIELDS, RULE_FIELDS.len()) {
+        return Some(&RULE_FIELDS);
+    }
+    is(&OWNER_REFERENCE_FIELDS, 4).then_some(&OWNER_REFERENCE_FIELDS)
 }
 
 #[cfg(test)]
@@ -233,6 +255,14 @@ mod tests {
                 "a: Invalid value: {\"b\":[1,null]}: no",
             ),
             (FieldError::type_invalid("a", true, "no"), "a: Invalid value: true: no"),
+            (
+                FieldError::invalid(
+                    "a",
+                    json!([{"uid": "u", "name": "n", "kind": "K", "controller": true, "apiVersion": "v1"}]),
+                    "no",
+                ),
+                "a: Invalid value: [{\"apiVersion\":\"v1\",\"kind\":\"K\",\"name\":\"n\",\"uid\":\"u\",\"controller\":true}]: no",
+            ),
             (FieldError::required("a", ""), "a: Required value"),
             (FieldError::required("a", "name or generateName"), "a: Required value: name or generateName"),
             (FieldError::forbidden("a", "not now"), "a: Forbidden: not now"),

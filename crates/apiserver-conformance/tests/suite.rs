@@ -56,6 +56,26 @@ fn every_difference_is_of_a_step_that_there_is() {
     }
 }
 
+#[test]
+fn users_are_told_of_every_difference_and_of_no_other() {
+    let told = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/apiserver.md"))
+        .expect("the server is documented");
+    let (_, told) = told.split_once("## Where it differs").expect("there is a section of differences");
+    let told = told.split("\n## ").next().unwrap_or_default();
+    let mut documented = BTreeSet::new();
+    for line in told.lines() {
+        let cells = line.strip_prefix("| `").and_then(|line| line.strip_suffix(" |")?.split_once(" | "));
+        if let Some((cases, reason)) = cells {
+            documented.extend(cases.split(", ").map(|case| (case.trim_matches('`'), reason)));
+        }
+    }
+    let suite = suite();
+    let listed = suite.differences().iter();
+    let listed: BTreeSet<_> =
+        listed.map(|difference| (difference.case.as_str(), difference.reason.as_str())).collect();
+    assert_eq!(documented, listed, "docs/apiserver.md and differences.yaml say different things");
+}
+
 fn titles(steps: &[Step]) -> Vec<String> {
     steps.iter().filter_map(Step::title).collect()
 }

@@ -4,6 +4,7 @@ pub mod rbac;
 
 use std::fmt;
 
+use apimachinery::{Access, Accessed, Status};
 use futures::future::{BoxFuture, FutureExt};
 
 pub use self::rbac::Rbac;
@@ -52,6 +53,27 @@ pub enum Decision {
 pub trait Authorizer: Send + Sync + fmt::Debug {
     /// Whether the user may do it.
     fn authorize<'a>(&'a self, attributes: Attributes<'a>) -> BoxFuture<'a, Decision>;
+
+    /// Why the user may do it, for people; empty if there is nothing to say. Only reviews ask.
+    fn why_allowed<'a>(&'a self, _attributes: Attributes<'a>) -> BoxFuture<'a, String> {
+        std::future::ready(String::new()).boxed()
+    }
+}
+
+/// Asks, and refuses what may not be done.
+///
+/// # Errors
+/// A Status for the client.
+pub async fn check(authorizer: &dyn Authorizer, attributes: Attributes<'_>) -> Result<(), Status> {
+    let Decision::Deny(reason) = authorizer.authorize(attributes).await else { return Ok(()) };
+    let Attributes { user, verb, resource, path } = attributes;
+    let of = match resource {
+        None => Accessed::Path(path),
+        Some(ResourceAttributes { group, resource, subresource, namespace, name, .. }) => {
+            Accessed::Resource { group, resource, subresource, namespace, name }
+        }
+    };
+    Err(Status::access_denied(&Access { user: &user.name, verb, of }, &reason))
 }
 
 /// Allows everything.
@@ -61,31 +83,5 @@ pub struct AlwaysAllow;
 impl Authorizer for AlwaysAllow {
     fn authorize<'a>(&'a self, _attributes: Attributes<'a>) -> BoxFuture<'a, Decision> {
         std::future::ready(Decision::Allow).boxed()
-    }
-}
-
-impl Attributes<'_> {
-    /// What a client is told that may not do it.
-    pub fn forbidden_message(&self) -> String {
-        // Nothing that looks like HTML is sent back.
-        let clean = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        let Attributes { user, verb, path, .. } = self;
-        clean(&match &self.resource {
-            None => format!("User {:?} cannot {verb} path {path:?}", user.name),
-            Some(resource) => {
-                let name = match resource.subresource {
-                    "" => resource.resource.to_owned(),
-                    subresource => format!("{}/{subresource}", resource.resource),
-                };
-                let place = match resource.namespace {
-                    "" => "at the cluster scope".to_owned(),
-                    namespace => format!("in the namespace {namespace:?}"),
-                };
-                format!(
-                    "User {:?} cannot {verb} resource {name:?} in API group {:?} {place}",
-                    user.name, resource.group
-                )
-            }
-        })
     }
 }

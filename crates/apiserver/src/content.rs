@@ -7,5 +7,5 @@ mod table;
 
 pub use accept::{Accepted, Format, MetaVersion, MetadataOf, Purpose, Shape, TableObject};
 pub(crate) use accept::{FORMATS, STREAMS};
-pub use body::{MOST_BYTES, read_body, read_object, read_patch_type};
+pub use body::{MOST_BYTES, read_body, read_custom, read_delete_options, read_object, read_patch_type};
 pub use render::{Renderer, write_status, write_value};

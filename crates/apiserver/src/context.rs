@@ -1,10 +1,11 @@
 //! On whose behalf something is done, and what they should be told.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
 use crate::authn::UserInfo;
+use crate::authz::Authorizer;
 
 /// On whose behalf something is done, and what they should be told besides the answer.
 #[derive(Debug)]
@@ -15,13 +16,28 @@ pub struct Context {
     pub user_agent: String,
     /// When they asked.
     pub now: Timestamp,
+    /// Who is asked whether they may do what only turns out on the way: to make what a replacement did not find. Nobody is
+    /// for what the server does by itself.
+    pub authorizer: Option<Arc<dyn Authorizer>>,
     warnings: Mutex<Vec<String>>,
 }
 
 impl Context {
     /// A request that arrives now.
     pub fn new(user: UserInfo, user_agent: &str) -> Context {
-        Context { user, user_agent: user_agent.into(), now: Timestamp::now(), warnings: Mutex::default() }
+        Context {
+            user,
+            user_agent: user_agent.into(),
+            now: Timestamp::now(),
+            authorizer: None,
+            warnings: Mutex::default(),
+        }
+    }
+
+    /// The same, with somebody to ask what else they may do.
+    pub fn asking(mut self, authorizer: Arc<dyn Authorizer>) -> Context {
+        self.authorizer = Some(authorizer);
+        self
     }
 
     /// Something that the server does by itself.

@@ -51,8 +51,8 @@ enum Looked {
     Failed,
 }
 
-/// Follows the store until the store is closed.
-pub(crate) async fn run(api: Api) {
+/// Follows the store until the store is closed. To be given to [`ServerBuilder::task`](crate::server::ServerBuilder::task).
+pub async fn run(api: Api) {
     loop {
         let ended = follow(&api).await;
         match ended {

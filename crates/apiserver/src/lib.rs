@@ -31,7 +31,7 @@ pub mod authn;
 pub mod authz;
 pub mod content;
 pub mod context;
-mod controllers;
+pub mod controllers;
 pub mod core;
 pub mod crd;
 pub mod discovery;

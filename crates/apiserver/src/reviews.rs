@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use apimachinery::Status;
 use apimachinery::meta;
+use apimachinery::normal_form::NormalForm;
 use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::{Map, Value, json};
 
@@ -25,7 +26,7 @@ use crate::api::Api;
 use crate::authn::{Authenticator, UserInfo};
 use crate::authz::Authorizer;
 use crate::authz::rbac::Rbac;
-use crate::registry::{Resource, Scope, SubresourceHandler, SubresourceRequest};
+use crate::registry::{Resource, Scope, Strategy, SubresourceHandler, SubresourceRequest};
 use crate::request::Verb;
 use crate::verbs::{Answer, Content};
 
@@ -68,13 +69,28 @@ pub fn resources(reviewers: &Reviewers) -> Vec<Resource> {
         let plural = format!("{}s", kind.to_ascii_lowercase());
         let mut resource = Resource::new(group, "v1", &plural, kind, scope);
         resource.verbs = vec![Verb::Create];
+        let schema = apischema::core::schema(group, "v1", kind);
+        let empty = schema.as_ref().map(|schema| NormalForm::of(schema).empty().clone());
+        resource.strategy = Arc::new(ReviewStrategy { empty });
         resource.handler = Some(Arc::new(Review { question, reviewers: reviewers.clone() }));
-        resource.version(|version| match apischema::core::schema(group, "v1", kind) {
+        resource.version(|version| match schema {
             Some(schema) => version.schema(schema),
             None => version,
         })
     };
     questions.into_iter().map(resource).collect()
+}
+
+/// How questions behave: who asks owns what he asks.
+#[derive(Debug)]
+struct ReviewStrategy {
+    empty: Option<Value>,
+}
+
+impl Strategy for ReviewStrategy {
+    fn empty(&self) -> Option<&Value> {
+        self.empty.as_ref()
+    }
 }
 
 /// Answers one of the questions.
@@ -105,7 +121,7 @@ impl SubresourceHandler for Review {
 
 impl Review {
     async fn answer(&self, request: SubresourceRequest<'_>) -> Result<Value, Status> {
-        let SubresourceRequest { endpoint, context, body, .. } = request;
+        let SubresourceRequest { endpoint, context, body, options, .. } = request;
         let mut review = body.unwrap_or_else(|| Value::Object(Map::new()));
         let (kind, api_version) = (&endpoint.resource.kind, endpoint.api_version());
         check_type(&mut review, kind, &api_version)?;
@@ -113,6 +129,7 @@ impl Review {
             apischema::prune(&mut review, schema);
         }
         meta::adopt_namespace(&mut review, &endpoint.namespace)?;
+        endpoint.own_fields(context, None, &mut review, &options);
         let (user, Reviewers { authorizer, rbac, authenticator }) = (&context.user, &self.reviewers);
         match self.question {
             Question::LocalSubjectAccess | Question::SubjectAccess => {

@@ -48,7 +48,7 @@ pub struct Server {
 pub(crate) struct Shared {
     pub(crate) api: Api,
     pub(crate) authenticators: Vec<Box<dyn Authenticator>>,
-    pub(crate) authorizer: Box<dyn Authorizer>,
+    pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) limits: limits::InFlight,
     pub(crate) audit: Option<AuditLog>,
     pub(crate) health: Health,

@@ -8,7 +8,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, ResourceExt};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::Move;
-use portolan_model::Requester;
+use portolan_model::{Group, Requester};
 use serde_json::json;
 use tokio::sync::mpsc::Sender;
 
@@ -150,6 +150,8 @@ fn reference(subject: &Subject, uid: String) -> ObjectReference {
         Subject::Definition { namespace, name } => {
             ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", Some(namespace), name)
         }
+        Subject::Vpc { group: Group::KubeOvn, name } => ("kubeovn.io/v1", "Vpc", None, name),
+        Subject::Vpc { group: Group::Portolan, name } => ("portolan.dev/v1alpha1", "Vpc", None, name),
     };
     ObjectReference {
         api_version: Some(version.into()),

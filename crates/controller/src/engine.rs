@@ -9,9 +9,9 @@
 //! Invariant: nothing is decided or planned before every kind was listed once. A subnet planned without its VPC would lose the
 //! router port that it has.
 
-mod definitions;
 mod feed;
 mod locks;
+mod mistakes;
 mod northbound;
 mod subnets;
 
@@ -19,12 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
-use portolan_model::{Dirty, Requester, Settings, Unit, World};
+use portolan_model::{Dirty, Group, Requester, Settings, Unit, World};
 
-use self::definitions::ToldDefinitions;
 pub use self::feed::{Change, Fed, Kind};
 pub use self::locks::{Confirmation, Creation};
 use self::locks::{Creations, Releasing};
+use self::mistakes::ToldMistakes;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Lists, SubnetKey, Verdict};
 
@@ -68,7 +68,7 @@ pub enum Action {
 }
 
 /// Whose Event something is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// Of who asks for interfaces.
     Requester(Requester),
@@ -76,6 +76,13 @@ pub enum Subject {
     Definition {
         /// Its namespace.
         namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Of a VPC.
+    Vpc {
+        /// Which API group it is of.
+        group: Group,
         /// Its name.
         name: String,
     },
@@ -120,7 +127,7 @@ pub struct Engine {
     removing: BTreeSet<String>,
     /// What was told to whom.
     told: BTreeMap<Requester, Vec<(&'static str, String)>>,
-    told_definitions: ToldDefinitions,
+    told_mistakes: ToldMistakes,
     subnets: SubnetGate,
     actions: Vec<Action>,
     retries: BTreeSet<Retry>,
@@ -145,7 +152,7 @@ impl Engine {
             releasing: BTreeMap::new(),
             removing: BTreeSet::new(),
             told: BTreeMap::new(),
-            told_definitions: ToldDefinitions::new(),
+            told_mistakes: ToldMistakes::new(),
             subnets: SubnetGate::default(),
             actions: Vec::new(),
             retries: BTreeSet::new(),

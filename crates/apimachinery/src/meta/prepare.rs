@@ -42,6 +42,8 @@ pub fn prepare_update(new: &mut Value, old: &Value) {
     set_generation(new, super::generation(old));
     let Some(old) = metadata(old) else { return };
     let Some(new) = metadata_mut(new) else { return };
+    // Nobody sets it any more, but old clients still send it.
+    new.remove("selfLink");
     let mut take = |field: &str| {
         if let Some(value) = old.get(field).filter(|value| !value.is_null()) {
             new.insert(field.to_owned(), value.clone());

@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, FutureExt};
 
 pub use self::policy::{Kind, Policy};
 pub use self::rule::{Rule, Wish, uncovered};
-use super::{Attributes, Authorizer, Decision};
+use super::{Attributes, Authorizer, Decision, ResourceAttributes};
 use crate::storage::{Key, Storage, StorageWatch, StoredObject};
 
 /// The group that may do everything, whatever roles say.
@@ -120,24 +120,42 @@ fn tell(policy: &mut Policy, key: &Bytes, value: Option<&Bytes>, previous: Optio
 impl Authorizer for Rbac {
     fn authorize<'a>(&'a self, attributes: Attributes<'a>) -> BoxFuture<'a, Decision> {
         let user = attributes.user;
-        if user.groups.iter().any(|group| group == SUPERUSERS) {
+        if is_superuser(&attributes) {
             return std::future::ready(Decision::Allow).boxed();
         }
-        let (namespace, wish) = match &attributes.resource {
-            Some(of) => (
-                of.namespace,
-                Wish::Resource {
-                    verb: attributes.verb,
-                    group: of.group,
-                    resource: of.resource,
-                    subresource: of.subresource,
-                    name: of.name,
-                },
-            ),
-            None => ("", Wish::Path { verb: attributes.verb, path: attributes.path }),
-        };
-        let allowed = self.read(|policy| policy.allows(&user.name, &user.groups, namespace, &wish));
-        let decision = if allowed { Decision::Allow } else { Decision::Deny(String::new()) };
+        let (namespace, wish) = wish(&attributes);
+        let decision = self.read(|policy| {
+            if policy.allows(&user.name, &user.groups, namespace, &wish) {
+                return Decision::Allow;
+            }
+            Decision::Deny(policy.complaint(&user.name, &user.groups, namespace))
+        });
         std::future::ready(decision).boxed()
+    }
+
+    fn why_allowed<'a>(&'a self, attributes: Attributes<'a>) -> BoxFuture<'a, String> {
+        let user = attributes.user;
+        if is_superuser(&attributes) {
+            return std::future::ready(String::new()).boxed();
+        }
+        let (namespace, wish) = wish(&attributes);
+        let why = self.read(|policy| policy.why(&user.name, &user.groups, namespace, &wish));
+        std::future::ready(why.unwrap_or_default()).boxed()
+    }
+}
+
+fn is_superuser(attributes: &Attributes<'_>) -> bool {
+    attributes.user.groups.iter().any(|group| group == SUPERUSERS)
+}
+
+/// What is wished, and in which namespace.
+fn wish<'a>(attributes: &Attributes<'a>) -> (&'a str, Wish<'a>) {
+    let verb = attributes.verb;
+    match attributes.resource {
+        Some(of) => {
+            let ResourceAttributes { group, resource, subresource, name, .. } = of;
+            (of.namespace, Wish::Resource { verb, group, resource, subresource, name })
+        }
+        None => ("", Wish::Path { verb, path: attributes.path }),
     }
 }

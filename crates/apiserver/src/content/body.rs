@@ -4,15 +4,16 @@ use std::fmt::Display;
 
 use apimachinery::fieldvalidation::{self, Decoded};
 use apimachinery::protobuf::{self, ProtobufError, TypeMeta};
-use apimachinery::{GroupVersion, Status};
+use apimachinery::{GroupVersion, Status, meta};
 use apischema::Schema;
 use bytes::{Buf as _, Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
+use serde_json::Value;
 
-use crate::verbs::{PatchType, Submitted};
+use crate::verbs::{PatchType, Submitted, missing_kind};
 
 /// The largest body that is read, as in Kubernetes.
 pub const MOST_BYTES: usize = 3 << 20;
@@ -99,20 +100,75 @@ pub fn read_object(
     kind: &str,
     schema: Option<&Schema>,
 ) -> Result<Submitted, Status> {
-    let read = match (body_format(headers)?, schema) {
-        (BodyFormat::Json, Some(schema)) => fieldvalidation::decode_json_as(body, schema),
-        (BodyFormat::Json, None) => fieldvalidation::decode_json(body),
-        (BodyFormat::Yaml, _) => fieldvalidation::decode_yaml(body),
-        (BodyFormat::Protobuf, _) => {
-            return protobuf::decode(body)
-                .map(Submitted::from)
-                .map_err(|error| no_protobuf(&error, body, kind));
-        }
-    };
-    match read {
-        Ok(Decoded { value, strict_errors }) => Ok(Submitted { object: value, strict_errors }),
-        Err(error) => Err(unrecognized(&error, body, kind)),
+    let format = body_format(headers)?;
+    if matches!(format, BodyFormat::Protobuf) {
+        return protobuf::decode(body).map(Submitted::from).map_err(|error| no_protobuf(&error, body, kind));
     }
+    decode(&format, body, schema).map_err(|error| unrecognized(&error, body, kind))
+}
+
+/// The same of a custom resource, which says what it is.
+pub fn read_custom(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Submitted, Status> {
+    let submitted = read_object(headers, body, kind, None)?;
+    if meta::kind(&submitted.object).is_empty() {
+        let why = missing_kind(&String::from_utf8_lossy(body));
+        return Err(unrecognized(&why, body, kind));
+    }
+    Ok(submitted)
+}
+
+/// Reads the options of a deletion from a body; absent if that is empty.
+pub fn read_delete_options(headers: &HeaderMap, body: &[u8]) -> Result<Option<Value>, Status> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let format = body_format(headers)?;
+    if matches!(format, BodyFormat::Protobuf) {
+        return read_object(headers, body, "DeleteOptions", None).map(|submitted| Some(submitted.object));
+    }
+    match decode(&format, body, None) {
+        Ok(submitted) => Ok(Some(submitted.object)),
+        Err(error) => Err(Status::unexpected(error)),
+    }
+}
+
+fn decode(format: &BodyFormat, body: &[u8], schema: Option<&Schema>) -> Result<Submitted, String> {
+    let json_error = |error: String| format!("couldn't get version/kind; json parse error: {error}");
+    let Decoded { value, strict_errors } = match (format, schema) {
+        (BodyFormat::Yaml, _) => fieldvalidation::decode_yaml(body)?,
+        (_, Some(schema)) => fieldvalidation::decode_json_as(body, schema).map_err(json_error)?,
+        (_, None) => fieldvalidation::decode_json(body).map_err(json_error)?,
+    };
+    if let Some(error) = type_meta_error(&value) {
+        return Err(json_error(error));
+    }
+    GroupVersion::parse(meta::api_version(&value)).map_err(|error| error.to_string())?;
+    Ok(Submitted { object: value, strict_errors })
+}
+
+/// Why the type of an object cannot be read, as Go says it. Nothing at all is read as an object without a type.
+fn type_meta_error(value: &Value) -> Option<String> {
+    let go_kind = |value: &Value| match value {
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::Null => "null",
+    };
+    let Value::Object(fields) = value else {
+        return (!value.is_null()).then(|| {
+            format!(
+                "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+                go_kind(value)
+            )
+        });
+    };
+    ["apiVersion", "kind"].into_iter().find_map(|name| {
+        let value = fields.get(name).filter(|value| !value.is_string() && !value.is_null())?;
+        Some(format!("json: cannot unmarshal {} into Go struct field .{name} of type string", go_kind(value)))
+    })
 }
 
 fn unrecognized(error: &dyn Display, body: &[u8], kind: &str) -> Status {

@@ -15,7 +15,6 @@ use serde_json::{Map, Value, json};
 use super::accept::{Accepted, Format, MetaVersion, MetadataOf, Shape};
 use super::table::{Headers, ListMeta, table};
 use crate::endpoint::Endpoint;
-use crate::registry::Resource;
 use crate::storage::{StoredObject, TypePrefix};
 use crate::verbs::{Content, Listed};
 use crate::watch::{EncodingKey, EventKind, WatchEvent};
@@ -73,7 +72,7 @@ impl Renderer {
             Shape::Metadata(_, MetadataOf::Many) => {
                 return Err(Status::not_shown_so(format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
-                    self.go_type("")
+                    self.endpoint.resource.go_type()
                 )));
             }
             Shape::Table(version, include) => {
@@ -109,8 +108,8 @@ impl Renderer {
                 })))
             }
             Shape::Metadata(_, MetadataOf::One) => Err(Status::not_shown_so(format!(
-                "you requested PartialObjectMetadata, but the requested object is a list (*{})",
-                self.go_type("List")
+                "you requested PartialObjectMetadata, but the requested object is a list (*{}List)",
+                self.endpoint.resource.go_type()
             ))),
             Shape::Metadata(version, MetadataOf::Many) => {
                 let items: Vec<Value> =
@@ -233,19 +232,6 @@ impl Renderer {
             && self.accepted.format == Format::Json
             && !self.accepted.pretty
             && stored.mark() == self.mark
-    }
-
-    /// How Kubernetes' code calls the type of the objects, which some errors show.
-    fn go_type(&self, suffix: &str) -> String {
-        let Resource { group, kind, .. } = &*self.endpoint.resource;
-        if self.endpoint.resource.is_custom() {
-            return format!("unstructured.Unstructured{suffix}");
-        }
-        let package = match group.split('.').next().unwrap_or_default() {
-            "" | "events" => "core",
-            package => package,
-        };
-        format!("{package}.{kind}{suffix}")
     }
 
     fn values(&self, listed: &Listed) -> Result<Vec<Value>, Status> {

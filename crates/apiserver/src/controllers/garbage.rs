@@ -3,6 +3,7 @@
 //! In memory is who depends on whom, and only that: an object without owners costs nothing.
 
 mod look;
+mod misplaced;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,6 +25,8 @@ pub(super) struct Garbage {
     owners: HashMap<Bytes, Vec<String>>,
     /// Objects, by uid, whose deletion waits for their dependents.
     waiting: HashMap<String, Bytes>,
+    /// The uids of owners, by the dependent's key, that nobody has looked for yet.
+    unchecked: HashMap<Bytes, Vec<String>>,
 }
 
 impl Garbage {
@@ -53,6 +56,8 @@ impl Garbage {
             // An owner may be gone before its dependent is made: each new reference is checked.
             if owners != before {
                 wanted.push(Work::Object(key.clone()));
+                let new = owners.iter().filter(|owner| !before.contains(owner)).cloned();
+                self.unchecked.entry(key.clone()).or_default().extend(new);
             }
             self.owners.insert(key.clone(), owners);
         }
@@ -63,6 +68,9 @@ impl Garbage {
             self.waiting.insert(metadata.uid.clone(), key.clone());
             // They go because it goes.
             wanted.extend(self.dependents_of(&metadata.uid).into_keys().map(Work::Object));
+        }
+        if value.is_none() {
+            self.unchecked.remove(key);
         }
         if value.is_none()
             && !self.dependents.is_empty()
@@ -77,6 +85,11 @@ impl Garbage {
     /// The dependents of an object, by key, each with whether it keeps its owner from going.
     pub(super) fn dependents_of(&self, uid: &str) -> BTreeMap<Bytes, bool> {
         self.dependents.get(uid).cloned().unwrap_or_default()
+    }
+
+    /// The uids of an object's owners that are looked for now for the first time.
+    pub(super) fn take_unchecked(&mut self, key: &Bytes) -> Vec<String> {
+        self.unchecked.remove(key).unwrap_or_default()
     }
 
     fn forget(&mut self, owner: &str, dependent: &Bytes) {

@@ -46,7 +46,7 @@ impl Namespaces {
 /// What is left in a namespace.
 #[derive(Debug, Default)]
 struct Left {
-    /// By resource, how many objects.
+    /// By resource, with its group, how many objects.
     objects: Vec<(String, usize)>,
     /// By finalizer, how many objects.
     finalizers: std::collections::BTreeMap<String, usize>,
@@ -124,7 +124,8 @@ async fn empty(api: &Api, name: &str) -> Left {
         if let Ok(page) = api.storage().list(range).await
             && !page.entries.is_empty()
         {
-            left.objects.push((resource.qualified(), page.entries.len()));
+            let name = format!("{}.{}", resource.plural, resource.group);
+            left.objects.push((name, page.entries.len()));
             for finalizer in page.entries.iter().flat_map(|entry| finalizers(&entry.value)) {
                 *left.finalizers.entry(finalizer).or_default() += 1;
             }
@@ -143,11 +144,26 @@ fn set_conditions(namespace: &mut Value, left: &Left, now: &str) {
     let objects: Vec<String> = left
         .objects
         .iter()
-        .map(|(resource, count)| format!("{resource}. has {count} resource instances"))
+        .map(|(resource, count)| format!("{resource} has {count} resource instances"))
         .collect();
     let finalizers: Vec<String> =
         left.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
     let failures = left.failures.join(", ");
+    // This server knows its own kinds.
+    set_condition(
+        namespace,
+        now,
+        "NamespaceDeletionDiscoveryFailure",
+        None,
+        ("ResourcesDiscovered", "All resources successfully discovered"),
+    );
+    set_condition(
+        namespace,
+        now,
+        "NamespaceDeletionGroupVersionParsingFailure",
+        None,
+        ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    );
     set_condition(
         namespace,
         now,

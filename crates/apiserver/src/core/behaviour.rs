@@ -35,6 +35,8 @@ pub(super) struct Behaviour {
     pub(super) validate_status: fn(&Value, &Value, &mut Errors),
     /// What whoever writes the object should know.
     pub(super) warnings: fn(&Value, Option<&Value>) -> Vec<String>,
+    /// What whoever selects by another field is told, if it is not what is usual.
+    pub(super) unsupported_field: fn(&str) -> Option<String>,
     pub(super) creates_on_update: bool,
     pub(super) updates_unconditionally: bool,
     pub(super) garbage_collection: GarbageCollection,
@@ -66,6 +68,7 @@ impl Behaviour {
         validate_update: |_, _, _| {},
         validate_status: |_, _, _| {},
         warnings: |_, _| Vec::new(),
+        unsupported_field: |_| None,
         creates_on_update: false,
         updates_unconditionally: true,
         garbage_collection: GarbageCollection::DeleteDependents,
@@ -151,6 +154,10 @@ impl Strategy for Behaving {
 
     fn answers_with_deleted(&self) -> bool {
         self.behaviour.answers_with_deleted
+    }
+
+    fn unsupported_field(&self, field: &str) -> Option<String> {
+        (self.behaviour.unsupported_field)(field)
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<&FieldSet<'static>> {

@@ -37,6 +37,7 @@ fn resource() -> Resource {
         .categories(&["all"])
         .selectable([SelectableField::named("status.successful", &["status.succeeded"], "0")])
         .behaving(Behaviour {
+            unsupported_field: |field| Some(format!("field label {field:?} not supported for Job")),
             generation: Generation::Spec,
             settle: settle_template,
             prepare_create: |job, _| {

@@ -1,8 +1,11 @@
 //! How CustomResourceDefinitions behave.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
+use apimachinery::apply::FieldSet;
 use apimachinery::meta;
+use apimachinery::normal_form::NormalForm;
 use apischema::FieldError;
 use serde_json::{Value, json};
 
@@ -10,12 +13,31 @@ use super::condition::{Condition, TERMINATING, field_mut, set_condition, status_
 use super::definition::{CLEANUP_FINALIZER, Definition, DefinitionVersion, Names};
 use super::{json_schema, validation};
 use crate::registry::{Action, Generation, Strategy, take_field};
+use crate::verbs::{spec_field, status_field};
 
 /// How CustomResourceDefinitions behave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DefinitionStrategy;
 
+/// What a definition has before anything is set.
+static EMPTY: LazyLock<Option<Value>> = LazyLock::new(|| {
+    let schema = apischema::core::schema(super::GROUP, "v1", "CustomResourceDefinition")?;
+    Some(NormalForm::of(&schema).empty().clone())
+});
+
 impl Strategy for DefinitionStrategy {
+    fn empty(&self) -> Option<&Value> {
+        EMPTY.as_ref()
+    }
+
+    fn reset_fields(&self, subresource: &str) -> Option<&FieldSet<'static>> {
+        match subresource {
+            "" => Some(status_field()),
+            "status" => Some(spec_field()),
+            _ => None,
+        }
+    }
+
     fn set_defaults(&self, object: &mut Value) {
         set_defaults(object);
     }
@@ -84,10 +106,6 @@ impl Strategy for DefinitionStrategy {
     }
 
     fn deletion_begins(&self, object: &mut Value) {
-        // Other than for most kinds, nothing else tells that the deletion began: the spec is as it was.
-        let generation = meta::generation(object) - 1;
-        meta::set_generation(object, generation);
-        meta::set(object, "deletionGracePeriodSeconds", Value::Null);
         let finalizers = field_mut(object, "metadata").entry("finalizers").or_insert_with(|| json!([]));
         if let Some(finalizers) =
             finalizers.as_array_mut().filter(|all| !all.iter().any(|one| one == CLEANUP_FINALIZER))

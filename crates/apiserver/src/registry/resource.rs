@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use apimachinery::meta::{NameRule, Scope};
+use apimachinery::{FieldSelector, SelectorError};
 use apischema::Schema;
 
 use super::column::Columns;
@@ -223,6 +224,35 @@ impl Resource {
             .find(|field| &*field.name == name)
             .cloned()
             .or_else(|| known(name).then(|| SelectableField::at(name)))
+    }
+
+    /// How Kubernetes' code calls the type of the objects, which some errors show: `core.Pod`.
+    pub fn go_type(&self) -> String {
+        if self.is_custom() {
+            return "unstructured.Unstructured".into();
+        }
+        let package = match self.group.split('.').next().unwrap_or_default() {
+            "" | "events" => "core",
+            package => package,
+        };
+        format!("{package}.{}", self.kind)
+    }
+
+    /// Refuses what objects cannot be selected by. A kind that declares no fields says that there are only two; another,
+    /// that this is none of them.
+    pub(crate) fn check_fields(&self, fields: &FieldSelector) -> Result<(), SelectorError> {
+        if self.selectable_fields.is_empty() && !self.is_custom() {
+            return fields.check_metadata_only();
+        }
+        let in_no_namespace = |path: &str| path == "metadata.namespace" && !self.is_namespaced();
+        let checked = fields.check(|path| self.selectable_field(path).is_some() && !in_no_namespace(path));
+        checked.map_err(|error| match error {
+            SelectorError::UnsupportedField(field) => self
+                .strategy
+                .unsupported_field(&field)
+                .map_or(SelectorError::UnsupportedField(field), SelectorError::Malformed),
+            error => error,
+        })
     }
 
     /// The verbs in the order in which discovery shows them.

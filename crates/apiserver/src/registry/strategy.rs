@@ -135,6 +135,11 @@ pub trait Strategy: Send + Sync + fmt::Debug {
         None
     }
 
+    /// What whoever selects objects by another field is told, where the kind says it in its own words.
+    fn unsupported_field(&self, _field: &str) -> Option<String> {
+        None
+    }
+
     /// Fills in what an object does not say, after unknown fields were dropped.
     fn set_defaults(&self, _object: &mut Value) {}
 

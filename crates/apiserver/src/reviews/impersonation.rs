@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use apimachinery::Status;
-use apimachinery::status::{Access, Accessed};
 use http::HeaderMap;
 
 use crate::authn::{AUTHENTICATED, UNAUTHENTICATED, UserInfo};
-use crate::authz::{Attributes, Authorizer, Decision, ResourceAttributes};
+use crate::authz::{self, Attributes, Authorizer, ResourceAttributes};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -43,14 +42,7 @@ pub async fn impersonate(
     for one in &traits {
         let resource = one.resource();
         let asked = Attributes { user: &user, verb: "impersonate", resource: Some(resource), path: "" };
-        if let Decision::Deny(reason) = authorizer.authorize(asked).await {
-            let ResourceAttributes { group, resource, subresource, namespace, name, .. } = resource;
-            let of = Accessed::Resource { group, resource, subresource, namespace, name };
-            return Err(Status::access_denied(
-                &Access { user: &user.name, verb: "impersonate", of },
-                &reason,
-            ));
-        }
+        authz::check(authorizer, asked).await?;
     }
     Ok(user_of(traits))
 }
@@ -169,6 +161,7 @@ mod tests {
     use futures::future::BoxFuture;
 
     use super::*;
+    use crate::authz::Decision;
 
     /// Allows those who may.
     #[derive(Debug)]

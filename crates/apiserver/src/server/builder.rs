@@ -39,7 +39,7 @@ pub struct ServerBuilder {
     resources: Vec<Resource>,
     admission: Vec<Arc<dyn Admission>>,
     authenticators: Vec<Box<dyn Authenticator>>,
-    authorizer: Box<dyn Authorizer>,
+    authorizer: Arc<dyn Authorizer>,
     audit: Option<AuditLog>,
     limits: Limits,
     hub_limits: HubLimits,
@@ -64,7 +64,7 @@ impl Server {
             resources: Vec::new(),
             admission: Vec::new(),
             authenticators: vec![Box::new(ClientCertificates)],
-            authorizer: Box::new(AlwaysAllow),
+            authorizer: Arc::new(AlwaysAllow),
             audit: None,
             limits: Limits::default(),
             hub_limits: HubLimits::default(),
@@ -96,7 +96,7 @@ impl ServerBuilder {
 
     /// Asks this one what a user may do.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> ServerBuilder {
-        self.authorizer = Box::new(authorizer);
+        self.authorizer = Arc::new(authorizer);
         self
     }
 

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use apimachinery::{Access, Accessed, Status};
+use apimachinery::Status;
 use futures::FutureExt as _;
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderName, Method, Request, StatusCode};
@@ -15,7 +15,7 @@ use super::route::{Lost, route};
 use super::{Shared, other, resource};
 use crate::audit::Audited;
 use crate::authn::{Credentials, UserInfo, authenticate};
-use crate::authz::{Attributes, Decision, ResourceAttributes};
+use crate::authz::{self, Attributes, ResourceAttributes};
 use crate::content::{Accepted, Format, Shape};
 use crate::context::Context;
 use crate::metrics::RequestLabels;
@@ -88,7 +88,7 @@ async fn answer(
         .audit
         .as_ref()
         .map(|log| (log, Audited::begin(&user, &labels.verb, &target, request.uri(), &agent)));
-    let context = Context::new(user, &agent);
+    let context = Context::new(user, &agent).asking(shared.authorizer.clone());
     let done = answer_to(shared, &context, &labels.verb, verb, target, &query, request).await;
     let mut response = done.unwrap_or_else(|lost| match lost {
         Lost::NoSuchPage => answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
@@ -186,17 +186,5 @@ async fn authorize(
         }),
         Target::Other => None,
     };
-    let attributes = Attributes { user, verb, resource, path };
-    match shared.authorizer.authorize(attributes).await {
-        Decision::Allow => Ok(()),
-        Decision::Deny(reason) => {
-            let of = match resource {
-                None => Accessed::Path(path),
-                Some(ResourceAttributes { group, resource, subresource, namespace, name, .. }) => {
-                    Accessed::Resource { group, resource, subresource, namespace, name }
-                }
-            };
-            Err(Status::access_denied(&Access { user: &user.name, verb, of }, &reason))
-        }
-    }
+    authz::check(&*shared.authorizer, Attributes { user, verb, resource, path }).await
 }

@@ -14,7 +14,9 @@ use super::Shared;
 use super::answer::{self, Body, Response};
 use super::route::Routed;
 use super::watch_stream::{self, WatchTimes};
-use crate::content::{Accepted, Purpose, Renderer, read_body, read_object, read_patch_type};
+use crate::content::{
+    Accepted, Purpose, Renderer, read_body, read_custom, read_delete_options, read_object, read_patch_type,
+};
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::options::{DeleteOptions, ListOptions, OptionsKind, WriteOptions};
@@ -171,9 +173,15 @@ impl ResourceRequest<'_> {
     }
 
     fn read(&self, body: &[u8]) -> Result<Submitted, Status> {
+        let resource = &self.endpoint.resource;
+        if resource.is_custom() {
+            let submitted = read_custom(&self.headers, body, &resource.kind)?;
+            self.endpoint.check_custom_version(&submitted.object)?;
+            return Ok(submitted);
+        }
         // The types of core kinds are read field by field; what a custom resource does not have is pruned later.
         let schema = self.endpoint.version().schema.as_deref().filter(|schema| schema.type_name.is_some());
-        read_object(&self.headers, body, &self.endpoint.resource.kind, schema)
+        read_object(&self.headers, body, &resource.kind, schema)
     }
 
     fn write_options(&self, kind: OptionsKind) -> Result<WriteOptions, Status> {
@@ -181,12 +189,7 @@ impl ResourceRequest<'_> {
     }
 
     fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Status> {
-        let body = if body.is_empty() {
-            None
-        } else {
-            Some(read_object(&self.headers, body, "DeleteOptions", None)?.object)
-        };
-        DeleteOptions::parse(self.query, body)
+        DeleteOptions::parse(self.query, read_delete_options(&self.headers, body)?)
     }
 
     fn patch(&self, body: Bytes) -> Result<(Patch, WriteOptions), Status> {
@@ -199,11 +202,10 @@ impl ResourceRequest<'_> {
     /// What is selected by the query, and by a name in the path of a watch.
     fn selection(&self, options: &ListOptions, name: Option<String>) -> Result<Selection, Status> {
         let bad_request = |error: SelectorError| Status::bad_request(error.to_string());
-        let labels = LabelSelector::parse(&options.label_selector)
-            .map_err(|error| Status::bad_request(format!("unable to parse requirement: {error}")))?;
+        let labels = LabelSelector::parse(&options.label_selector).map_err(bad_request)?;
         let fields = FieldSelector::parse(&options.field_selector).map_err(bad_request)?;
         let resource = &self.endpoint.resource;
-        fields.check(|path| resource.selectable_field(path).is_some()).map_err(bad_request)?;
+        resource.check_fields(&fields).map_err(bad_request)?;
 
         let mut selection = Selection::in_namespace(&self.endpoint.namespace).with_labels(labels);
         if let Some(name) = name {

@@ -128,30 +128,26 @@ fn built_in(
 
 /// What can be done at a path of a resource that the server has.
 fn served(resource: &Resource, version: usize, path: &ResourcePath) -> Vec<Verb> {
-    let among = |verbs: &[Verb]| -> Vec<Verb> {
-        verbs.iter().copied().filter(|verb| resource.verbs.contains(verb)).collect()
-    };
     // A namespace is named by the same part of the path that elsewhere names where an object is.
     let is_namespace =
         resource.group.is_empty() && resource.plural == "namespaces" && path.namespace == path.name;
+    let named = !path.name.is_empty();
     let is_across = resource.is_namespaced() && path.namespace.is_empty();
-    if !resource.is_namespaced() && !path.namespace.is_empty() && !is_namespace {
+    if (is_across && named) || (!resource.is_namespaced() && !path.namespace.is_empty() && !is_namespace) {
         return Vec::new();
     }
-    match (path.name.is_empty(), path.subresource.is_empty()) {
-        _ if path.watch && path.subresource.is_empty() && !(is_across && !path.name.is_empty()) => {
-            among(&[Verb::Watch])
+    let verbs: &[Verb] = match path.subresource.as_str() {
+        "" if path.watch => &[Verb::Watch],
+        "" if named => &[Verb::Get, Verb::Update, Verb::Patch, Verb::Delete],
+        "" if is_across => &[Verb::List, Verb::Watch],
+        "" => &[Verb::List, Verb::Watch, Verb::Create, Verb::DeleteCollection],
+        _ if path.watch => &[],
+        name => {
+            let subresource = resource.versions[version].find_subresource(name);
+            return subresource.map(|subresource| subresource.verbs.clone()).unwrap_or_default();
         }
-        _ if path.watch => Vec::new(),
-        (true, _) if is_across => among(&[Verb::List, Verb::Watch]),
-        (true, _) => among(&[Verb::List, Verb::Watch, Verb::Create, Verb::DeleteCollection]),
-        (false, _) if is_across => Vec::new(),
-        (false, true) => among(&[Verb::Get, Verb::Update, Verb::Patch, Verb::Delete]),
-        (false, false) => {
-            let subresource = resource.versions[version].find_subresource(&path.subresource);
-            subresource.map(|subresource| subresource.verbs.clone()).unwrap_or_default()
-        }
-    }
+    };
+    verbs.iter().copied().filter(|verb| resource.verbs.contains(verb)).collect()
 }
 
 /// Whether a client takes one of these media types. Only whole names count, whatever comes after.
@@ -172,4 +168,92 @@ fn names_one_of(header: &str, media_types: &[&str]) -> bool {
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::{Origin, Registry};
+    use crate::request::{Query, Target};
+
+    /// Where a request leads: a verb and an endpoint, or how it is lost.
+    fn led(line: &str, header: (&'static str, &'static str)) -> String {
+        let mut custom = Resource::new("ex.io", "v1", "ships", "Ship", crate::registry::Scope::Namespaced);
+        custom.origin = Origin::Custom;
+        let registry = Registry::new(crate::core_resources().into_iter().chain([custom]));
+        let (method, path) = line.split_once(' ').unwrap();
+        let method: Method = method.parse().unwrap();
+        let Ok(Target::Resource(path)) = Target::parse(path) else { panic!("{path} is a resource's") };
+        let verb = path.verb(&method, &Query::default());
+        let headers = HeaderMap::from_iter([(header.0.parse().unwrap(), header.1.parse().unwrap())]);
+        match route(&registry.snapshot(), path, &method, verb, &headers) {
+            Ok((verb, Routed { endpoint, .. })) => format!("{} {}", verb.as_str(), endpoint.resource.plural),
+            Err(Lost::NoSuchPage) => "no such page".into(),
+            Err(Lost::Refused(status)) => format!("{} {}", status.code, status.message),
+        }
+    }
+
+    fn plain(line: &str) -> String {
+        led(line, ("accept", "application/json"))
+    }
+
+    #[test]
+    fn a_path_has_its_methods() {
+        assert_eq!(plain("POST /api/v1/namespaces/a/pods"), "create pods");
+        assert_eq!(plain("GET /api/v1/namespaces/a"), "get namespaces");
+        assert_eq!(plain("PUT /api/v1/namespaces/a/finalize"), "update namespaces");
+        assert_eq!(plain("GET /api/v1/watch/namespaces/a/pods/b"), "watch pods");
+        let not_allowed = "405 the server does not allow this method on the requested resource";
+        for line in [
+            "PUT /api/v1/namespaces/a/pods",
+            "POST /api/v1/namespaces/a/pods/b",
+            "POST /api/v1/pods",
+            "HEAD /api/v1/nodes/a",
+            "DELETE /api/v1/namespaces",
+            "OPTIONS /api/v1/nodes",
+            "POST /api/v1/watch/pods",
+        ] {
+            assert_eq!(plain(line), not_allowed, "{line}");
+        }
+    }
+
+    #[test]
+    fn other_paths_lead_nowhere() {
+        let not_found = "404 the server could not find the requested resource";
+        for line in [
+            "GET /api/v1/pods/a",
+            "GET /api/v1/namespaces/a/nodes",
+            "GET /api/v1/namespaces/a/namespaces",
+            "GET /api/v1/namespaces/a/pods/b/nothing",
+            "GET /api/v1/namespaces/a/pods/b/status/more",
+            "GET /api/v2/pods",
+            "GET /apis/apps/v1/ships",
+        ] {
+            assert_eq!(plain(line), not_found, "{line}");
+        }
+        assert_eq!(plain("GET /apis/nobody.io/v1/ships"), "no such page");
+    }
+
+    #[test]
+    fn custom_resources_are_asked_for_by_what_the_request_means() {
+        assert_eq!(plain("HEAD /apis/ex.io/v1/namespaces/a/ships/b"), "get ships");
+        assert_eq!(plain("GET /apis/ex.io/v1/ships"), "list ships");
+        assert_eq!(plain("GET /apis/ex.io/v1/ships/a"), "no such page");
+        assert_eq!(plain("PUT /apis/ex.io/v1/namespaces/a/ships"), "400 name must be provided");
+        assert_eq!(
+            plain("GET /apis/ex.io/v1/namespaces/a/ships/b/status"),
+            "404 ships.ex.io \"b\" not found",
+            "it has no status of its own"
+        );
+    }
+
+    #[test]
+    fn media_types_are_asked_for_by_their_whole_names() {
+        let nodes = |accept| led("GET /api/v1/nodes/a", ("accept", accept));
+        assert_eq!(nodes("text/html, application/yaml;q=0.5"), "get nodes");
+        assert!(nodes("application/*").starts_with("406 406: Not Acceptable"));
+        let patch = |content_type| led("PATCH /api/v1/nodes/a", ("content-type", content_type));
+        assert_eq!(patch("application/merge-patch+json; charset=utf-8"), "patch nodes");
+        assert_eq!(patch("application/json"), "415 415: Unsupported Media Type");
+    }
 }

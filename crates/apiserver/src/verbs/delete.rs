@@ -26,6 +26,8 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 enum Fate {
     /// It is taken out of the store.
     Goes,
+    /// It is changed so, and then taken out: who watches is told that its time is over before it is gone.
+    Ends(Value),
     /// It stays, changed so.
     Stays(Value),
     /// Its deletion has begun before; nothing changes.
@@ -59,7 +61,7 @@ impl Api {
             };
             self.admission().validate(self, attributes, None).await?;
             match self.seal(endpoint, &entry, fate(endpoint, options, &old, context.now), options).await? {
-                Some(Sealed::Gone) => return Ok(gone(endpoint, &old, stored)),
+                Some(Sealed::Gone(stored)) => return Ok(gone(endpoint, &old, stored)),
                 Some(Sealed::Stays(stored)) => return Ok(stays(options, stored)),
                 None => {}
             }
@@ -74,36 +76,54 @@ impl Api {
         fate: Fate,
         options: &DeleteOptions,
     ) -> Result<Option<Sealed>, Status> {
-        let (sealed, value) = match fate {
-            Fate::Goes => (None, None),
+        let object = match fate {
+            Fate::Goes => return self.take_out(endpoint, entry, options).await,
             Fate::AlreadyGoing => {
                 let stored = StoredObject::from_entry(entry).map_err(Status::internal_error)?;
                 return Ok(Some(Sealed::Stays(stored)));
             }
-            Fate::Stays(object) => {
-                let raw = endpoint.write(&object)?;
-                if options.dry_run || raw == entry.value {
-                    return Ok(Some(Sealed::Stays(decoded(raw, entry.modified)?)));
-                }
-                (Some(raw.clone()), Some(raw))
-            }
+            Fate::Ends(ref object) | Fate::Stays(ref object) => object,
         };
-        if options.dry_run {
-            return Ok(Some(Sealed::Gone));
+        let raw = endpoint.write(object)?;
+        let ends = matches!(fate, Fate::Ends(_));
+        if options.dry_run || (raw == entry.value && !ends) {
+            let stored = decoded(raw, entry.modified)?;
+            return Ok(Some(if ends { Sealed::Gone(stored) } else { Sealed::Stays(stored) }));
         }
-        let change = Change { key: entry.key.clone(), expect: Expect::Modified(entry.modified), value };
+        let expect = Expect::Modified(entry.modified);
+        let change = Change { key: entry.key.clone(), expect, value: Some(raw.clone()) };
         match self.storage().commit(change).await.map_err(|error| endpoint.resource.store_failed(&error))? {
-            Outcome::Done(revision) => Ok(Some(match sealed {
-                None => Sealed::Gone,
-                Some(raw) => Sealed::Stays(decoded(raw, revision)?),
-            })),
+            Outcome::Done(revision) if ends => {
+                let noted = Entry { value: raw, modified: revision, ..entry.clone() };
+                self.take_out(endpoint, &noted, options).await
+            }
+            Outcome::Done(revision) => Ok(Some(Sealed::Stays(decoded(raw, revision)?))),
+            Outcome::Mismatch(_) => Ok(None),
+        }
+    }
+
+    /// Takes the object out of the store; absent if somebody else wrote in between.
+    async fn take_out(
+        &self,
+        endpoint: &Endpoint,
+        entry: &Entry,
+        options: &DeleteOptions,
+    ) -> Result<Option<Sealed>, Status> {
+        let stored = StoredObject::from_entry(entry).map_err(Status::internal_error)?;
+        if options.dry_run {
+            return Ok(Some(Sealed::Gone(stored)));
+        }
+        let change = Change { key: entry.key.clone(), expect: Expect::Modified(entry.modified), value: None };
+        match self.storage().commit(change).await.map_err(|error| endpoint.resource.store_failed(&error))? {
+            // What is gone is shown as of when it went.
+            Outcome::Done(revision) => Ok(Some(Sealed::Gone(stored.at(revision)))),
             Outcome::Mismatch(_) => Ok(None),
         }
     }
 }
 
 enum Sealed {
-    Gone,
+    Gone(StoredObject),
     Stays(StoredObject),
 }
 
@@ -181,22 +201,42 @@ fn fate(endpoint: &Endpoint, options: &DeleteOptions, old: &Value, now: Timestam
         }
     }
 
+    // What the kind itself holds is begun to be deleted once, and then waits for whoever holds it.
+    let held_by_kind = strategy.holds_deletion(&object);
+    if held_by_kind && is_deleting(old) {
+        return Fate::AlreadyGoing;
+    }
     set_finalizers_by_policy(endpoint, options, &mut object);
-    let held = !finalizers(&object).is_empty() || strategy.holds_deletion(&object);
-    match (graceful, held) {
-        (Some(period), _) if period > 0 => Fate::Stays(object),
-        (Some(_), true) => Fate::Stays(object),
-        (None, true) => {
-            if is_deleting(&object) {
-                meta::set(&mut object, "deletionGracePeriodSeconds", 0);
-            } else {
-                begin(&mut object, now, 0);
+    let held = !finalizers(&object).is_empty();
+    match graceful {
+        None if held_by_kind => {
+            meta::set(&mut object, "deletionTimestamp", time(now));
+            strategy.deletion_begins(&mut object);
+            Fate::Stays(object)
+        }
+        None if held => {
+            mark(&mut object, now);
+            if !is_deleting(old) {
                 strategy.deletion_begins(&mut object);
             }
             Fate::Stays(object)
         }
-        (_, false) => Fate::Goes,
+        None => Fate::Goes,
+        Some(period) if period > 0 || held => Fate::Stays(object),
+        Some(_) => Fate::Ends(object),
     }
+}
+
+/// Notes that the deletion has begun, or that there is no more time.
+fn mark(object: &mut Value, now: Timestamp) {
+    if !is_deleting(object) {
+        return begin(object, now, 0);
+    }
+    let ends = meta::deletion_timestamp(object).and_then(|ends| ends.parse::<Timestamp>().ok());
+    if ends.is_none_or(|ends| ends > now) {
+        meta::set(object, "deletionTimestamp", time(now));
+    }
+    meta::set(object, "deletionGracePeriodSeconds", 0);
 }
 
 /// Notes that the deletion has begun. Whoever acts on the object's generation must see that.

@@ -10,9 +10,11 @@ use super::metadata::is_deleting;
 use super::prepare::dedup_owners;
 use crate::admission::{Attributes, Operation};
 use crate::api::Api;
+use crate::authz;
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::options::WriteOptions;
+use crate::request::Verb;
 use crate::storage::StoredObject;
 
 /// What is at an endpoint before a change.
@@ -143,12 +145,29 @@ impl Api {
         if owner == Owner::Writer {
             endpoint.own_fields(context, None, &mut new, options);
         }
+        check_may_create(endpoint, context).await?;
         match self.create_accepted(endpoint, context, new, options).await {
             Ok(stored) => Ok(Some(Modified { stored, created: true })),
             Err(status) if status.reason == Reason::AlreadyExists => Ok(None),
             Err(status) => Err(status),
         }
     }
+}
+
+/// Who may change an object may not therefore make it.
+async fn check_may_create(endpoint: &Endpoint, context: &Context) -> Result<(), Status> {
+    let Some(authorizer) = &context.authorizer else { return Ok(()) };
+    let resource = authz::ResourceAttributes {
+        group: &endpoint.resource.group,
+        version: &endpoint.version().name,
+        resource: &endpoint.resource.plural,
+        subresource: &endpoint.subresource,
+        namespace: &endpoint.namespace,
+        name: &endpoint.name,
+    };
+    let create = Verb::Create.as_str();
+    let asked = authz::Attributes { user: &context.user, verb: create, resource: Some(resource), path: "" };
+    authz::check(&**authorizer, asked).await
 }
 
 /// A change is to the object that its resourceVersion names; without one, to whatever is there.

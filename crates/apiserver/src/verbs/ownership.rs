@@ -16,7 +16,7 @@ use crate::registry::Resource;
 
 impl Endpoint {
     /// Notes in a changed object that whoever made the change owns what changed.
-    pub(super) fn own_fields(
+    pub(crate) fn own_fields(
         &self,
         context: &Context,
         old: Option<&Value>,

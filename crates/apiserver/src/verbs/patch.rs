@@ -3,6 +3,7 @@
 use apimachinery::Status;
 use apimachinery::fieldvalidation::{self, Decoded, StrictError};
 use apimachinery::patch::{self, JsonPatch};
+use apischema::Schema;
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -66,12 +67,14 @@ impl Api {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         let (if_absent, owner) = match patch.kind {
-            PatchType::Apply => (IfAbsent::Create, Owner::Settled),
+            // What is not there has no subresources.
+            PatchType::Apply if endpoint.subresource.is_empty() => (IfAbsent::Create, Owner::Settled),
+            PatchType::Apply => (IfAbsent::Fail, Owner::Settled),
             _ => (IfAbsent::Fail, Owner::Writer),
         };
         let mut change = |existing: Existing<'_>| {
             let (new, strict_errors) = patch.apply(endpoint, context, existing, options)?;
-            Ok((endpoint.accept_patched(new, strict_errors, context, options)?, owner))
+            Ok((endpoint.accept_patched(new, patch.kind, strict_errors, context, options)?, owner))
         };
         let modified = self.modify(endpoint, context, options, if_absent, &mut change).await?;
         Ok(modified.into())
@@ -92,12 +95,23 @@ impl Patch {
             Existing::Nothing => None,
         };
         if self.kind == PatchType::Apply {
-            return Ok((self.apply_configuration(endpoint, context, old, options)?, Vec::new()));
+            let configuration = self.read_configuration(context, options)?;
+            return Ok((endpoint.apply(context, old, &configuration, options)?, Vec::new()));
         }
         let old = old.ok_or_else(|| endpoint.resource.not_found(&endpoint.name))?;
+        self.change(old, endpoint.version().schema.as_deref(), endpoint)
+    }
+
+    /// What a patch that is no apply makes of an object of a schema.
+    pub(super) fn change(
+        &self,
+        old: &Value,
+        schema: Option<&Schema>,
+        endpoint: &Endpoint,
+    ) -> Result<(Value, Vec<StrictError>), Status> {
         let Decoded { value, strict_errors } = fieldvalidation::decode_json(&self.body)
             .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-        let new = match (self.kind, &endpoint.version().schema) {
+        let new = match (self.kind, schema) {
             (PatchType::Json, _) => {
                 let in_patch = |error| StrictError::InJsonPatch(Box::new(error));
                 let new = JsonPatch::from_value(value)?.apply(old.clone())?;
@@ -110,16 +124,14 @@ impl Patch {
         Ok((new, strict_errors))
     }
 
-    fn apply_configuration(
+    /// The configuration that is applied.
+    pub(super) fn read_configuration(
         &self,
-        endpoint: &Endpoint,
         context: &Context,
-        old: Option<&Value>,
         options: &WriteOptions,
     ) -> Result<Value, Status> {
         let Decoded { value, strict_errors } = fieldvalidation::decode_yaml(&self.body)
             .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-        let new = endpoint.apply(context, old, &value, options)?;
         match options.field_validation {
             FieldValidation::Strict if !strict_errors.is_empty() => {
                 let errors: Vec<_> = strict_errors.iter().map(StrictError::to_string).collect();
@@ -127,9 +139,9 @@ impl Patch {
             }
             FieldValidation::Warn => {
                 context.warn_all(fieldvalidation::warnings(&strict_errors));
-                Ok(new)
+                Ok(value)
             }
-            FieldValidation::Ignore | FieldValidation::Strict => Ok(new),
+            FieldValidation::Ignore | FieldValidation::Strict => Ok(value),
         }
     }
 }

@@ -1,15 +1,16 @@
 //! What every object goes through on its way to the store, whatever its kind.
 
 use apimachinery::fieldvalidation::{self, StrictError, strict_message};
-use apimachinery::{GroupKind, Status, meta};
+use apimachinery::{Status, meta};
 use apischema::FieldError;
 use serde_json::Value;
 
+use super::type_meta::bad_patch;
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{Action, Generation};
-use crate::verbs::Submitted;
+use crate::verbs::{PatchType, Submitted};
 
 impl Endpoint {
     pub(crate) fn action<'a>(&'a self, context: &'a Context) -> Action<'a> {
@@ -25,8 +26,12 @@ impl Endpoint {
         options: &WriteOptions,
     ) -> Result<Value, Status> {
         let Submitted { mut object, mut strict_errors } = submitted;
-        self.check_type(&mut object)?;
+        self.settle_type(&mut object)?;
+        let forgets_managers = !self.resource.is_custom() && forgets_managers(&object);
         strict_errors.extend(self.complete(&mut object));
+        if forgets_managers {
+            meta::set(&mut object, "managedFields", Value::Array(Vec::new()));
+        }
         match options.field_validation {
             FieldValidation::Strict if !strict_errors.is_empty() => {
                 return Err(self.not_handled(&strict_message(&strict_errors)));
@@ -41,11 +46,12 @@ impl Endpoint {
     pub(crate) fn accept_patched(
         &self,
         mut object: Value,
+        kind: PatchType,
         mut strict_errors: Vec<StrictError>,
         context: &Context,
         options: &WriteOptions,
     ) -> Result<Value, Status> {
-        self.check_type(&mut object)?;
+        self.settle_patched_type(&mut object, kind)?;
         let before = if options.field_validation == FieldValidation::Strict {
             object.to_string()
         } else {
@@ -54,8 +60,7 @@ impl Endpoint {
         strict_errors.extend(self.complete(&mut object));
         match options.field_validation {
             FieldValidation::Strict if !strict_errors.is_empty() => {
-                let error = FieldError::invalid("patch", before, strict_message(&strict_errors));
-                return Err(Status::invalid(&GroupKind::default(), "", &[error]));
+                return Err(bad_patch(before, &strict_message(&strict_errors)));
             }
             FieldValidation::Warn => context.warn_all(fieldvalidation::warnings(&strict_errors)),
             FieldValidation::Ignore | FieldValidation::Strict => {}
@@ -71,48 +76,6 @@ impl Endpoint {
         };
         self.resource.strategy.set_defaults(object);
         unknown.into_iter().map(StrictError::Unknown).collect()
-    }
-
-    /// An object without kind and apiVersion is taken to be of this endpoint's.
-    fn check_type(&self, object: &mut Value) -> Result<(), Status> {
-        let (kind, api_version) = (&self.resource.kind, self.api_version());
-        let Some(fields) = object.as_object_mut() else {
-            return Err(Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): json: cannot unmarshal into Go value of \
-                 type {kind}"
-            )));
-        };
-        let given = |name: &str| fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        if let Some(given) = given("kind").filter(|given| given != kind) {
-            let version = &self.version().name;
-            return Err(Status::bad_request(format!(
-                "{given} in version {version:?} cannot be handled as a {kind}: no kind {given:?} is registered for version {api_version:?}"
-            )));
-        }
-        if let Some(given) = given("apiVersion").filter(|given| *given != api_version) {
-            return Err(Status::bad_request(format!(
-                "the API version in the data ({given}) does not match the expected API version ({api_version})"
-            )));
-        }
-        fields.insert("kind".into(), kind.as_str().into());
-        fields.insert("apiVersion".into(), api_version.into());
-        let error = match &self.version().schema {
-            Some(schema) if schema.type_name.is_some() => {
-                apischema::core::decode_error(&self.resource.group, &self.version().name, kind, object)
-            }
-            Some(schema) => apischema::decode_error(object, schema),
-            None => meta::type_error(object),
-        };
-        if let Some(error) = error {
-            return Err(self.not_handled(&error));
-        }
-        Ok(())
-    }
-
-    /// A body that cannot be read as an object of the kind.
-    fn not_handled(&self, why: &str) -> Status {
-        let (kind, version) = (&self.resource.kind, &self.version().name);
-        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     }
 
     /// The object has the name of the request.
@@ -136,6 +99,7 @@ impl Endpoint {
     /// A new object, with all that the server sets, checked.
     pub(crate) fn before_create(&self, object: &mut Value, context: &Context) -> Result<(), Status> {
         let (strategy, action) = (&self.resource.strategy, self.action(context));
+        self.check_custom_type(object)?;
         meta::adopt_namespace(object, &self.namespace)?;
         strategy.prepare_for_create(object, action);
         // Where it means nothing, it is what the client says.
@@ -160,13 +124,13 @@ impl Endpoint {
         context: &Context,
     ) -> Result<(), Status> {
         let (strategy, action) = (&self.resource.strategy, self.action(context));
+        self.check_custom_type(object)?;
         meta::adopt_namespace(object, &self.namespace)?;
+        meta::prepare_update(object, old);
         if self.subresource == "status" {
             strategy.prepare_for_status_update(object, old, action);
-            meta::prepare_update(object, old);
         } else {
             strategy.prepare_for_update(object, old, action);
-            meta::prepare_update(object, old);
             if self.content_changed(object, old) {
                 meta::set_generation(object, meta::generation(old) + 1);
             }
@@ -203,6 +167,11 @@ impl Endpoint {
     fn refuse_if(&self, object: &Value, errors: &[FieldError]) -> Result<(), Status> {
         if errors.is_empty() { Ok(()) } else { Err(self.resource.invalid(meta::name(object), errors)) }
     }
+}
+
+/// Whether a client wants all managers of fields forgotten. An empty list says so, which is nothing to those who write objects out.
+fn forgets_managers(object: &Value) -> bool {
+    meta::managed_fields(object).is_some_and(Vec::is_empty)
 }
 
 /// Drops owner references that are there twice, and says so.

@@ -1,4 +1,4 @@
-//! A server with custom resources and webhooks.
+//! A server with custom resources, webhooks and controllers.
 
 use std::time::Duration;
 
@@ -51,6 +51,7 @@ impl ExtensionServer {
             .admission(webhooks.clone())
             .task(|api| running.run(api))
             .task(|_| following.run())
+            .task(apiserver::controllers::run)
             .build()
             .await
             .unwrap();

@@ -4,6 +4,8 @@
 
 mod crd;
 mod crd_server;
+mod garbage;
+mod namespaces;
 mod objects;
 mod patches;
 mod reviews;

@@ -139,7 +139,8 @@ async fn everybody_can_ask_what_they_may_do_and_who_they_are() {
     let pods =
         |verb: &str| json!({"resourceAttributes": {"verb": verb, "resource": "pods", "namespace": "x"}});
     let own = "SelfSubjectAccessReview";
-    assert_eq!(server.review("jane", own, pods("get")).await, json!({"allowed": true}));
+    let why = "RBAC: allowed by ClusterRoleBinding \"jane\" of ClusterRole \"jane\" to User \"jane\"";
+    assert_eq!(server.review("jane", own, pods("get")).await, json!({"allowed": true, "reason": why}));
     assert_eq!(server.review("jane", own, pods("delete")).await, json!({"allowed": false}));
     let mut other = pods("delete");
     other["user"] = "jane".into();

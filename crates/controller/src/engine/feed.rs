@@ -3,6 +3,7 @@
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
+use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, Source, doors};
@@ -105,12 +106,21 @@ fed! {
     StatefulSet => StatefulSet,
 }
 
+impl Fed for NetworkAttachmentDefinition {
+    const KIND: Kind = Kind::Nad;
+
+    fn told(engine: &mut Engine, change: &Change<Self>) {
+        engine.tell_mistakes(change);
+    }
+}
+
 macro_rules! fed_vpc {
     ($($object:ty => $kind:ident),*) => {
         $(impl Fed for $object {
             const KIND: Kind = Kind::$kind;
-            // Its peerings' networks may be what stood in a subnet's way.
-            fn told(engine: &mut Engine, _: &Change<Self>) {
+            fn told(engine: &mut Engine, change: &Change<Self>) {
+                engine.tell_mistakes(change);
+                // Its peerings' networks may be what stood in a subnet's way.
                 engine.subnets.mark_if_any();
             }
         })*

@@ -286,7 +286,7 @@ fn rows_of_owners_that_went_unseen_go_after_a_live_read() {
 }
 
 #[test]
-fn a_definition_that_makes_no_sense_is_told_once_for_each_mistake() {
+fn an_object_that_makes_no_sense_is_told_once_for_each_mistake() {
     let mut scene = Scene::new();
     let claim = |provider: &str| {
         let mut nad = mk_nad("default", "claim");
@@ -298,6 +298,14 @@ fn a_definition_that_makes_no_sense_is_told_once_for_each_mistake() {
         scene.settle();
     }
     assert_eq!(scene.told, ["InvalidDefinition"; 3], "the second was no news, the fourth was right");
+    let mut vpc = mk_vpc("blue");
+    vpc.spec.policy_routes = serde_json::from_value(serde_json::json!([
+        {"priority": 1, "action": "drop", "match": "ip4.src = 10.0.0.1"}
+    ]))
+    .unwrap();
+    scene.engine.feed(&Change::Applied(vpc));
+    scene.settle();
+    assert_eq!(scene.told.last().unwrap(), "InvalidVpc");
 }
 
 #[test]

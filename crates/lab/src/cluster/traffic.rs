@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// How much is sent: many segments, many datagrams.
-const STREAM: usize = 8 << 20;
+const STREAM: usize = 2 << 20;
 const DATAGRAMS: u32 = 64;
 
 /// Where traffic goes to.

@@ -1,9 +1,9 @@
 //! Deletion in every order: nothing is left of any network.
 
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
-use kube::core::GroupVersionKind;
-use kube::discovery::ApiResource;
+use kube::api::{Api, DeleteParams, ListParams};
 use ovsdb::{Client, Endpoint, Monitor};
+use portolan_api::kubeovn::{Subnet, Vpc};
+use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::IPLock;
 use portolan_lab::cluster::{Cluster, Pod};
 
@@ -63,31 +63,32 @@ fn deletion_in_every_order_leaves_nothing() {
 
 impl Network {
     fn delete(&self, cluster: &Cluster, kind: Kind) {
-        if kind == Kind::Pod {
-            self.pods.iter().for_each(|pod| pod.delete().unwrap());
-            return;
-        }
-        let (group, version, kind, namespace) = match kind {
-            Kind::Vpc => ("kubeovn.io", "v1", "Vpc", None),
-            Kind::Subnet => ("kubeovn.io", "v1", "Subnet", None),
-            Kind::Nad | Kind::Pod => {
-                ("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition", Some("default"))
+        let (name, peer) = (self.name.as_str(), peer(&self.name));
+        match kind {
+            Kind::Vpc => {
+                // Of two that peer either may go first.
+                let mut vpcs = [name, &peer];
+                if self.order[0] == Kind::Vpc {
+                    vpcs.reverse();
+                }
+                vpcs.into_iter().for_each(|name| delete(cluster, Api::<Vpc>::all(cluster.client()), name));
             }
-        };
-        let plural = if kind.starts_with("Network") {
-            "network-attachment-definitions".to_owned()
-        } else {
-            format!("{}s", kind.to_lowercase())
-        };
-        let resource =
-            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural);
-        let api = match namespace {
-            Some(namespace) => Api::<DynamicObject>::namespaced_with(cluster.client(), namespace, &resource),
-            None => Api::all_with(cluster.client(), &resource),
-        };
-        let name = self.name.clone();
-        cluster.wait(async move { api.delete(&name, &DeleteParams::default()).await }).unwrap();
+            Kind::Subnet => delete(cluster, Api::<Subnet>::all(cluster.client()), name),
+            Kind::Nad => {
+                let api = Api::<NetworkAttachmentDefinition>::namespaced(cluster.client(), "default");
+                delete(cluster, api, name);
+            }
+            Kind::Pod => self.pods.iter().for_each(|pod| pod.delete().unwrap()),
+        }
     }
+}
+
+fn delete<K>(cluster: &Cluster, api: Api<K>, name: &str)
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let name = name.to_owned();
+    cluster.wait(async move { api.delete(&name, &DeleteParams::default()).await.map(drop) }).unwrap();
 }
 
 /// No lock, no row in the northbound database, no port and no link on the nodes.
@@ -137,13 +138,27 @@ fn name(number: usize) -> String {
     format!("order{number}")
 }
 
+/// The VPC that a network's VPC peers with.
+fn peer(name: &str) -> String {
+    format!("{name}-peer")
+}
+
 fn objects(number: usize) -> String {
     let (name, net) = (name(number), format!("10.{}.0", 100 + number));
+    let peer = peer(&name);
     format!(
         r#"apiVersion: kubeovn.io/v1
 kind: Vpc
 metadata: {{name: {name}}}
-spec: {{}}
+spec:
+  vpcPeerings: [{{remoteVpc: {peer}, localConnectIP: 169.254.0.1/30}}]
+  staticRoutes: [{{policy: policyDst, cidr: 10.99.0.0/16, nextHopIP: 169.254.0.2}}]
+  policyRoutes: [{{priority: 7, match: ip4.dst == 10.98.0.0/16, action: drop}}]
+---
+apiVersion: kubeovn.io/v1
+kind: Vpc
+metadata: {{name: {peer}}}
+spec: {{vpcPeerings: [{{remoteVpc: {name}, localConnectIP: 169.254.0.2/30}}]}}
 ---
 apiVersion: kubeovn.io/v1
 kind: Subnet

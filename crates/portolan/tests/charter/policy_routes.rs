@@ -2,13 +2,26 @@
 
 use portolan_lab::cluster::Cluster;
 
-use crate::guests::{assert_connected, example, guests, in_a_cluster};
+use crate::guests::{assert_connected, assert_told, example, guests, in_a_cluster};
 
 pub(crate) const POLICY_ROUTES: &str = example!("policy-routes");
 
 #[test]
 fn policies_come_before_routes() {
-    in_a_cluster(Cluster::builder().nodes(2), &[POLICY_ROUTES], policy_routes);
+    in_a_cluster(Cluster::builder().nodes(2), &[POLICY_ROUTES], |cluster| {
+        policy_routes(cluster);
+        a_mistake_is_told_and_changes_nothing(cluster);
+    });
+}
+
+fn a_mistake_is_told_and_changes_nothing(cluster: &Cluster) {
+    let nonsense =
+        r#"[{"op": "replace", "path": "/spec/policyRoutes/1/match", "value": "ip4.source == 10.41.0.11"}]"#;
+    let patch = ["patch", "vpcs.kubeovn.io", "policed", "--type=json", "--patch", nonsense];
+    cluster.kubectl().unwrap().args(patch).read().unwrap();
+    // Events of what is in no namespace are in this one.
+    assert_told(cluster, "default", "policed", "InvalidVpc", &["spec.policyRoutes[1].match", "ip4.source"]);
+    policy_routes(cluster);
 }
 
 pub(crate) fn policy_routes(cluster: &Cluster) {

@@ -1,6 +1,6 @@
 //! Roles and bindings, with the index by which a request finds those that concern it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use apimachinery::LabelSelector;
@@ -38,7 +38,15 @@ struct Role {
 struct Binding {
     /// The namespace of a Role, empty for a ClusterRole; and its name.
     role: (String, String),
-    subjects: Vec<Subject>,
+    subjects: Vec<BoundSubject>,
+}
+
+/// Who is given a role, and how the binding calls them.
+#[derive(Debug)]
+struct BoundSubject {
+    subject: Subject,
+    kind: String,
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -84,9 +92,9 @@ impl Policy {
                 let Some(reference) = parsed::<RoleRef>(&object["roleRef"]) else { return };
                 let namespace = if reference.kind == "Role" { key.0.clone() } else { String::new() };
                 let subjects: Vec<SubjectReference> = parsed(&object["subjects"]).unwrap_or_default();
-                let subjects: Vec<Subject> =
-                    subjects.into_iter().filter_map(|one| Subject::of(one, &key.0)).collect();
-                for subject in &subjects {
+                let subjects: Vec<BoundSubject> =
+                    subjects.into_iter().filter_map(|one| BoundSubject::of(one, &key.0)).collect();
+                for BoundSubject { subject, .. } in &subjects {
                     self.by_subject.entry(subject.clone()).or_default().insert(key.clone());
                 }
                 self.bindings.insert(key, Binding { role: (namespace, reference.name), subjects });
@@ -102,7 +110,8 @@ impl Policy {
                 self.roles.remove(&key);
             }
             Kind::Binding => {
-                for subject in self.bindings.remove(&key).into_iter().flat_map(|binding| binding.subjects) {
+                let subjects = self.bindings.remove(&key).into_iter().flat_map(|binding| binding.subjects);
+                for BoundSubject { subject, .. } in subjects {
                     if let Some(keys) = self.by_subject.get_mut(&subject) {
                         keys.remove(&key);
                         if keys.is_empty() {
@@ -119,9 +128,66 @@ impl Policy {
         self.roles_of(user, groups, namespace).any(|role| self.rules_of(role).any(|rule| rule.allows(wish)))
     }
 
-    /// All rules that a user has; in a namespace, or in none if that is empty.
+    /// All rules that a user has; in a namespace, or in none if that is empty. Those of the cluster come first.
     pub fn rules_for(&self, user: &str, groups: &[String], namespace: &str) -> Vec<Rule> {
-        self.roles_of(user, groups, namespace).flat_map(|role| self.rules_of(role)).cloned().collect()
+        let bindings = self.bindings_of(user, groups, namespace);
+        bindings.into_iter().flat_map(|(_, binding)| self.rules_of(&binding.role)).cloned().collect()
+    }
+
+    /// By which binding a user may do that, in Kubernetes' words; absent if by none.
+    pub fn why(&self, user: &str, groups: &[String], namespace: &str, wish: &Wish<'_>) -> Option<String> {
+        let bindings = self.bindings_of(user, groups, namespace);
+        let (key, binding) = bindings
+            .into_iter()
+            .find(|(_, binding)| self.rules_of(&binding.role).any(|rule| rule.allows(wish)))?;
+        let is_of = |subject: &Subject| match subject {
+            Subject::User(name) => name == user,
+            Subject::Group(name) => groups.contains(name),
+        };
+        let subject = binding.subjects.iter().find(|bound| is_of(&bound.subject))?;
+        let (kind, name) = match key {
+            (namespace, name) if namespace.is_empty() => ("ClusterRoleBinding", name.clone()),
+            (namespace, name) => ("RoleBinding", format!("{name}/{namespace}")),
+        };
+        let role_kind = if binding.role.0.is_empty() { "ClusterRole" } else { "Role" };
+        Some(format!(
+            "RBAC: allowed by {kind} {name:?} of {role_kind} {:?} to {} {:?}",
+            binding.role.1, subject.kind, subject.name
+        ))
+    }
+
+    /// What is wrong with the bindings of a user, in Kubernetes' words: they name roles that are not there. Empty if nothing is.
+    pub fn complaint(&self, user: &str, groups: &[String], namespace: &str) -> String {
+        let bindings =
+            self.bindings_of(user, groups, namespace).into_iter().map(|(_, binding)| &binding.role);
+        let mut missing: Vec<String> = Vec::new();
+        for (namespace, name) in bindings.filter(|role| !self.roles.contains_key(role)) {
+            let kind = if namespace.is_empty() { "clusterrole" } else { "role" };
+            let complaint = format!("{kind}.rbac.authorization.k8s.io {name:?} not found");
+            if !missing.contains(&complaint) {
+                missing.push(complaint);
+            }
+        }
+        match missing.as_slice() {
+            [] => String::new(),
+            [one] => format!("RBAC: {one}"),
+            several => format!("RBAC: [{}]", several.join(", ")),
+        }
+    }
+
+    /// The bindings that name a user or his groups, those of the cluster first, each by name.
+    fn bindings_of(
+        &self,
+        user: &str,
+        groups: &[String],
+        namespace: &str,
+    ) -> Vec<(&(String, String), &Binding)> {
+        let groups = groups.iter().map(|group| Subject::Group(group.clone()));
+        let subjects = std::iter::once(Subject::User(user.to_owned())).chain(groups);
+        let keys = subjects.filter_map(|subject| self.by_subject.get(&subject)).flatten();
+        let here = |(of, _): &&(String, String)| of.is_empty() || of == namespace;
+        let keys: BTreeSet<&(String, String)> = keys.filter(here).collect();
+        keys.into_iter().filter_map(|key| Some((key, self.bindings.get(key)?))).collect()
     }
 
     /// The rules of a role; of a cluster role if `namespace` is empty. None if there is no such role.
@@ -159,19 +225,23 @@ impl Policy {
     }
 }
 
-impl Subject {
+impl BoundSubject {
     /// A service account is a user with a name of its own.
     fn of(reference: SubjectReference, namespace: &str) -> Option<Self> {
-        match reference.kind.as_str() {
-            "User" => Some(Subject::User(reference.name)),
-            "Group" => Some(Subject::Group(reference.name)),
+        let SubjectReference { kind, name, namespace: given } = reference;
+        let (subject, name) = match kind.as_str() {
+            "User" => (Subject::User(name.clone()), name),
+            "Group" => (Subject::Group(name.clone()), name),
             "ServiceAccount" => {
-                let of = if reference.namespace.is_empty() { namespace } else { &reference.namespace };
-                (!of.is_empty())
-                    .then(|| Subject::User(format!("system:serviceaccount:{of}:{}", reference.name)))
+                let of = if given.is_empty() { namespace } else { &given };
+                if of.is_empty() {
+                    return None;
+                }
+                (Subject::User(format!("system:serviceaccount:{of}:{name}")), format!("{name}/{of}"))
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(BoundSubject { subject, kind, name })
     }
 }
 

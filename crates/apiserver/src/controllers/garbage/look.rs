@@ -7,7 +7,7 @@ use apimachinery::{Reason, Status};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::Garbage;
+use super::{Garbage, misplaced};
 use crate::api::Api;
 use crate::context::Context;
 use crate::controllers::ownership::{Metadata, OwnerReference};
@@ -65,6 +65,13 @@ async fn step(api: &Api, garbage: &Arc<Mutex<Garbage>>, key: &Bytes) -> Result<(
     let mut found = Vec::new();
     for reference in &metadata.owner_references {
         found.push((reference, find(api, &endpoint, reference).await?));
+    }
+    let unchecked = garbage.lock().unwrap_or_else(PoisonError::into_inner).take_unchecked(key);
+    for (reference, _) in found
+        .iter()
+        .filter(|(one, found)| matches!(found, Found::Gone | Found::Unknown) && unchecked.contains(&one.uid))
+    {
+        misplaced::report(api, &endpoint, &metadata.uid, reference).await?;
     }
     let is = |state: Found| found.iter().any(|(_, found)| *found == state);
     if found.is_empty() || is(Found::Unknown) {

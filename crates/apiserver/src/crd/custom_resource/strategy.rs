@@ -129,6 +129,9 @@ impl Strategy for CustomResourceStrategy {
     }
 
     fn set_defaults(&self, object: &mut Value) {
+        if let Some(metadata) = object.get_mut("metadata") {
+            apischema::core::encode_metadata(metadata);
+        }
         if let Some(version) = self.of(meta::api_version(object)) {
             default(object, version.schema.schema());
         }
