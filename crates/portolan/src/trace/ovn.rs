@@ -191,6 +191,9 @@ impl TracedEnd {
             TracedEnd::Asked(flow) => {
                 format!("{} does not know who has the next address, and asks for it", place(&flow.datapath))
             }
+            TracedEnd::Answered { by, with } if by.stage == "lr_in_ip_input" => {
+                format!("{} sends an error back ({with}): its time to live is over", place(&by.datapath))
+            }
             TracedEnd::Answered { by, with } => {
                 format!("{} answers with {with} in stage {}", place(&by.datapath), by.stage)
             }

@@ -196,8 +196,8 @@ impl Stop {
             }
             Stop::OtherPod { .. } => "prefixes that are used twice cannot reach each other; use others".into(),
             Stop::NoRoute { vpc, ignored, .. } if !ignored.is_empty() => format!(
-                "static routes of Vpc {vpc} that would fit lead to no network of its own, and are ignored: {}; correct their \
-                 nextHopIP",
+                "correct nextHopIP of the static routes of Vpc {vpc} that would fit: they lead to no network of the router, and have \
+                 no effect: {}",
                 ignored.join(", ")
             ),
             Stop::NoRoute { home: Home::Isolated { subnet }, to, .. } => {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use portolan_api::Family;
-use portolan_api::vpc_config::{PolicyAction, RoutePolicy};
+use portolan_api::vpc_config::{PolicyAction, RoutePolicy, StaticRouteConfig};
 use portolan_model::ovn_match::Packet;
 use portolan_model::{Peering, Subnet, Vpc, World};
 
@@ -44,6 +44,14 @@ pub(crate) fn forward<'w>(
 ) -> Result<Forwarding<'w>, Box<End>> {
     let router = Router { world, vpc };
     let Some(route) = router.route(packet)? else {
+        if let Some(route) = router.doubtful(packet) {
+            let why = format!(
+                "the only route of router {} that fits is static route from {} via {}, which OVN ranks like no route at all: \
+                 whether it counts is chance; write it as two halves, such as 0.0.0.0/1 and 128.0.0.0/1",
+                vpc.name, route.prefix, route.next_hop
+            );
+            return Err(Box::new(End::Unknown(why)));
+        }
         let ignored = router.ignored(packet);
         let (vpc, to) = (vpc.name.clone(), packet.destination);
         return Err(Box::new(End::Stops(Stop::NoRoute { vpc, to, ignored, home: Home::Unknown })));
@@ -52,6 +60,12 @@ pub(crate) fn forward<'w>(
     let mut forwarding = Forwarding { network, next_hop, by: vec![rule] };
     router.apply_policies(packet, &mut forwarding)?;
     Ok(forwarding)
+}
+
+/// OVN ranks routes by length, and by source below by destination. One from everywhere is left with the rank of the rule that
+/// drops whatever has no route, and of two rules of one rank either may count.
+fn is_like_none(route: &StaticRouteConfig) -> bool {
+    route.policy == RoutePolicy::Source && route.prefix.prefix_len() == 0
 }
 
 struct Router<'w> {
@@ -89,7 +103,7 @@ impl<'w> Router<'w> {
                     rule: Rule::Connected { prefix: net },
                 }
             });
-        let fixed = self.matching(packet).filter_map(|route| {
+        let fixed = self.matching(packet).filter(|route| !is_like_none(route)).filter_map(|route| {
             let by_source = route.policy == RoutePolicy::Source;
             Some(Route {
                 rank: (route.prefix.prefix_len(), u8::from(!by_source)),
@@ -118,10 +132,7 @@ impl<'w> Router<'w> {
         )))
     }
 
-    fn matching(
-        &self,
-        packet: &Packet,
-    ) -> impl Iterator<Item = &'w portolan_api::vpc_config::StaticRouteConfig> {
+    fn matching(&self, packet: &Packet) -> impl Iterator<Item = &'w StaticRouteConfig> {
         let (source, destination) = (packet.source, packet.destination);
         self.vpc.config.static_routes.iter().filter(move |route| match route.policy {
             RoutePolicy::Destination => route.prefix.contains(&destination),
@@ -133,6 +144,11 @@ impl<'w> Router<'w> {
     fn ignored(&self, packet: &Packet) -> Vec<String> {
         let nowhere = self.matching(packet).filter(|route| self.network_of(route.next_hop).is_none());
         nowhere.map(|route| format!("{} via {}", route.prefix, route.next_hop)).collect()
+    }
+
+    /// A route of which nobody can say whether OVN takes it.
+    fn doubtful(&self, packet: &Packet) -> Option<&'w StaticRouteConfig> {
+        self.matching(packet).find(|route| is_like_none(route) && self.network_of(route.next_hop).is_some())
     }
 
     /// The policy route of the highest priority that matches decides.

@@ -204,3 +204,47 @@ fn of_routes_that_share_the_load_ovn_knows_which_it_takes() {
     assert_eq!(to("10.77.1.2").unwrap(), "10.3.0.9", "the longer prefix is one");
     assert_eq!(to("10.3.0.44").unwrap(), "10.3.0.44", "its own network");
 }
+
+#[test]
+fn a_static_route_that_has_no_effect_is_named() {
+    let route = |cidr: &str, next_hop: &str, policy: &str| {
+        let mut scene = harbour();
+        scene.add(serde_json::json!({"apiVersion": "portolan.dev/v1alpha1", "kind": "Vpc", "metadata": {"name": "nowhere"},
+            "spec": {"staticRoutes": [{"cidr": cidr, "nextHopIP": next_hop, "policy": policy}]}}));
+        match trace_by(&scene.snapshot(), "twin", "c", Payload::Icmp, None).there.path.end {
+            End::Stops(stop @ Stop::NoRoute { .. }) => stop.advice(),
+            End::Unknown(why) => why,
+            end => panic!("{end:?}"),
+        }
+    };
+    assert_eq!(
+        route("10.0.1.0/24", "192.168.7.7", "policyDst"),
+        "correct nextHopIP of the static routes of Vpc nowhere that would fit: they lead to no network of the router, and have no effect: 10.0.1.0/24 via 192.168.7.7"
+    );
+    assert_eq!(
+        route("0.0.0.0/0", "10.0.0.7", "policySrc"),
+        "the only route of router nowhere that fits is static route from 0.0.0.0/0 via 10.0.0.7, which OVN ranks like no route at all: whether it counts is chance; write it as two halves, such as 0.0.0.0/1 and 128.0.0.0/1"
+    );
+    assert_eq!(
+        route("10.200.0.0/24", "10.0.0.7", "policyDst"),
+        "10.0.1.0/24 is in Vpc blue: connect nowhere and blue by spec.vpcPeerings of both, and give both static routes"
+    );
+}
+
+#[test]
+fn what_goes_round_and_round_ends_in_ovn_as_well() {
+    use super::ovn::output::{Flow, Traced, TracedEnd};
+    let path = path::Path {
+        hops: ["a", "b"].map(|vpc| path::Hop::Router { vpc: vpc.into(), by: Vec::new() }).into(),
+        end: End::Stops(Stop::Loop { vpc: "a".into() }),
+        port: None,
+        assumed: Vec::new(),
+    };
+    let datapaths = ["vpc:a", "vpc:b"].repeat(32).into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let end = TracedEnd::Answered { by: Flow::default(), with: "icmp4".into() };
+    let world = World::default();
+    let answer = compare(&path, &Traced { datapaths: datapaths.clone(), end }, "", &world);
+    assert!(matches!(answer, Answer::Agrees(_)), "{answer:?}");
+    let arrives = Traced { datapaths, end: TracedEnd::Output { port: "port:x".into() } };
+    assert!(matches!(compare(&path, &arrives, "", &world), Answer::Disagrees(_)));
+}

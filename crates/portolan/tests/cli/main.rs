@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod errors;
+mod random;
 mod tracing;
 
 use std::process::Output;
@@ -23,7 +24,11 @@ pub(crate) struct Harbour {
 
 /// Runs a test in a cluster of two nodes that has the objects.
 fn in_a_harbour(body: impl FnOnce(&Harbour) + Send + 'static) {
-    Test::new().deadline(Duration::from_secs(180)).run(async move |lab: Lab| {
+    in_a_harbour_for(Duration::from_secs(180), body);
+}
+
+fn in_a_harbour_for(deadline: Duration, body: impl FnOnce(&Harbour) + Send + 'static) {
+    Test::new().deadline(deadline).run(async move |lab: Lab| {
         let cluster = Cluster::builder().nodes(2).start(&lab).unwrap();
         cluster.apply(OBJECTS).unwrap();
         body(&Harbour { lab, cluster });

@@ -8,7 +8,7 @@ use crate::{Harbour, in_a_harbour};
 impl Harbour {
     /// Traces, and returns the exit code with what was found.
     #[track_caller]
-    fn trace(&self, arguments: &[&str]) -> (i32, Value) {
+    pub(crate) fn trace(&self, arguments: &[&str]) -> (i32, Value) {
         let output = self.run(&[&["trace", "-o", "json"], arguments].concat());
         let said = serde_json::from_slice(&output.stdout);
         let complaint = String::from_utf8_lossy(&output.stderr);
