@@ -21,6 +21,7 @@ use crate::registry::{Resource, Snapshot};
 pub struct Documents {
     by_path: BTreeMap<String, Value>,
     aggregated: BTreeMap<&'static str, Value>,
+    openapi: openapi::Index,
 }
 
 /// A document that was found.
@@ -45,14 +46,14 @@ impl Documents {
         let others = ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
         paths.extend(others.into_iter().map(Value::from));
         by_path.insert("/".into(), serde_json::json!({"paths": paths}));
-        Documents { by_path, aggregated: aggregated::documents(&groups) }
+        Documents { by_path, aggregated: aggregated::documents(&groups), openapi: openapi::Index::new() }
     }
 
     /// The document at a path, in the form that the `Accept` header asks for.
     pub fn find(&self, registry: &Snapshot, path: &str, accept: &str) -> Option<Discovered<'_>> {
         let path = if path == "/" { path } else { path.trim_end_matches('/') };
         if path.starts_with("/openapi/") {
-            let found = openapi::find(&Group::all(registry), path, accept);
+            let found = openapi::find(&Group::all(registry), &self.openapi, path, accept);
             return found.map(|(document, media_type)| Discovered::OpenApi(document, media_type));
         }
         if wants_aggregated(accept)

@@ -2,11 +2,13 @@
 //!
 //! Version 3 has an index, and a document for each group and version, whose address holds a hash, so that clients can keep it
 //! for ever. Version 2 is one document of everything; clients still check lists with it. Documents are long and seldom asked
-//! for: they are made when they are, and not kept.
+//! for: they are made when they are, and only the index is kept.
 
 mod paths;
 mod schemas;
 mod v2;
+
+use std::sync::OnceLock;
 
 use apischema::core::Descriptions;
 use bytes::Bytes;
@@ -17,12 +19,20 @@ use crate::discovery::{Group, GroupVersion};
 
 const JSON: &str = "application/json";
 
+/// The index of the documents, which clients ask for often. It is made once for the same resources.
+pub(crate) type Index = OnceLock<Bytes>;
+
 /// What is at a path below `/openapi/`, and its media type.
-pub(crate) fn find(groups: &[Group<'_>], path: &str, accept: &str) -> Option<(Bytes, &'static str)> {
+pub(crate) fn find(
+    groups: &[Group<'_>],
+    kept: &Index,
+    path: &str,
+    accept: &str,
+) -> Option<(Bytes, &'static str)> {
     match path.strip_prefix("/openapi/")? {
         "v2" if v2::wants_protobuf(accept) => Some((v2::protobuf(groups).into(), v2::PROTOBUF)),
         "v2" => Some((to_bytes(&v2::document(groups)), JSON)),
-        "v3" => Some((index(groups), JSON)),
+        "v3" => Some((kept.get_or_init(|| index(groups)).clone(), JSON)),
         path => {
             let path = path.strip_prefix("v3")?;
             let version = versions(groups).find(|version| version.path() == path)?;

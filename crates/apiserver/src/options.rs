@@ -143,7 +143,13 @@ impl ListOptions {
         Ok(ListOptions {
             label_selector: query.get("labelSelector").unwrap_or_default().to_owned(),
             field_selector: query.get("fieldSelector").unwrap_or_default().to_owned(),
-            resource_version: parse_resource_version(resource_version)?,
+            resource_version: parse_resource_version(resource_version).map_err(|error| {
+                // Only of lists Kubernetes expects that it may be no version.
+                if watch {
+                    return Status::unexpected(error.to_string());
+                }
+                Status::bad_request(format!("invalid resource version: {error}"))
+            })?,
             resource_version_match: match version_match {
                 "Exact" => Some(VersionMatch::Exact),
                 "NotOlderThan" => Some(VersionMatch::NotOlderThan),
@@ -161,20 +167,18 @@ impl ListOptions {
 }
 
 /// Reads a resourceVersion of a query; absent if it is empty.
-pub fn parse_resource_version(text: &str) -> Result<Option<u64>, Status> {
+pub fn parse_resource_version(text: &str) -> Result<Option<u64>, FieldError> {
     if text.is_empty() {
         return Ok(None);
     }
-    let value = text.parse().map_err(|error: std::num::ParseIntError| {
+    text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
         let reason = match error.kind() {
             std::num::IntErrorKind::PosOverflow => "value out of range",
             _ => "invalid syntax",
         };
         let message = format!("strconv.ParseUint: parsing {text:?}: {reason}");
-        let error = FieldError::invalid("resourceVersion", text, message);
-        Status::bad_request(format!("invalid resource version: {error}"))
-    })?;
-    Ok(Some(value))
+        FieldError::invalid("resourceVersion", text, message)
+    })
 }
 
 fn list_errors(

@@ -29,7 +29,7 @@ pub use modify::{Existing, Modified, Owner};
 pub(crate) use ownership::{spec_field, status_field};
 pub use patch::{Patch, PatchType};
 pub use scale::ScaleWrite;
-pub(crate) use type_meta::missing_kind;
+pub(crate) use type_meta::{missing_kind, not_registered};
 pub use watch::Watching;
 
 use crate::storage::StoredObject;

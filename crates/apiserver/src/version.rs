@@ -10,6 +10,14 @@ pub struct VersionInfo {
     pub major: String,
     /// `34`
     pub minor: String,
+    /// The version that it behaves as.
+    pub emulation_major: String,
+    /// The version that it behaves as.
+    pub emulation_minor: String,
+    /// The oldest version that it gets along with.
+    pub min_compatibility_major: String,
+    /// The oldest version that it gets along with.
+    pub min_compatibility_minor: String,
     /// `v1.34.4`, and what it really is.
     pub git_version: String,
     /// Of what it really is.
@@ -31,6 +39,10 @@ impl Default for VersionInfo {
         VersionInfo {
             major: "1".into(),
             minor: "34".into(),
+            emulation_major: "1".into(),
+            emulation_minor: "34".into(),
+            min_compatibility_major: "1".into(),
+            min_compatibility_minor: "33".into(),
             git_version: "v1.34.4".into(),
             git_commit: String::new(),
             git_tree_state: "clean".into(),

@@ -49,29 +49,9 @@ impl Which {
     /// Finds the cluster. Nothing is asked of it yet.
     pub(crate) async fn find(&self) -> anyhow::Result<Cluster> {
         let environment = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
-        let labs = labs_that_are_up();
-        let named = self.kubeconfig.clone().or_else(|| environment.clone().map(PathBuf::from));
-        let (path, lab) = match (named, labs.as_slice()) {
-            (Some(path), labs) => {
-                let lab = labs.iter().find(|lab| lab.kubeconfig() == path).cloned();
-                // Several files in the variable are joined by the client.
-                let path = Some(path).filter(|_| self.kubeconfig.is_some());
-                (path, lab)
-            }
-            (None, [only]) => {
-                eprintln!("using lab {:?}: no KUBECONFIG is set, and it is the only lab", only.name());
-                (Some(only.kubeconfig()), Some(only.clone()))
-            }
-            (None, []) => (None, None),
-            (None, several) if kube::config::Kubeconfig::read().is_err() => {
-                let exports: Vec<_> = several
-                    .iter()
-                    .map(|lab| format!("\n  export KUBECONFIG={}", lab.kubeconfig().display()))
-                    .collect();
-                bail!("several labs are up; say which by one of these:{}", exports.concat());
-            }
-            (None, _) => (None, None),
-        };
+        let has_own = || Kubeconfig::read().is_ok();
+        let (path, lab) =
+            choose(self.kubeconfig.clone(), environment.map(PathBuf::from), &labs_that_are_up(), has_own)?;
         let mut config = match &path {
             Some(path) => read(path).await?,
             None => kube::Config::infer().await.map_err(|_| {
@@ -87,6 +67,36 @@ impl Which {
         let client = kube::Client::try_from(config)
             .map_err(|error| anyhow::anyhow!("the kubeconfig cannot be used: {}", innermost(&error)))?;
         Ok(Cluster { client, url, namespace, lab })
+    }
+}
+
+/// The kubeconfig to use, if not the one that clients find by themselves, and the lab that is meant.
+fn choose(
+    argument: Option<PathBuf>,
+    environment: Option<PathBuf>,
+    labs: &[Lab],
+    has_own: impl FnOnce() -> bool,
+) -> anyhow::Result<(Option<PathBuf>, Option<Lab>)> {
+    let same = |a: &Path, b: &Path| {
+        a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
+    };
+    let lab_of = |path: &Path| labs.iter().find(|lab| same(&lab.kubeconfig(), path)).cloned();
+    match (argument, environment, labs) {
+        (Some(path), _, _) => {
+            let lab = lab_of(&path);
+            Ok((Some(path), lab))
+        }
+        // Clients read the variable by themselves: it may name several files.
+        (None, Some(path), _) => Ok((None, lab_of(&path))),
+        (None, None, [only]) => {
+            eprintln!("using lab {:?}: no KUBECONFIG is set, and it is the only lab", only.name());
+            Ok((Some(only.kubeconfig()), Some(only.clone())))
+        }
+        (None, None, several) if several.len() > 1 && !has_own() => {
+            let export = |lab: &Lab| format!("\n  export KUBECONFIG={}", lab.kubeconfig().display());
+            bail!("several labs are up; say which:{}", several.iter().map(export).collect::<String>());
+        }
+        (None, None, _) => Ok((None, None)),
     }
 }
 
@@ -126,5 +136,33 @@ impl Cluster {
             ),
             error => anyhow::anyhow!("the API server at {url} does not answer: {}", innermost(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_who_says_nothing_means_the_only_lab() {
+        let directory = tempfile::tempdir().unwrap();
+        let lab = |name: &str| Lab::for_test(directory.path(), name);
+        let (blue, green) = (lab("blue"), lab("green"));
+        let file = |lab: &Lab| Some(lab.kubeconfig());
+        let name = |lab: Option<Lab>| lab.map(|lab| lab.name().to_owned());
+        let both = [blue.clone(), green.clone()];
+        let chosen = |argument, environment, labs: &[Lab], own: bool| {
+            choose(argument, environment, labs, || own).map(|(path, lab)| (path, name(lab)))
+        };
+        let blue_file = || (file(&blue), Some("blue".to_owned()));
+        assert_eq!(chosen(None, None, &both[..1], true).unwrap(), blue_file());
+        assert_eq!(chosen(None, None, &[], true).unwrap(), (None, None));
+        assert_eq!(chosen(None, None, &both, true).unwrap(), (None, None), "the user's own");
+        let said = chosen(None, None, &both, false).unwrap_err().to_string();
+        assert!(said.contains(&format!("\n  export KUBECONFIG={}", green.kubeconfig().display())), "{said}");
+        // Named ones come first, and may be those of a lab.
+        assert_eq!(chosen(file(&blue), file(&green), &both, false).unwrap(), blue_file());
+        assert_eq!(chosen(None, file(&green), &both, false).unwrap(), (None, Some("green".into())));
+        assert_eq!(chosen(None, Some("/other".into()), &both, false).unwrap(), (None, None));
     }
 }

@@ -29,7 +29,6 @@ use protocol::{Entry, Request, Target};
 use supervisor::Shape;
 
 use crate::output;
-use crate::waiting::Waiting;
 
 /// The name of a lab that is given none.
 const DEFAULT_NAME: &str = "default";
@@ -252,6 +251,12 @@ pub(crate) fn labs_that_are_up() -> Vec<Lab> {
 }
 
 impl Lab {
+    /// A lab of which nothing but its place is there.
+    #[cfg(test)]
+    pub(crate) fn for_test(directory: &std::path::Path, name: &str) -> Self {
+        Lab(Labs::new(directory.into()).place(name).expect("a name for a lab"))
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.0.name()
     }
@@ -272,9 +277,7 @@ impl Lab {
 
 /// Has something done to a component, and says to which.
 fn change(place: &Place, request: &Request, done: &str) -> anyhow::Result<()> {
-    let waiting = Waiting::start("waiting until it is done");
     let component: String = protocol::ask(&place.control_socket(), place.name(), request)?;
-    drop(waiting);
     output::print(&format!("{done}: {component}\n"))
 }
 

@@ -41,7 +41,7 @@ mod tests {
     fn what_was_meant_is_suggested() {
         let names = ["web", "web-1", "database", "mail"];
         assert_eq!(suggest("wbe", names), "; did you mean web?");
-        assert_eq!(suggest("databse", names), "; did you mean database?");
+        assert_eq!(suggest("databxse", names), "; did you mean database?");
         assert_eq!(suggest("data", names), "; did you mean database?");
         assert_eq!(suggest("printer", names), "");
         assert_eq!(suggest("printer", ["mail", "web"]), "; there are: mail, web");

@@ -264,7 +264,17 @@ impl Tracer<'_, '_> {
             direction,
         };
         let traced = southbound.trace(&question).await?;
-        Ok(compare(path, &traced, receiver.map_or("", |receiver| &receiver.iface_id), self.world))
+        let answer = compare(path, &traced, receiver.map_or("", |receiver| &receiver.iface_id), self.world);
+        match (answer, path.tunnel()) {
+            (Answer::Agrees(how), Some((a, b))) => {
+                let (a, b) = (self.world.chassis(a), self.world.chassis(b));
+                Ok(match southbound.tunnel(a, b).await? {
+                    Some(ends) => Answer::Agrees(format!("{how}, by tunnel {ends}")),
+                    None => Answer::Disagrees(format!("there is no tunnel between {a} and {b}")),
+                })
+            }
+            (answer, _) => Ok(answer),
+        }
     }
 
     /// Why OVN has a port not where the pod is.

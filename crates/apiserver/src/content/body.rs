@@ -128,7 +128,7 @@ pub fn read_delete_options(headers: &HeaderMap, body: &[u8]) -> Result<Option<Va
     }
     match decode(&format, body, None) {
         Ok(submitted) => Ok(Some(submitted.object)),
-        Err(error) => Err(Status::bad_request(error)),
+        Err(error) => Err(Status::unexpected(error)),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The options of a deletion, from a query or a body.
 
-use apimachinery::{GroupKind, Status};
+use apimachinery::{GroupKind, Status, meta};
 use apischema::FieldError;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::dry_run;
 use crate::request::Query;
+use crate::verbs::not_registered;
 
 /// What becomes of an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,8 @@ impl DeleteOptions {
             Some(body) => {
                 let kind = body.get("kind").and_then(Value::as_str).unwrap_or("DeleteOptions");
                 if kind != "DeleteOptions" {
-                    return Err(Status::bad_request(format!("{kind} cannot be handled as a DeleteOptions")));
+                    let version = Some(meta::api_version(&body)).filter(|version| !version.is_empty());
+                    return Err(Status::unexpected(not_registered(version.unwrap_or("v1"), kind)));
                 }
                 serde_json::from_value(body).map_err(|error| Status::bad_request(error.to_string()))?
             }

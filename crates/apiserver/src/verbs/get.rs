@@ -10,7 +10,8 @@ use crate::verbs::{Answer, Content};
 impl Api {
     /// One object. `resource_version` is the oldest state that the client will have; empty for the newest.
     pub async fn get(&self, endpoint: &Endpoint, resource_version: &str) -> Result<Answer, Status> {
-        if let Some(revision) = parse_resource_version(resource_version)? {
+        let revision = parse_resource_version(resource_version);
+        if let Some(revision) = revision.map_err(|error| Status::unexpected(error.to_string()))? {
             self.wait_for_revision(revision).await?;
         }
         Ok(Answer::ok(Content::Stored(self.read(endpoint).await?)))

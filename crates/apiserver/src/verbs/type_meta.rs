@@ -80,7 +80,7 @@ impl Endpoint {
             let target = self.resource.go_type();
             return format!("converting ({version}.{kind}) to ({target}): unknown conversion");
         }
-        format!("no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}")
+        not_registered(api_version, kind)
     }
 
     /// A body that cannot be read as an object of the kind.
@@ -116,6 +116,11 @@ impl Endpoint {
             Err(Status::invalid(&kind, meta::name(object), &[error]))
         })
     }
+}
+
+/// What an object of a kind that nobody knows is told.
+pub(crate) fn not_registered(api_version: &str, kind: &str) -> String {
+    format!("no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}")
 }
 
 /// What an object without a kind is told.

@@ -176,6 +176,9 @@ impl Cluster {
             async { futures::try_join!(self.list(), self.list(), self.list(), self.list(), self.list()) },
             async { futures::try_join!(self.list(), self.list(), self.list(), self.list(), self.list()) },
         )?;
+        if pods.is_none() {
+            anyhow::bail!("what answers at {} is no API server of Kubernetes: it has no pods", self.url);
+        }
         if vpcs.is_none() && kubeovn_vpcs.is_none() && subnets.is_none() && kubeovn_subnets.is_none() {
             anyhow::bail!(
                 "the API server at {} does not know Portolan's kinds; `kubectl apply -f deploy/crds/` defines them",

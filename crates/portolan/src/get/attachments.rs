@@ -1,6 +1,6 @@
 //! Attachments: interfaces that are there, and those that are asked for and wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -40,12 +40,12 @@ pub(crate) fn rows(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<Attachme
     for lock in world.locks() {
         held.entry(&lock.attachment).or_default().push(lock);
     }
-    let mut rows: Vec<_> = held.iter().map(|(id, locks)| held_row(snapshot, id, locks)).collect();
+    let pods = PodsByUid::of(snapshot);
+    let mut rows: Vec<_> = held.iter().map(|(id, locks)| held_row(snapshot, &pods, id, locks)).collect();
+    let have: BTreeSet<_> = held.keys().map(|id| (id.uid(), id.interface())).collect();
     for requester in world.unsatisfied() {
         if let Some(request) = world.request(requester) {
-            let has = |interface: &str| {
-                held.keys().any(|id| id.uid() == request.holder.uid && id.interface() == interface)
-            };
+            let has = |interface: &str| have.contains(&(request.holder.uid.as_str(), interface));
             rows.extend(asked_rows(requester, &request, has));
         }
     }
@@ -59,8 +59,18 @@ pub(crate) fn rows(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<Attachme
     rows
 }
 
+/// Pods by UID: there may be many, and each is asked after.
+struct PodsByUid<'a>(HashMap<&'a str, &'a Pod>);
+
+impl<'a> PodsByUid<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let pods = snapshot.lists.pods.iter();
+        Self(pods.filter_map(|pod| Some((pod.metadata.uid.as_deref()?, pod))).collect())
+    }
+}
+
 /// An interface that has addresses.
-fn held_row(snapshot: &Snapshot, id: &AttachmentId, locks: &[&Lock]) -> AttachmentRow {
+fn held_row(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks: &[&Lock]) -> AttachmentRow {
     let attachment = snapshot.world.attachment(id);
     let first = locks.first();
     let user = locks.iter().find_map(|lock| lock.user.as_ref()).map(|user| user.pod.clone());
@@ -81,7 +91,7 @@ fn held_row(snapshot: &Snapshot, id: &AttachmentId, locks: &[&Lock]) -> Attachme
         node: locks.iter().find_map(|lock| lock.node.clone()),
         port: locks.iter().find_map(|lock| lock.iface_id.clone()).or_else(|| Some(id.iface_id())),
         readiness: match attachment {
-            Some(_) => of_holder(snapshot, id, locks),
+            Some(_) => of_holder(snapshot, pods, id, locks),
             None => not_in_effect(snapshot, locks),
         },
     }
@@ -103,7 +113,7 @@ fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
 }
 
 /// Whether who has an interface uses it.
-fn of_holder(snapshot: &Snapshot, id: &AttachmentId, locks: &[&Lock]) -> Readiness {
+fn of_holder(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks: &[&Lock]) -> Readiness {
     match id.kind() {
         HolderKind::Node => Readiness::yes(),
         HolderKind::NetworkAttachment => {
@@ -121,14 +131,13 @@ fn of_holder(snapshot: &Snapshot, id: &AttachmentId, locks: &[&Lock]) -> Readine
             let user = locks.iter().find_map(|lock| lock.user.as_ref());
             let (name, uid) =
                 user.map_or((id.name(), id.uid()), |user| (user.pod.as_str(), user.uid.as_str()));
-            of_pod(snapshot, id.namespace().unwrap_or_default(), name, uid)
+            of_pod(pods, name, uid)
         }
     }
 }
 
-fn of_pod(snapshot: &Snapshot, namespace: &str, name: &str, uid: &str) -> Readiness {
-    let is_it = |pod: &&Pod| pod.namespace().as_deref() == Some(namespace) && pod.name_any() == name;
-    let pod = snapshot.lists.pods.iter().find(is_it).filter(|pod| pod.uid().as_deref() == Some(uid));
+fn of_pod(pods: &PodsByUid<'_>, name: &str, uid: &str) -> Readiness {
+    let pod = pods.0.get(uid);
     let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
     match (pod, phase) {
         (None, _) => Readiness::no("PodGone", "the pod is gone; its address is about to be given back"),

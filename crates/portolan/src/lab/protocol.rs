@@ -9,6 +9,8 @@ use anyhow::{Context as _, anyhow, bail};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::waiting::Waiting;
+
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
@@ -86,6 +88,7 @@ pub(super) enum Answer<T> {
 
 /// Asks the process that keeps a lab up.
 pub(super) fn ask<T: DeserializeOwned>(socket: &Path, lab: &str, request: &Request) -> anyhow::Result<T> {
+    let _waiting = Waiting::start(format!("waiting for lab {lab:?}"));
     let dead = || anyhow!("lab {lab:?} is dead; `portolan lab down {lab}` clears it away");
     let mut stream = UnixStream::connect(socket).map_err(|_| dead())?;
     let broken = || format!("lab {lab:?} does not answer");

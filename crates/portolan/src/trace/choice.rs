@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use anyhow::{anyhow, bail};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use portolan_api::{Family, Provider};
 use portolan_model::Requester;
@@ -44,14 +45,17 @@ impl PodName {
     pub(crate) fn find<'w>(&self, snapshot: &'w Snapshot) -> anyhow::Result<Guest<'w>> {
         let world = &snapshot.world;
         let Some(pod) = world.pod(&self.namespace, &self.name) else { return Err(self.missing(snapshot)) };
-        if let Some(guest) = Guest::find(world, &self.namespace, &self.name) {
-            return Ok(guest);
-        }
         if pod.host_network {
             bail!("pod {self} uses its node's network, and has no interface of Portolan's");
         }
         if pod.finished {
             bail!("pod {self} has finished, and has no interface any more");
+        }
+        if let Some(guest) = Guest::find(world, &self.namespace, &self.name) {
+            if self.phase(snapshot) != Some("Running") {
+                bail!("pod {self} does not run yet; `portolan describe pod` says what it waits for");
+            }
+            return Ok(guest);
         }
         if pod.node.is_none() {
             bail!("pod {self} is on no node yet, and so has no interface; `kubectl describe pod` says why");
@@ -62,6 +66,14 @@ impl PodName {
             );
         };
         Err(anyhow!("pod {self} has no interface of Portolan's yet: {}", plain(&why(&request).message)))
+    }
+
+    fn phase<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s str> {
+        let is_it = |pod: &&Pod| {
+            pod.metadata.name.as_ref() == Some(&self.name)
+                && pod.metadata.namespace.as_ref() == Some(&self.namespace)
+        };
+        snapshot.lists.pods.iter().find(is_it)?.status.as_ref()?.phase.as_deref()
     }
 
     pub(crate) fn missing(&self, snapshot: &Snapshot) -> anyhow::Error {

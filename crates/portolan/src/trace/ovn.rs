@@ -86,6 +86,23 @@ impl Southbound {
         Ok(Some(Binding { chassis: name.map(str::to_owned), up }))
     }
 
+    /// The ends of the tunnel from a chassis to another: `geneve 172.31.0.11 → 172.31.0.12`; none if one has no such end.
+    pub(crate) async fn tunnel(&self, from: &str, to: &str) -> anyhow::Result<Option<String>> {
+        let encaps = self.find("Encap", "chassis_name,type,ip", None).await?;
+        let text =
+            |row: &Vec<Value>, at: usize| row.get(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let of = |chassis: &str| {
+            let rows = encaps.iter().filter(|row| text(row, 0) == chassis);
+            rows.map(|row| (text(row, 1), text(row, 2))).collect::<Vec<_>>()
+        };
+        let theirs = of(to);
+        let found = of(from).into_iter().find_map(|(kind, ip)| {
+            let (_, other) = theirs.iter().find(|(other, _)| *other == kind)?;
+            Some(format!("{kind} {ip} → {other}"))
+        });
+        Ok(found)
+    }
+
     async fn find(
         &self,
         table: &str,

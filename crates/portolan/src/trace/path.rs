@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::Serialize;
+use serde_json::json;
 
 /// The way of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +118,14 @@ impl Path {
             Hop::Pod { .. } | Hop::Peering { .. } | Hop::Tunnel { .. } => None,
         });
         named.collect()
+    }
+
+    /// The nodes between which it is carried.
+    pub(crate) fn tunnel(&self) -> Option<(&str, &str)> {
+        self.hops.iter().find_map(|hop| match hop {
+            Hop::Tunnel { from, to } => Some((from.as_str(), to.as_str())),
+            _ => None,
+        })
     }
 
     /// Whether it ever leaves the pod: of what does not, OVN knows nothing.
@@ -250,24 +259,20 @@ impl fmt::Display for Stop {
 }
 
 impl Serialize for Hop {
+    /// Its parts for programs, and the text that people get.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Shown<'a> {
-            kind: &'static str,
-            text: String,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            name: Option<&'a str>,
-            #[serde(skip_serializing_if = "Vec::is_empty")]
-            by: Vec<String>,
-        }
-        let (kind, name, by) = match self {
-            Hop::Pod { name, .. } => ("pod", Some(name.as_str()), &[][..]),
-            Hop::Switch { subnet } => ("switch", Some(subnet.as_str()), &[][..]),
-            Hop::Router { vpc, by } => ("router", Some(vpc.as_str()), by.as_slice()),
-            Hop::Peering { .. } => ("peering", None, &[][..]),
-            Hop::Tunnel { .. } => ("tunnel", None, &[][..]),
+        let text = self.to_string();
+        let shown = match self {
+            Hop::Pod { namespace, name, interface, address, node } => json!({"kind": "pod", "text": text,
+                "namespace": namespace, "name": name, "interface": interface, "address": address, "node": node}),
+            Hop::Switch { subnet } => json!({"kind": "switch", "text": text, "name": subnet}),
+            Hop::Router { vpc, by } => {
+                let by: Vec<_> = by.iter().map(ToString::to_string).collect();
+                json!({"kind": "router", "text": text, "name": vpc, "by": by})
+            }
+            Hop::Peering { from, to } => json!({"kind": "peering", "text": text, "from": from, "to": to}),
+            Hop::Tunnel { from, to } => json!({"kind": "tunnel", "text": text, "from": from, "to": to}),
         };
-        let by = by.iter().map(ToString::to_string).collect();
-        Shown { kind, text: self.to_string(), name, by }.serialize(serializer)
+        shown.serialize(serializer)
     }
 }

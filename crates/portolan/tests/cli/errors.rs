@@ -1,6 +1,6 @@
 //! What is wrong is said in plain words.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -15,7 +15,7 @@ fn pods_that_cannot_be_traced() {
         harbour.cluster.pod("waits").on("node1").nad("missing").create().unwrap();
         let long = "x".repeat(300);
         for (arguments, words) in [
-            (&["alpha", "alhpa"][..], "there is no pod default/alhpa; did you mean alpha?"),
+            (&["alpha", "alpxa"][..], "there is no pod default/alpxa; did you mean alpha?"),
             (&["alpha", "shop/beta"], "there is no pod shop/beta; did you mean default/beta?"),
             (&["alpha", "plain"], "pod default/plain has no interface of Portolan's, and asks for none"),
             (
@@ -49,7 +49,7 @@ fn pods_that_cannot_be_traced() {
             (&["get", "frogs"], "invalid value 'frogs'"),
             (&["get", "locks", "10.0.0.300"], "there is no lock \"10.0.0.300\""),
             (&["describe", "vpc", "bleu"], "there is no VPC \"bleu\"; did you mean blue?"),
-            (&["describe", "pod", "alph"], "there is no pod default/alph; did you mean alpha?"),
+            (&["describe", "pod", "alpx"], "there is no pod default/alpx; did you mean alpha?"),
         ] {
             let said = harbour.refuses(arguments);
             assert!(said.contains(words), "{arguments:?}: {said}");
@@ -118,6 +118,12 @@ fn there_is_no_cluster() {
     std::fs::write(&file, "[1, 2").unwrap();
     let (code, said) = alone(home.path(), &["describe", "vpc", "a", "--kubeconfig", file.to_str().unwrap()]);
     assert!(code == Some(1) && said.contains("as a kubeconfig: "), "{said}");
+    // Something else listens there.
+    let server = not_kubernetes();
+    let file = kubeconfig(home.path(), &server);
+    let (code, said) = alone(home.path(), &["get", "vpcs", "--kubeconfig", &file]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&format!("what answers at {server}/ is no API server of Kubernetes")), "{said}");
     // Nobody listens there.
     let file = kubeconfig(home.path(), "http://127.0.0.1:1");
     let (code, said) = alone(home.path(), &["trace", "a", "b", "--kubeconfig", &file]);
@@ -126,6 +132,22 @@ fn there_is_no_cluster() {
         said.contains("the API server at http://127.0.0.1:1/ does not answer: Connection refused"),
         "{said}"
     );
+}
+
+/// Serves HTTP, and knows nothing; for as long as the test runs.
+fn not_kubernetes() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = BufReader::new(stream);
+            // To the end of the request's head.
+            while stream.by_ref().lines().map_while(Result::ok).next().is_some_and(|line| !line.is_empty()) {}
+            let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnope";
+            let _ = stream.get_mut().write_all(answer);
+        }
+    });
+    format!("http://{address}")
 }
 
 #[test]

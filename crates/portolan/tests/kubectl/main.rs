@@ -28,6 +28,21 @@ fn kubectl_says_the_same_of_both_servers() {
     });
 }
 
+#[test]
+fn deletions_go_as_far_as_kubectl_says() {
+    Test::new().run(async |lab| {
+        let ran = move || {
+            let underlay = Underlay::start(&lab).unwrap();
+            let ours = Server::start(Api::Portolan, underlay.home_address(), &lab);
+            let script: &Path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubectl/cascade.sh").as_ref();
+            // Later kubectls name the namespace too.
+            let is = ours.run(script, &lab).replace(" from cascade namespace", "");
+            assert_eq!(is, include_str!("cascade.expected"));
+        };
+        tokio::task::spawn_blocking(ran).await.unwrap();
+    });
+}
+
 fn compare(lab: &Lab) {
     let wanted = std::env::var("SCRIPT").unwrap_or_default();
     let scripts: Vec<PathBuf> =

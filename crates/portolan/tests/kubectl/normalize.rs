@@ -27,7 +27,7 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} \+0000", "<time>"),
         (r#"([rR]esource ?[vV]ersion"?:\s*)"?\d+"?"#, "$1<rv>"),
         (r"(LIVE|MERGED)-\d+", "$1"),
-        (r"(<directory>/kubectl-edit-)\d+", "${1}N"),
+        (r"(<directory>/kubectl)[.0-9]*-edit-\d+", "$1-edit"),
         (r"https?://172\.31\.0\.1:\d+|172\.31\.0\.1:\d+", "<server>"),
         (r"\b10\.96\.\d{1,3}\.\d{1,3}\b", "<ip>"),
         (r"\b3[0-2]\d{3}(/TCP|/UDP)", "<port>$1"),

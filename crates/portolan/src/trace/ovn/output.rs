@@ -37,6 +37,10 @@ const ANSWERS: [&str; 8] =
 
 /// Reads what `ovn-trace --detailed` prints; none if that is not understood.
 pub(crate) fn read(text: &str) -> Option<Traced> {
+    follow(text).filter(|traced| !traced.datapaths.is_empty())
+}
+
+fn follow(text: &str) -> Option<Traced> {
     let mut datapaths: Vec<String> = Vec::new();
     let mut flow = Flow::default();
     let mut output = None;
@@ -61,12 +65,11 @@ pub(crate) fn read(text: &str) -> Option<Traced> {
             flow.stage = stage.to_owned();
         } else if let Some(rest) = words.strip_prefix("/* output to ") {
             let port = quoted(rest, "")?;
-            output = rest.contains("type \"patch\"").then_some(()).map_or(Some(port), |()| None);
+            output = if rest.contains("type \"patch\"") { None } else { Some(port) };
         }
     }
     let end = match output {
         Some(port) => TracedEnd::Output { port },
-        None if datapaths.is_empty() => return None,
         None => TracedEnd::Dropped(flow),
     };
     Some(Traced { datapaths, end })

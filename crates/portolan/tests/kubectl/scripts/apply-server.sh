@@ -44,12 +44,6 @@ owners deployment web
 
 # What is refused.
 run kubectl apply --server-side -f- <<'END'
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: shared}
-dta: {a: "1"}
-END
-run kubectl apply --server-side -f- <<'END'
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: half}

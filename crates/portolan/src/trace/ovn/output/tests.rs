@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn dropped(text: &str) -> Flow {
@@ -122,5 +124,17 @@ fn what_is_not_understood_is_not_guessed() {
         ["", "unknown datapath \"subnet:zz\"\n", "ingress(dp=", "ingress(dp=\"", "\u{0}\u{1b}[", "1. 2: 3"]
     {
         assert_eq!(read(text), None, "{text:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_answered(
+        text in r#"((in|e)gress\(dp="?|"|, | 1[0-9]?\. |ls_in_acl|: |priority [0-9]{0,12}|/\* output to |type "patch"|arp|\n|\PC){0,60}"#
+    ) {
+        if let Some(traced) = read(&text) {
+            prop_assert!(!traced.datapaths.is_empty());
+            let _ = traced.end.explain(&portolan_model::World::default());
+        }
     }
 }
