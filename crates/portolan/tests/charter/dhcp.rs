@@ -12,7 +12,7 @@ use crate::guests::{INTERFACE, assert_connected, example, guests, in_a_cluster, 
 pub(crate) const DHCP: &str = example!("dhcp");
 
 /// Does with an answer what a guest does, and prints it.
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/charter/lease.sh");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harvester/lease.sh");
 /// What it prints last.
 const END: &str = "the end";
 
