@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, Ipv6Addr};
 use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
 
 use portolan_lab::cluster::{Cluster, Pod};
 
-use crate::guests::{INTERFACE, assert_connected, example, guests, in_a_cluster, link, mac};
+use crate::guests::{INTERFACE, PATIENCE, assert_connected, example, guests, in_a_cluster, link, mac};
 
 pub(crate) const DHCP: &str = example!("dhcp");
 
 /// Does with an answer what a guest does, and prints it.
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/charter/lease.sh");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harvester/lease.sh");
 /// What it prints last.
 const END: &str = "the end";
 
@@ -110,9 +112,13 @@ fn dhcp_v6(guest: &Pod, locked: IpAddr) {
     // It stays, to renew its lease: until it has said what it was told.
     let mut client = client.spawn_with(Stdio::null(), Stdio::piped(), Stdio::null()).unwrap();
     let lines = BufReader::new(client.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let said: Vec<_> = lines.take_while(|line| line != END).collect();
+    let (sender, answer) = mpsc::channel();
+    let reader = thread::spawn(move || sender.send(lines.take_while(|line| line != END).collect::<Vec<_>>()));
+    let said = answer.recv_timeout(PATIENCE);
     client.kill().unwrap();
     client.wait().unwrap();
+    drop(reader.join());
+    let said = said.expect("DHCPv6 is answered");
     let told = environment(&said.join("\n"));
     for (key, value) in
         [("new_ip6_address", locked.to_string().as_str()), ("new_dhcp6_name_servers", "fd00:51::53")]

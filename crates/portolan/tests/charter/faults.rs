@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use portolan_lab::Database;
 use portolan_lab::cluster::{Cluster, Component};
 
-use crate::guests::{PATIENCE, guests, in_a_cluster};
+use crate::guests::{PATIENCE, guests, in_a_cluster, is_full};
 use crate::heartbeat::Heartbeat;
 use crate::{addresses, connectivity, dhcp, policy_routes};
 
@@ -206,7 +206,7 @@ fn rounds() -> Vec<(&'static Case, Victim)> {
     });
     println!("PORTOLAN_SEED={seed} repeats this choice");
     let mut random = Random(seed);
-    if std::env::var("PORTOLAN_CHARTER").is_ok_and(|how| how == "full") {
+    if is_full() {
         let mut all: Vec<_> = CASES.iter().flat_map(|case| VICTIMS.map(|victim| (case, victim))).collect();
         random.shuffle(&mut all);
         return all;

@@ -34,13 +34,19 @@ pub(crate) fn in_a_cluster(
     manifests: &'static [&'static str],
     body: impl FnOnce(&Cluster) + Send + 'static,
 ) {
-    Test::new().deadline(Duration::from_secs(1800)).run(async move |lab: Lab| {
+    let deadline = if is_full() { 1800 } else { 300 };
+    Test::new().deadline(Duration::from_secs(deadline)).run(async move |lab: Lab| {
         let cluster = builder.start(&lab).unwrap();
         for manifest in manifests {
             cluster.apply(manifest).unwrap();
         }
         body(&cluster);
     });
+}
+
+/// Whether everything is to be tried, and not only a sample.
+pub(crate) fn is_full() -> bool {
+    std::env::var("PORTOLAN_CHARTER").is_ok_and(|how| how == "full")
 }
 
 /// Guests by name, or by `namespace/name`, once they run.
