@@ -49,7 +49,7 @@ fn pods_that_cannot_be_traced() {
             (&["get", "frogs"], "invalid value 'frogs'"),
             (&["get", "locks", "10.0.0.300"], "there is no lock \"10.0.0.300\""),
             (&["describe", "vpc", "bleu"], "there is no VPC \"bleu\"; did you mean blue?"),
-            (&["describe", "pod", "alpx"], "there is no pod default/alpx; did you mean alpha?"),
+            (&["describe", "pod", "alpxa"], "there is no pod default/alpxa; did you mean alpha?"),
         ] {
             let said = harbour.refuses(arguments);
             assert!(said.contains(words), "{arguments:?}: {said}");
