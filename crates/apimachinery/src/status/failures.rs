@@ -247,10 +247,11 @@ impl Status {
         Self::of(500, Reason::InternalError, message, Some(details))
     }
 
-    /// 400, where Kubernetes answers 500 with nothing but a message to a request that it did not expect: whoever is called at
-    /// night for errors of the server is not called for those of clients.
+    /// 400 with nothing but a message, where Kubernetes answers 500 so to a request that it did not expect: whoever is called
+    /// at night for errors of the server is not called for those of clients. No reason is given either, so that `kubectl`
+    /// says the same.
     pub fn unexpected(message: impl Into<String>) -> Self {
-        Self::of(400, Reason::BadRequest, message.into(), None)
+        Self::of(400, Reason::Unknown, message.into(), None)
     }
 
     /// 503

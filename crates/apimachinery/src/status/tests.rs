@@ -51,7 +51,7 @@ fn what_goes_over_the_wire_is_what_kubernetes_sends() {
         sent(Status::unexpected("oops")),
         json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "oops",
-            "reason": "BadRequest", "code": 400
+            "code": 400
         })
     );
     assert_eq!(sent(Status::expired_continue("old", "token"))["metadata"], json!({"continue": "token"}));
