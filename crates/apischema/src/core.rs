@@ -1,22 +1,22 @@
 //! The kinds of Kubernetes itself: their schemas and the defaults that kube-apiserver gives them.
 //!
-//! The facts are in `core/kinds.json`, made by `cargo xtask codegen` from Kubernetes' own OpenAPI documents. What those say in
-//! sentences is in `core/descriptions.json`, apart from them ([`Descriptions`]). Defaults that stand in those documents are only those that generators could see; the ones that
-//! kube-apiserver computes are in [`default()`].
+//! The facts are in `core/kinds.json`, made by `cargo xtask codegen` from Kubernetes' own OpenAPI documents; the
+//! values that fields may have are apart, in `core/enumerations.json` ([`Enumerations`]). Defaults that stand in those documents are
+//! only those that generators could see; the ones that kube-apiserver computes are in [`default()`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::Value;
 
-pub use descriptions::Descriptions;
+pub use enumerations::Enumerations;
 
 use crate::{Components, Schema};
 
 mod decoding;
 mod defaults;
-mod descriptions;
 mod encoding;
+mod enumerations;
 mod go_types;
 
 /// A kind that this crate has a schema of.

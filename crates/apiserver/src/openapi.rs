@@ -4,17 +4,18 @@
 //! for ever. Version 2 is one document of everything; clients still check lists with it. Documents are long and seldom asked
 //! for: they are made when they are, and only the index is kept.
 
+mod descriptions;
 mod paths;
 mod schemas;
 mod v2;
 
 use std::sync::OnceLock;
 
-use apischema::core::Descriptions;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use self::descriptions::Descriptions;
 use crate::discovery::{Group, GroupVersion};
 
 const JSON: &str = "application/json";
@@ -62,7 +63,7 @@ fn index(groups: &[Group<'_>]) -> Bytes {
 fn document(version: &GroupVersion<'_>) -> Value {
     let mut document = facts(version);
     if let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas") {
-        schemas::describe(schemas, version, &Descriptions::read());
+        schemas::describe(schemas, version, &Descriptions::make());
     }
     document
 }

@@ -1,11 +1,10 @@
 //! Makes `crates/apischema/src/core/kinds.json`: what Kubernetes' own OpenAPI documents say about the types of core kinds;
-//! and beside it `descriptions.json`: their sentences, for those who ask to have a kind explained; and `go_types.json`: the Go
-//! types behind them; and `crates/apimachinery/src/protobuf/messages.json`: how they are
-//! written as protobuf.
+//! and beside it `enumerations.json`: the values that their fields may have; and `go_types.json`: the Go types behind them; and
+//! `crates/apimachinery/src/protobuf/messages.json`: how they are written as protobuf.
 //!
-//! Facts (names, types, formats, defaults, who owns what in server-side apply) and sentences are kept apart: every server needs
-//! the ones, few clients ask for the others. The documents are in the source of Kubernetes, which Go's module cache has where Kubernetes was built from source. Where
-//! it is not, nothing is generated or checked.
+//! Only facts are taken (names, types, formats, defaults, who owns what in server-side apply), no sentences. The documents are in
+//! the source of Kubernetes, which Go's module cache has where Kubernetes was built from source. Where it is not, nothing is
+//! generated or checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -26,7 +25,7 @@ const VERSION: &str = "v1.34.4";
 /// Says where the source of Kubernetes is, if it is not in Go's module cache.
 const SOURCE: &str = "KUBERNETES_SOURCE";
 const FILE: &str = "crates/apischema/src/core/kinds.json";
-const DESCRIPTIONS_FILE: &str = "crates/apischema/src/core/descriptions.json";
+const ENUMERATIONS_FILE: &str = "crates/apischema/src/core/enumerations.json";
 const GO_TYPES_FILE: &str = "crates/apischema/src/core/go_types.json";
 const MESSAGES_FILE: &str = "crates/apimachinery/src/protobuf/messages.json";
 
@@ -106,7 +105,7 @@ pub(super) fn generate(_: &Path) -> anyhow::Result<Vec<Generated>> {
         eprintln!("skipped {FILE}: no source of Kubernetes {VERSION}; set {SOURCE} to where it is");
         return Ok(vec![]);
     };
-    let (mut types, mut sentences) = (BTreeMap::new(), BTreeMap::new());
+    let mut types = BTreeMap::new();
     let mut wanted = BTreeSet::new();
     for (document, kinds) in KINDS {
         let path = source.join(format!("api/openapi-spec/v3/{document}_openapi.json"));
@@ -120,22 +119,18 @@ pub(super) fn generate(_: &Path) -> anyhow::Result<Vec<Generated>> {
             ensure!(!names.is_empty(), "{} has no {kind}", path.display());
             wanted.extend(names);
         }
-        sentences.extend(schemas.iter().map(|(name, schema)| (name.clone(), sentences_of(schema))));
         types.extend(schemas.into_iter().map(|(name, schema)| (name, facts(schema))));
     }
     let types = reachable(&types, wanted)?;
     let mut enumerations = enumerations::read(&source)?;
-    for (name, sentences) in &mut sentences {
-        sentences.extend(enumerations.remove(name).unwrap_or_default());
-    }
-    sentences.retain(|name, sentences| types.contains_key(name.as_str()) && !sentences.is_empty());
+    enumerations.retain(|name, _| types.contains_key(name.as_str()));
     let go_types = go_types::of_components(&source, &types)?;
     let messages = protobuf::messages(&source, &types)?;
     Ok(vec![
         Generated { path: FILE.into(), content: write(types.iter()) },
         Generated {
-            path: DESCRIPTIONS_FILE.into(),
-            content: write(sentences.iter().map(|(name, sentences)| (name, json!(sentences)))),
+            path: ENUMERATIONS_FILE.into(),
+            content: write(enumerations.iter().map(|(name, fields)| (name, json!(fields)))),
         },
         Generated {
             path: GO_TYPES_FILE.into(),
@@ -165,15 +160,6 @@ fn types_of_kind(schemas: &Map<String, Value>, kind: &str) -> Vec<String> {
         kinds.into_iter().flatten().any(|gvk| gvk["kind"] == kind || gvk["kind"] == list.as_str())
     };
     schemas.iter().filter(|(_, schema)| of_kind(schema)).map(|(name, _)| name.clone()).collect()
-}
-
-/// What a schema says about its type, by the empty name, and about its fields, by theirs.
-fn sentences_of(schema: &Value) -> BTreeMap<String, Value> {
-    let description = |schema: &Value| schema.get("description").cloned();
-    let own = description(schema).map(|sentence| (String::new(), sentence));
-    let fields = schema["properties"].as_object().into_iter().flatten();
-    let fields = fields.filter_map(|(name, field)| Some((name.clone(), description(field)?)));
-    own.into_iter().chain(fields).collect()
 }
 
 /// A schema without its sentences.
@@ -257,16 +243,6 @@ mod tests {
             "additionalProperties": {"allOf": [{}]},
         });
         assert_eq!(facts(schema), expected);
-    }
-
-    #[test]
-    fn sentences_are_kept_by_field() {
-        let schema = json!({
-            "description": "words", "type": "object",
-            "properties": {"description": {"type": "string", "description": "more"}, "silent": {"type": "string"}},
-        });
-        let expected = [("", "words"), ("description", "more")];
-        assert_eq!(sentences_of(&schema), expected.map(|(name, words)| (name.into(), json!(words))).into());
     }
 
     #[test]

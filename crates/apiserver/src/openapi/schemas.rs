@@ -1,8 +1,9 @@
 //! The schemas of a group and version.
 
-use apischema::core::Descriptions;
+use apischema::core::Enumerations;
 use serde_json::{Map, Value, json};
 
+use super::descriptions::Descriptions;
 use crate::discovery::GroupVersion;
 use crate::registry::Resource;
 
@@ -66,8 +67,10 @@ pub(super) fn describe(
     version: &GroupVersion<'_>,
     descriptions: &Descriptions,
 ) {
+    let enumerations = Enumerations::read();
     for (name, schema) in schemas.iter_mut() {
         descriptions.add_to(name, schema);
+        enumerations.add_to(name, schema);
     }
     for (resource, _) in &version.resources {
         if core_type(version.group, version.version, &resource.kind).is_some() {

@@ -2,9 +2,9 @@
 
 mod protobuf;
 
-use apischema::core::Descriptions;
 use serde_json::{Map, Value, json};
 
+use super::descriptions::Descriptions;
 use super::{paths, schemas, versions};
 use crate::discovery::Group;
 
@@ -26,7 +26,7 @@ pub(super) fn protobuf(groups: &[Group<'_>]) -> Vec<u8> {
 
 /// The document.
 pub(super) fn document(groups: &[Group<'_>]) -> Value {
-    let descriptions = Descriptions::read();
+    let descriptions = Descriptions::make();
     let (mut definitions, mut all_paths) = (Map::new(), Map::new());
     for version in versions(groups) {
         if let Value::Object(mut schemas) = schemas::schemas(version) {

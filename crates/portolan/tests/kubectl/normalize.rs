@@ -10,6 +10,7 @@
 //! | the server's address | `<server>` | there are two |
 //! | directories of the run and random names in them | `<directory>` | they are new for every run |
 //! | the end of a name that a server made from `generateName: gen-` | `<generated>` | it is random |
+//! | what the values of an enumeration mean | nothing | the sentences are those of `k8s-openapi`, which has none for values; the values are compared |
 //! | several spaces within a line | two | columns are as wide as the widest age |
 
 use std::path::Path;
@@ -34,6 +35,7 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"(nodePort: |NodePort: .*)3[0-2]\d{3}", "$1<port>"),
         (r"(^|[\s(])(\d+[smhd]){1,2}(?<after>[\s)]|$)", "$1<age>${after}"),
         (r"<invalid>", "<age>"),
+        (r" *Possible enum values:\n(?:.*\S.*\n)*(?:[ \t]*\n)?", ""),
         (r"(\bgen-)[a-z0-9]{5}\b", "${1}<generated>"),
         (r"(?P<before>\S) {2,}", "${before}  "),
         (r" +$", ""),

@@ -1,4 +1,4 @@
-//! The values that fields may have, and what is said about them. They are not in the OpenAPI documents that Kubernetes keeps,
+//! The values that fields may have. They are not in the OpenAPI documents that Kubernetes keeps,
 //! but in the Go code that the server makes its own documents from.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(super) fn read(source: &Path) -> anyhow::Result<Enumerations> {
 fn parse(code: &str) -> anyhow::Result<Enumerations> {
     let mut names = BTreeMap::new();
     let mut found = Enumerations::new();
-    let (mut type_name, mut property, mut description) = ("", "", None);
+    let (mut type_name, mut property) = ("", "");
     for line in code.lines() {
         // "k8s.io/api/core/v1.Container": schema_k8sio_api_core_v1_Container(ref),
         if let Some((name, function)) = line.trim().split_once("\":")
@@ -37,14 +37,12 @@ fn parse(code: &str) -> anyhow::Result<Enumerations> {
         } else if let Some(function) = line.strip_prefix("func schema_") {
             type_name = function.split('(').next().unwrap_or_default();
         } else if let Some(name) = within(line, PROPERTY).and_then(|line| line.strip_suffix(": {")) {
-            (property, description) = (name.trim_matches('"'), None);
-        } else if let Some(text) = within(line, OF_PROPERTY).and_then(|line| value(line, "Description:")) {
-            description = Some(text);
+            property = name.trim_matches('"');
         } else if let Some(values) = within(line, OF_PROPERTY).and_then(|line| value(line, ENUM)) {
-            let keywords = json!({"description": literal(description)?, "enum": list(values)?});
+            let keywords = json!({"enum": list(values)?});
             found.entry(type_name.into()).or_default().insert(property.into(), keywords);
         } else if let Some(values) = within(line, OF_ITEMS).and_then(|line| value(line, ENUM)) {
-            let keywords = json!({"description": literal(description)?, "items": {"enum": list(values)?}});
+            let keywords = json!({"items": {"enum": list(values)?}});
             found.entry(type_name.into()).or_default().insert(property.into(), keywords);
         }
     }
@@ -62,11 +60,6 @@ fn within<'a>(line: &'a str, indentation: &str) -> Option<&'a str> {
 
 fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.strip_prefix(name).map(|value| value.trim().trim_end_matches(','))
-}
-
-/// Such text as is written here is the same in Go and in JSON.
-fn literal(text: Option<&str>) -> anyhow::Result<Value> {
-    text.map_or(Ok(Value::Null), |text| serde_json::from_str(text).with_context(|| text.to_owned()))
 }
 
 fn list(values: &str) -> anyhow::Result<Value> {
@@ -92,16 +85,14 @@ mod tests {
 		\"k8s.io/api/core/v1.A\":    schema_k8sio_api_core_v1_A(ref),
 func schema_k8sio_api_core_v1_A(ref common.ReferenceCallback) common.OpenAPIDefinition {
 					\"plain\": {
-							Description: \"says \\\"nothing\\\"\",
 					\"one\": {
-							Description: \"one of\",
 							Enum:        []interface{}{\"X\", \"Y\"},
 					\"many\": {
 										Enum:    []interface{}{\"Z\"},
 ";
         let expected = json!({"io.k8s.api.core.v1.A": {
-            "many": {"description": null, "items": {"enum": ["Z"]}},
-            "one": {"description": "one of", "enum": ["X", "Y"]},
+            "many": {"items": {"enum": ["Z"]}},
+            "one": {"enum": ["X", "Y"]},
         }});
         assert_eq!(json!(parse(code).unwrap()), expected);
     }
