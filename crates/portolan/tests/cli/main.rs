@@ -83,7 +83,7 @@ fn tables_and_descriptions_show_what_the_cluster_has() {
         };
         assert_eq!(
             line(&subnets, "web"),
-            ["web", "yes", "blue", "10.0.0.0/24", "10.0.0.1", "web.default.ovn", "1", "252"]
+            ["web", "yes", "blue", "10.0.0.0/24", "10.0.0.1", "web.default.ovn", "1", "251"]
         );
         let vpcs = harbour.says(&["get", "vpcs"]);
         assert_eq!(line(&vpcs, "blue")[..6], ["blue", "yes", "2", "1", "2", "green"]);
