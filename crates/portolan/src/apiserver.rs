@@ -1,5 +1,6 @@
 //! `portolan apiserver`.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -36,10 +37,12 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
         embedded.tokens = tokens(path)?;
     }
     let running = embedded.start().await?;
-    println!("Serving at https://{}. To use it:", running.address);
-    println!();
-    println!("  export KUBECONFIG={}", running.kubeconfig.display());
-    println!("  kubectl get namespaces");
+    let (address, kubeconfig) = (running.address, running.kubeconfig.display());
+    let told = format!(
+        "Serving at https://{address}. To use it:\n\n  export KUBECONFIG={kubeconfig}\n  kubectl get namespaces\n"
+    );
+    // Whether somebody reads it or not.
+    let _ = std::io::stdout().write_all(told.as_bytes());
     crate::notify::ready();
     running.serve(stop).await;
     Ok(())
