@@ -1,6 +1,7 @@
 //! What Kubernetes says about its types and their fields, for those who ask to have them explained. The sentences are those that
 //! the crate `k8s-openapi` has for its types.
 
+use apischema::core::Enumerations;
 use k8s_openapi::api::{
     admissionregistration::v1 as admissionregistration, apps::v1 as apps,
     authentication::v1 as authentication, authorization::v1 as authorization, autoscaling::v1 as autoscaling,
@@ -18,13 +19,14 @@ use serde_json::{Map, Value};
 /// and not kept.
 pub(super) struct Descriptions {
     by_type: Map<String, Value>,
+    enumerations: Enumerations,
 }
 
 impl Descriptions {
     pub(super) fn make() -> Descriptions {
         let mut generator = SchemaGenerator::new(SchemaSettings::draft07());
         add_kinds(&mut generator);
-        Descriptions { by_type: generator.take_definitions(false) }
+        Descriptions { by_type: generator.take_definitions(false), enumerations: Enumerations::read() }
     }
 
     /// What is said about a field of a type.
@@ -32,8 +34,9 @@ impl Descriptions {
         self.by_type.get(type_name)?["properties"][field]["description"].as_str()
     }
 
-    /// Puts into a type's schema what is said about it and its fields.
+    /// Puts into a type's schema what is said about it and its fields, and which values the fields may have.
     pub(super) fn add_to(&self, type_name: &str, schema: &mut Value) {
+        self.enumerations.add_to(type_name, schema);
         let Some(described) = self.by_type.get(type_name) else { return };
         if let (Some(description), Value::Object(schema)) = (described.get("description"), &mut *schema) {
             schema.insert("description".into(), description.clone());

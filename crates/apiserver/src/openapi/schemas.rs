@@ -1,6 +1,5 @@
 //! The schemas of a group and version.
 
-use apischema::core::Enumerations;
 use serde_json::{Map, Value, json};
 
 use super::descriptions::Descriptions;
@@ -9,9 +8,8 @@ use crate::registry::Resource;
 
 const REFERENCE: &str = "#/components/schemas/";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-/// Types in which nothing special is said about the fields that all have.
+/// A type in which nothing special is said about the fields that all have.
 const EVERY_KIND: &str = "io.k8s.api.core.v1.ConfigMap";
-const EVERY_LIST: &str = "io.k8s.api.core.v1.PodList";
 
 /// The name of a kind's schema: that which Kubernetes gives its own kinds, or one made of group, version and kind.
 pub(super) fn name(group: &str, version: &str, kind: &str) -> String {
@@ -67,10 +65,8 @@ pub(super) fn describe(
     version: &GroupVersion<'_>,
     descriptions: &Descriptions,
 ) {
-    let enumerations = Enumerations::read();
     for (name, schema) in schemas.iter_mut() {
         descriptions.add_to(name, schema);
-        enumerations.add_to(name, schema);
     }
     for (resource, _) in &version.resources {
         if core_type(version.group, version.version, &resource.kind).is_some() {
@@ -78,20 +74,24 @@ pub(super) fn describe(
         }
         let (kind, list) = (&resource.kind, &resource.list_kind);
         let own = name(version.group, version.version, kind);
-        for (name, like) in [(own, EVERY_KIND), (name(version.group, version.version, list), EVERY_LIST)] {
-            let Some(schema) = schemas.get_mut(&name) else { continue };
-            for field in ["apiVersion", "kind", "metadata"] {
-                if let Some(description) = descriptions.of(like, field) {
+        let of_lists = name(version.group, version.version, list);
+        // What `k8s-openapi` says of metadata is about that of objects.
+        for (name, fields) in
+            [(&own, &["apiVersion", "kind", "metadata"][..]), (&of_lists, &["apiVersion", "kind"])]
+        {
+            let Some(schema) = schemas.get_mut(name) else { continue };
+            for field in fields {
+                if let Some(description) = descriptions.of(EVERY_KIND, field) {
                     schema["properties"][field]["description"] = json!(description);
                 }
             }
-            if like == EVERY_LIST {
-                let conventions =
-                    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
-                schema["description"] = json!(format!("{list} is a list of {kind}"));
-                schema["properties"]["items"]["description"] =
-                    json!(format!("List of {}. More info: {conventions}", resource.plural));
-            }
+        }
+        if let Some(schema) = schemas.get_mut(&of_lists) {
+            let conventions =
+                "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+            schema["description"] = json!(format!("{list} is a list of {kind}"));
+            schema["properties"]["items"]["description"] =
+                json!(format!("List of {}. More info: {conventions}", resource.plural));
         }
     }
 }

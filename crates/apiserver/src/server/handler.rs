@@ -7,11 +7,11 @@ use std::time::Instant;
 use apimachinery::{FieldSelector, Status};
 use futures::FutureExt as _;
 use http::header::{ACCEPT, USER_AGENT};
-use http::{HeaderName, Method, Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::answer::{self, Response};
-use super::route::{Lost, route};
+use super::route::{Lost, header, route};
 use super::{Shared, other, resource};
 use crate::audit::Audited;
 use crate::authn::{Credentials, UserInfo, authenticate};
@@ -57,9 +57,9 @@ async fn answer(
         Ok(parsed) => parsed,
         Err(status) => return (labels, answer::status(PLAIN, &status)),
     };
-    let agent = header(&request, USER_AGENT).to_owned();
+    let agent = header(request.headers(), USER_AGENT).to_owned();
     // How the client is told that something went wrong: as it wants, or else in JSON.
-    let told = Accepted::plain(header(&request, ACCEPT), &query, &agent).unwrap_or(PLAIN);
+    let told = Accepted::plain(header(request.headers(), ACCEPT), &query, &agent).unwrap_or(PLAIN);
     let refuse = |labels: RequestLabels, status: Status| (labels, answer::status(told, &status));
 
     let Ok(user) =
@@ -144,10 +144,6 @@ async fn answer_to(
     };
     drop(place);
     answered
-}
-
-fn header(request: &Request<Incoming>, name: HeaderName) -> &str {
-    request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 fn parse(request: &Request<Incoming>) -> Result<(Target, Query), Box<Status>> {

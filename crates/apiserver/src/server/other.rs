@@ -2,12 +2,12 @@
 
 use apimachinery::Status;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT, VARY};
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::Shared;
 use super::answer::{self, Response};
-use super::route::{Lost, check_accept, nowhere};
+use super::route::{Lost, check_accept, header, nowhere};
 use crate::content::{Accepted, FORMATS, Format, write_value};
 use crate::discovery::Discovered;
 use crate::health::Probe;
@@ -53,13 +53,13 @@ fn version(
         return Err(Status::method_not_allowed().into());
     }
     check_accept(request.headers(), &["application/json"])?;
-    let plain = Accepted::plain("", query, header(request, USER_AGENT));
+    let plain = Accepted::plain("", query, header(request.headers(), USER_AGENT));
     Ok(json(plain.ok_or(Lost::NoSuchPage)?, &shared.version))
 }
 
 /// What discovery and OpenAPI say.
 fn document(registry: &Snapshot, request: &Request<Incoming>, query: &Query) -> Result<Response, Lost> {
-    let (path, accept) = (request.uri().path(), header(request, ACCEPT));
+    let (path, accept) = (request.uri().path(), header(request.headers(), ACCEPT));
     let Some(found) = registry.document(path, accept) else { return no_document(registry, path) };
     // Elsewhere the method does not matter.
     if is_routed(registry, path) {
@@ -68,14 +68,15 @@ fn document(registry: &Snapshot, request: &Request<Incoming>, query: &Query) -> 
         }
         check_accept(request.headers(), &FORMATS)?;
     }
-    let accepted = Accepted::plain(accept, query, header(request, USER_AGENT));
+    let accepted = Accepted::plain(accept, query, header(request.headers(), USER_AGENT));
     match found {
         Discovered::Document(document) => {
             let accepted = accepted.ok_or_else(|| Status::not_acceptable(&FORMATS))?;
             Ok(json(accepted, document))
         }
         Discovered::Aggregated(document, media_type) => {
-            let accepted = accepted.or_else(|| Accepted::plain("", query, header(request, USER_AGENT)));
+            let accepted =
+                accepted.or_else(|| Accepted::plain("", query, header(request.headers(), USER_AGENT)));
             let accepted = accepted.ok_or_else(|| Status::not_acceptable(&FORMATS))?;
             let mut response = json(Accepted { format: Format::Json, ..accepted }, document);
             let headers = response.headers_mut();
@@ -134,8 +135,4 @@ fn probe(shared: &Shared, probe: Probe, check: Option<&str>, query: &Query) -> R
             answer::text(code, checked.text)
         }
     }
-}
-
-fn header(request: &Request<Incoming>, name: HeaderName) -> &str {
-    request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

@@ -6,7 +6,7 @@
 use apimachinery::Status;
 use apimachinery::format::path_segment;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 
 use crate::content::{FORMATS, STREAMS};
 use crate::endpoint::Endpoint;
@@ -121,7 +121,7 @@ fn built_in(
     let Some(verb) = verb.filter(|verb| served.contains(verb) && *method != Method::HEAD) else {
         return Err(Status::method_not_allowed().into());
     };
-    if verb == Verb::Patch && !names_one_of(header(headers, CONTENT_TYPE.as_str()), resource.patch_types()) {
+    if verb == Verb::Patch && !names_one_of(header(headers, CONTENT_TYPE), resource.patch_types()) {
         return Err(Status::unroutable_content_type().into());
     }
     let mut produced = FORMATS.to_vec();
@@ -158,7 +158,7 @@ fn served(resource: &Resource, version: usize, path: &ResourcePath) -> Vec<Verb>
 
 /// Whether a client takes one of these media types. Only whole names count, whatever comes after.
 pub(super) fn check_accept(headers: &HeaderMap, produced: &[&str]) -> Result<(), Lost> {
-    let accept = Some(header(headers, ACCEPT.as_str())).filter(|accept| !accept.is_empty()).unwrap_or("*/*");
+    let accept = Some(header(headers, ACCEPT)).filter(|accept| !accept.is_empty()).unwrap_or("*/*");
     if names_one_of(accept, &[&["*/*"], produced].concat()) {
         Ok(())
     } else {
@@ -172,7 +172,8 @@ fn names_one_of(header: &str, media_types: &[&str]) -> bool {
     names.into_iter().any(|name| media_types.contains(&name))
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+/// A header's text; empty if there is none, or if it is no text.
+pub(super) fn header(headers: &HeaderMap, name: HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
