@@ -53,8 +53,11 @@ fn fields(schema: &Value, prefix: &str, page: &mut String) {
         let mark = if required.contains(&name.as_str()) { " *Required.*" } else { "" };
         let meaning = text(&field["description"]).split_whitespace().collect::<Vec<_>>().join(" ");
         let _ = writeln!(page, "| `{path}` | {} | {}{mark} |", type_of(field), meaning.replace('|', "\\|"));
-        fields(field, &format!("{path}."), page);
-        fields(&field["items"], &format!("{path}[]."), page);
+        // Kubernetes' own documentation has the fields of a condition.
+        if name != "conditions" {
+            fields(field, &format!("{path}."), page);
+            fields(&field["items"], &format!("{path}[]."), page);
+        }
     }
 }
 
