@@ -195,7 +195,10 @@ fn changes_of_links_are_reported() {
     portolan_lab::test(async |lab| {
         let monitor = LinkMonitor::open().unwrap();
         let mut place = place(&lab);
-        place.host.set_link("pt0", LinkSettings { alias: Some("note"), ..Default::default() }).unwrap();
+        place
+            .host
+            .set_link("pt0", LinkSettings { alias: Some("note"), up: true, ..Default::default() })
+            .unwrap();
         place.host.delete_link("pt0").unwrap();
         // The kernel queues notifications before it answers the request that caused them.
         let mut changes = Vec::new();
@@ -204,7 +207,8 @@ fn changes_of_links_are_reported() {
         }
         let noted = |link: &portolan_host::Link| link.name == "pt0" && link.alias.as_deref() == Some("note");
         let removed = |change: &LinkChange| matches!(change, LinkChange::Removed(link) if noted(link));
-        assert!(changes.iter().any(|change| matches!(change, LinkChange::Present(link) if noted(link))));
+        let present = |change: &LinkChange| matches!(change, LinkChange::Present(link) if noted(link));
+        assert!(changes.iter().any(present), "{changes:?}");
         assert!(changes.last().is_some_and(removed), "{changes:?}");
     });
 }
