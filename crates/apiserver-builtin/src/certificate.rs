@@ -15,7 +15,7 @@ use super::errors::Errors;
 use super::format::{dns1123_label, dns1123_subdomain};
 use super::kind::{KindExt as _, kind_of, metadata_errors, reset_with_status, set_defaults};
 use super::path::Path;
-use super::table::{age, columns, human_duration, name, or};
+use super::table::{age, columns, name, or};
 use super::value::{
     field_mut, fields_mut, is_set, items, items_mut, object_mut, same, set, size, text, texts, time,
 };
@@ -23,7 +23,7 @@ use apiserver::api::Api;
 use apiserver::endpoint::Endpoint;
 use apiserver::registry::{
     Action, NameRule, Resource, Scope, Strategy, Subresource, SubresourceHandler, SubresourceKind,
-    SubresourceRequest, keep_all_but,
+    SubresourceRequest, human_duration, keep_all_but,
 };
 use apiserver::request::Verb;
 use apiserver::selection::SelectableField;
