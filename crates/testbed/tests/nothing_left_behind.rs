@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use portolan_lab::{Daemon, Etcd, Lab, Node, OvnCentral, Test, Underlay};
+use portolan_testbed::{Daemon, Etcd, Lab, Node, OvnCentral, Test, TestLab, Underlay, VethGuest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -48,7 +48,7 @@ fn victim_of_after_sigkill() {
     if std::env::var_os(VICTIM).is_none() {
         return;
     }
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let _components = raise_some(&lab);
         println!("\nlab {}", lab.path().display());
         std::future::pending::<()>().await;
@@ -59,7 +59,7 @@ fn victim_of_after_sigkill() {
 fn after_a_panic() {
     let (send, traces) = mpsc::channel();
     let panic = catch_unwind(AssertUnwindSafe(|| {
-        portolan_lab::test(async move |lab| -> () {
+        portolan_testbed::test(async move |lab| -> () {
             let _components = raise_some(&lab);
             send.send(Traces::of(lab.path(), None)).unwrap();
             panic!("the test's own words");
@@ -75,7 +75,7 @@ fn after_a_panic() {
 fn after_a_deadline() {
     let (send, traces) = mpsc::channel();
     let panic = catch_unwind(AssertUnwindSafe(|| {
-        Test::new().deadline(Duration::from_secs(2)).run(async move |lab: Lab| {
+        Test::new().deadline(Duration::from_secs(2)).run(async move |lab: TestLab| {
             let namespace = lab.namespace("further").unwrap();
             let _daemon = Daemon::new("sleep", "sleep").arg("1000").start(&namespace).unwrap();
             send.send(Traces::of(lab.path(), None)).unwrap();
@@ -90,7 +90,7 @@ fn after_a_deadline() {
 fn after_a_deadline_of_a_body_that_blocks() {
     let (send, traces) = mpsc::channel();
     let panic = catch_unwind(AssertUnwindSafe(|| {
-        Test::new().deadline(Duration::from_secs(1)).run(async move |lab: Lab| {
+        Test::new().deadline(Duration::from_secs(1)).run(async move |lab: TestLab| {
             let daemon = Daemon::new("sleep", "sleep").arg("1000").start(lab.home()).unwrap();
             send.send(Traces::of(lab.path(), None)).unwrap();
             while daemon.is_alive() {
@@ -111,7 +111,7 @@ fn raise_some(lab: &Lab) -> impl Sized + use<> {
     let underlay = Underlay::start(lab).unwrap();
     let central = OvnCentral::builder().start(lab).unwrap();
     let node = Node::builder("node1").ovn(&central).start(&underlay).unwrap();
-    let pod = node.pod("pod1").unwrap();
+    let pod = VethGuest::new(&node, "pod1").unwrap();
     let in_pod = Daemon::new("in-pod", "sleep").arg("1000").start(pod.namespace()).unwrap();
     let etcd = Etcd::builder().start(lab).unwrap();
     node.command("sh")

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Stdio;
 
-use portolan_lab::{Daemon, Error, Lab, Ready};
+use portolan_testbed::{Daemon, Error, Lab, Ready};
 
 #[test]
 fn a_lab_works_without_a_test_around_it() {
@@ -24,7 +24,7 @@ fn a_lab_works_without_a_test_around_it() {
 
 #[test]
 fn processes_die_with_the_namespace_they_were_started_in() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let namespace = lab.namespace("doomed").unwrap();
         let mut child = namespace
             .command("sleep")
@@ -38,7 +38,7 @@ fn processes_die_with_the_namespace_they_were_started_in() {
 
 #[test]
 fn two_namespaces_are_two_networks() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let (one, two) = (lab.namespace("one").unwrap(), lab.namespace("two").unwrap());
         one.veth("left", &two, "right").unwrap();
         one.ip("address add 192.0.2.1/24 dev left").unwrap();
@@ -52,7 +52,7 @@ fn two_namespaces_are_two_networks() {
 
 #[test]
 fn a_panic_in_a_namespace_is_the_callers_panic() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let panic = catch_unwind(AssertUnwindSafe(|| lab.home().run(|| panic!("overboard"))));
         assert_eq!(*panic.unwrap_err().downcast::<&str>().unwrap(), "overboard");
         assert_eq!(lab.home().run(|| 1), 1);
@@ -61,7 +61,7 @@ fn a_panic_in_a_namespace_is_the_callers_panic() {
 
 #[test]
 fn a_daemon_that_ends_before_it_is_ready_is_reported_with_its_last_words() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let socket = lab.path().join("never");
         let daemon = Daemon::new("hasty", "sh").args(["-c", "echo aground >&2; exit 3"]);
         let error = daemon.ready(Ready::Socket(socket)).start(lab.home()).unwrap_err();

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use portolan_lab::pki::Authority;
-use portolan_lab::{OVN_NB_SCHEMA, OvsdbServer, RaftCluster};
+use portolan_testbed::pki::Authority;
+use portolan_testbed::{OVN_NB_SCHEMA, OvsdbServer, RaftCluster};
 use serde_json::json;
 
 const SCHEMA: &str = r#"{"name": "Ships", "version": "1.0.0", "tables": {
@@ -11,7 +11,7 @@ const SCHEMA: &str = r#"{"name": "Ships", "version": "1.0.0", "tables": {
 
 #[test]
 fn standalone_server_answers_and_survives_a_crash() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = OvsdbServer::builder("ships").schema_json(SCHEMA).tcp(6640).start(&lab).unwrap();
         assert_eq!(server.call("list_dbs", &json!([])).unwrap(), json!(["Ships", "_Server"]));
         server
@@ -36,7 +36,7 @@ fn standalone_server_answers_and_survives_a_crash() {
 
 #[test]
 fn tls_server_admits_clients_of_its_authority_only() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let (ours, theirs) = (Authority::new("ours").unwrap(), Authority::new("theirs").unwrap());
         let identity = ours.server("ovsdb", &["127.0.0.1"]).unwrap();
         let server = OvsdbServer::builder("nb")
@@ -62,7 +62,7 @@ fn tls_server_admits_clients_of_its_authority_only() {
 
 #[test]
 fn raft_cluster_survives_the_death_of_its_leader() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let cluster = RaftCluster::builder_json("ships", SCHEMA)
             .election_timer(Duration::from_millis(200))
             .start(&lab)

@@ -1,17 +1,21 @@
 //! Traffic between pods of a test: what must get through and what must not.
 
-use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use portolan_lab::Result;
 use serde_json::Value;
 
-use super::Cluster;
-use super::pod::Pod;
-use crate::error::Result;
+use crate::capture::Capture;
+use crate::pod::Pod;
+use crate::testbed::Testbed;
 
-/// How long traffic that should get through is given, and how long is waited for traffic that should not.
+/// The discard port.
+const DISCARD: u16 = 9;
+
+/// How long traffic that should get through is given, and how long is waited for an answer that should not come.
 const PATIENCE: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -38,7 +42,7 @@ impl From<IpAddr> for Destination<'_> {
     }
 }
 
-impl Cluster {
+impl Testbed {
     /// ICMP echoes from a pod to another, or to any address.
     pub fn ping<'a>(&self, from: &'a Pod, to: impl Into<Destination<'a>>) -> Ping<'a> {
         Ping { from, to: to.into(), patience: PATIENCE }
@@ -85,16 +89,62 @@ impl Ping<'_> {
         }
     }
 
-    /// No packet is answered.
+    /// No packet is answered: ping sends, and hears nothing.
     ///
     /// # Panics
-    /// When one is.
+    /// When one is answered, and when ping cannot send.
     #[track_caller]
-    pub fn fails(&self) {
-        let arguments = ["-c3", "-i0.2", "-W1", &self.to.address.to_string()];
-        if let Ok(answer) = self.from.command("ping").args(arguments).read() {
-            panic!("{} reaches {}, and should not: {answer}", self.from.name(), self.to.name());
+    pub fn is_unanswered(&self) {
+        if let Err(why) = self.sent_in_vain() {
+            panic!("ping from {} to {}: {why}", self.from.name(), self.to.name());
         }
+    }
+
+    /// No packet is answered, and none arrives. `witness` is a pod that reaches the destination: when a packet of its own has arrived, all
+    /// that were sent before have, or were dropped.
+    ///
+    /// # Panics
+    /// When one is answered or arrives, when ping cannot send, and when nothing arrives from the witness.
+    #[track_caller]
+    pub fn is_dropped(&self, witness: &Pod) {
+        let Some(to) = self.to.pod else { panic!("{} is no pod: nobody can look there", self.to.name()) };
+        if let Err(why) = dropped(self.from, to, witness, || self.sent_in_vain()) {
+            panic!("ping from {} to {}: {why}", self.from.name(), self.to.name());
+        }
+    }
+
+    /// There is no route to the destination, so that nothing is sent.
+    ///
+    /// # Panics
+    /// When there is one.
+    #[track_caller]
+    pub fn has_no_route(&self) {
+        let output = self.unreliably().map_err(|error| error.to_string());
+        let said = output.as_ref().map(|output| String::from_utf8_lossy(&output.stderr));
+        let is_so = matches!((&output, &said), (Ok(output), Ok(said))
+            if output.status.code() == Some(2) && said.contains("Network is unreachable"));
+        assert!(
+            is_so,
+            "ping from {} to {}: there should be no route: {output:?}",
+            self.from.name(),
+            self.to.name()
+        );
+    }
+
+    /// Sends, and expects ping's status for "sent, and nothing came back". Every other one is an error of the test, or an answer.
+    fn sent_in_vain(&self) -> Result<(), String> {
+        let output = self.unreliably().map_err(|error| error.to_string())?;
+        let said =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+        match output.status.code() {
+            Some(1) => Ok(()),
+            Some(0) => Err(format!("it is answered, and should not be: {said}")),
+            _ => Err(format!("it could not be sent ({}): {said}", output.status)),
+        }
+    }
+
+    fn unreliably(&self) -> Result<std::process::Output> {
+        self.from.command("ping").args(["-c3", "-i0.2", "-W1", &self.to.address.to_string()]).output()
     }
 
     fn send(&self, size: u16) -> Result<()> {
@@ -129,7 +179,7 @@ impl Tcp<'_> {
     /// When they do not.
     #[track_caller]
     pub fn succeeds(&self) {
-        match self.transfer(PATIENCE) {
+        match self.transfer() {
             Ok(true) => {}
             Ok(false) => {
                 panic!("what {} received is not what {} sent", self.to.name(), self.from.name())
@@ -138,26 +188,59 @@ impl Tcp<'_> {
         }
     }
 
-    /// No connection is made.
+    /// No connection is made, and nothing arrives. `witness` is a pod that reaches the destination: when a packet of its own has
+    /// arrived, all that were sent before have, or were dropped.
     ///
     /// # Panics
-    /// When one is.
+    /// When one is made or something arrives, when nothing can be sent, and when nothing arrives from the witness.
     #[track_caller]
-    pub fn fails(&self) {
-        if self.transfer(SILENCE).is_ok() {
-            panic!("{} has a TCP connection to {}, and should not", self.from.name(), self.to.name());
+    pub fn is_dropped(&self, witness: &Pod) {
+        self.expect_failure(witness, |error| {
+            matches!(error, ErrorKind::TimedOut | ErrorKind::HostUnreachable)
+        });
+    }
+
+    /// Another who has the same address, and does not listen, refuses the connection; nothing arrives at this one. `witness` is a pod
+    /// that reaches this one.
+    ///
+    /// # Panics
+    /// When a connection is made or something arrives here, when nobody refuses it, and when nothing arrives from the witness.
+    #[track_caller]
+    pub fn arrives_elsewhere(&self, witness: &Pod) {
+        self.expect_failure(witness, |error| error == ErrorKind::ConnectionRefused);
+    }
+
+    #[track_caller]
+    fn expect_failure(&self, witness: &Pod, is_expected: impl Fn(ErrorKind) -> bool) {
+        let attempt = || {
+            let (listener, to) = self.listen()?;
+            let connected = finish_io(spawn(self.from, move || TcpStream::connect_timeout(&to, SILENCE))?);
+            drop(listener);
+            match connected {
+                Ok(_) => Err("a connection is made, and should not be".into()),
+                Err(error) if is_expected(error.kind()) => Ok(()),
+                Err(error) => Err(format!("connecting fails in another way than it should: {error}")),
+            }
+        };
+        if let Err(why) = dropped(self.from, self.to, witness, attempt) {
+            panic!("TCP from {} to {}: {why}", self.from.name(), self.to.name());
         }
     }
 
-    fn transfer(&self, patience: Duration) -> Result<bool, String> {
+    fn listen(&self) -> Result<(TcpListener, SocketAddr), String> {
         let address = self.address;
         let bound = self.to.netns().run(move || TcpListener::bind((address, 0)));
         let listener = bound.map_err(|error| error.to_string())?;
         let to = listener.local_addr().map_err(|error| error.to_string())?;
+        Ok((listener, to))
+    }
+
+    fn transfer(&self) -> Result<bool, String> {
+        let (listener, to) = self.listen()?;
         let sent: Vec<u8> = (0..STREAM).map(|at| (at * 31 + at / 251) as u8).collect();
         let to_send = sent.clone();
         let sender = spawn(self.from, move || {
-            let mut stream = TcpStream::connect_timeout(&to, patience)?;
+            let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
             stream.set_write_timeout(Some(PATIENCE))?;
             stream.write_all(&to_send)
         })?;
@@ -194,23 +277,39 @@ impl Udp<'_> {
     /// When they do not.
     #[track_caller]
     pub fn succeeds(&self) {
-        if let Err(error) = self.exchange(PATIENCE) {
+        if let Err(error) = self.exchange() {
             panic!("no UDP between {} and {}: {error}", self.from.name(), self.to.name());
         }
     }
 
-    /// No datagram comes back.
+    /// Datagrams are sent, and none arrives. `witness` is a pod that reaches the destination: when a packet of its own has arrived, all
+    /// that were sent before have, or were dropped.
     ///
     /// # Panics
-    /// When one does.
+    /// When one arrives, when nothing can be sent, and when nothing arrives from the witness.
     #[track_caller]
-    pub fn fails(&self) {
-        if self.exchange(SILENCE).is_ok() {
-            panic!("{} exchanges UDP with {}, and should not", self.from.name(), self.to.name());
+    pub fn is_dropped(&self, witness: &Pod) {
+        let address = self.address;
+        let attempt = || {
+            let sender = spawn(self.from, move || {
+                let socket = UdpSocket::bind((any_of(address), 0))?;
+                for _ in 0..3 {
+                    match socket.send_to(b"nothing that should arrive", (address, DISCARD)) {
+                        // What an earlier one was answered: the next hop does not answer.
+                        Err(error) if error.kind() == ErrorKind::HostUnreachable => {}
+                        sent => drop(sent?),
+                    }
+                }
+                Ok(())
+            })?;
+            finish(sender)
+        };
+        if let Err(why) = dropped(self.from, self.to, witness, attempt) {
+            panic!("UDP from {} to {}: {why}", self.from.name(), self.to.name());
         }
     }
 
-    fn exchange(&self, patience: Duration) -> Result<(), String> {
+    fn exchange(&self) -> Result<(), String> {
         let address = self.address;
         let mtu = mtu(self.from, address).map_err(|error| error.to_string())?;
         let length = usize::from(mtu - headers(address));
@@ -228,11 +327,10 @@ impl Udp<'_> {
             }
         })?;
         let client = spawn(self.from, move || {
-            let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-            let socket = UdpSocket::bind(any)?;
+            let socket = UdpSocket::bind((any_of(to.ip()), 0))?;
             socket.connect(to)?;
             socket.set_read_timeout(Some(Duration::from_millis(200)))?;
-            let deadline = Instant::now() + patience;
+            let deadline = Instant::now() + PATIENCE;
             (0..DATAGRAMS).try_for_each(|number| exchange_one(&socket, number, length, deadline))
         })?;
         let exchanged = finish(client);
@@ -262,6 +360,27 @@ fn exchange_one(socket: &UdpSocket, number: u32, length: usize, deadline: Instan
     }
 }
 
+/// Nothing of what `attempt` sends arrives at `to`, as seen there. What it returns is its own judgement of what came back.
+fn dropped(
+    from: &Pod,
+    to: &Pod,
+    witness: &Pod,
+    attempt: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    let capture = Capture::start(to, from)?;
+    attempt()?;
+    let arrived = capture.frames_until_fence(witness)?;
+    if arrived.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("it arrives, and should not: {}", arrived.join("; ")))
+    }
+}
+
+fn any_of(address: IpAddr) -> IpAddr {
+    if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
+
 fn spawn<T: Send + 'static>(
     pod: &Pod,
     body: impl FnOnce() -> std::io::Result<T> + Send + 'static,
@@ -270,8 +389,11 @@ fn spawn<T: Send + 'static>(
 }
 
 fn finish<T>(thread: JoinHandle<std::io::Result<T>>) -> Result<T, String> {
-    let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    ended.map_err(|error| error.to_string())
+    finish_io(thread).map_err(|error| error.to_string())
+}
+
+fn finish_io<T>(thread: JoinHandle<std::io::Result<T>>) -> std::io::Result<T> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The MTU of the interface by which a pod reaches an address.

@@ -2,12 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::error::Result;
-use crate::installed::built_program;
-use crate::lab::Lab;
-use crate::pki::{Authority, IdentityFiles};
-use crate::process::{Daemon, Process};
-use crate::readiness::Ready;
+use portolan_lab::pki::{Authority, IdentityFiles};
+use portolan_lab::{Daemon, Lab, Process, Ready, Result, built_program};
 
 /// A running etcd in a lab's home namespace.
 #[derive(Debug)]

@@ -7,33 +7,34 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::lab::Lab;
-use crate::scratch::Scratch;
+use portolan_lab::Lab;
+
+use crate::test_lab::TestLab;
 
 /// How long a body that blocks its thread is given, after the deadline, to come back by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs `body` as a test in a [`Lab`] of its own, with the defaults of [`Test`].
+/// Runs `body` as a test in a [`TestLab`] of its own, with the defaults of [`Test`].
 ///
 /// The body runs on a current-thread tokio runtime inside the lab's home namespace: every socket it opens is there, so fixed
 /// ports on 127.0.0.1 are its own. When it fails, the ends of all components' logs are printed. Afterwards the lab is gone;
 /// with `PORTOLAN_LAB_KEEP=1` in the environment its directory stays.
 ///
 /// ```no_run
-/// use portolan_lab::{OVN_NB_SCHEMA, OvsdbServer, Result};
+/// use portolan_testbed::{OVN_NB_SCHEMA, OvsdbServer, Result};
 ///
 /// # /*
 /// #[test]
 /// # */
 /// fn northbound_database_is_served() {
-///     portolan_lab::test(async |lab| -> Result<()> {
+///     portolan_testbed::test(async |lab| -> Result<()> {
 ///         let server = OvsdbServer::builder("nb").schema_file(OVN_NB_SCHEMA).start(&lab)?;
 ///         assert!(server.endpoint().starts_with("unix:"));
 ///         Ok(())
 ///     });
 /// }
 /// ```
-pub fn test<R: Outcome>(body: impl AsyncFnOnce(Lab) -> R + Send + 'static) {
+pub fn test<R: Outcome>(body: impl AsyncFnOnce(TestLab) -> R + Send + 'static) {
     Test::new().run(body);
 }
 
@@ -61,8 +62,8 @@ impl Test {
     ///
     /// # Panics
     /// When the test fails: that is its purpose.
-    pub fn run<R: Outcome>(self, body: impl AsyncFnOnce(Lab) -> R + Send + 'static) {
-        let lab = match Lab::for_test() {
+    pub fn run<R: Outcome>(self, body: impl AsyncFnOnce(TestLab) -> R + Send + 'static) {
+        let lab = match TestLab::new() {
             Ok(lab) => lab,
             Err(error) => panic!("no lab: {}", with_sources(&error)),
         };
@@ -75,7 +76,7 @@ impl Test {
             }
         }
         lab.close();
-        if Scratch::is_kept() {
+        if Lab::is_kept() {
             eprintln!("kept {}", lab.path().display());
         }
         match failure {
@@ -87,8 +88,8 @@ impl Test {
 
     fn run_in<R: Outcome>(
         &self,
-        lab: &Lab,
-        body: impl AsyncFnOnce(Lab) -> R + Send + 'static,
+        lab: &TestLab,
+        body: impl AsyncFnOnce(TestLab) -> R + Send + 'static,
     ) -> Option<Failure> {
         let (deadline, lab_of_body) = (self.deadline, lab.clone());
         let (done, end) = mpsc::channel::<()>();

@@ -5,11 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use portolan_lab::pki::{Authority, Identity};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-
-use crate::pki::{Authority, Identity};
 
 /// A client that trusts one authority and shows one certificate.
 pub(crate) fn client(authority: &Authority, identity: &Identity) -> io::Result<Arc<ClientConfig>> {

@@ -1,10 +1,10 @@
 //! etcd and kube-apiserver, as built from their sources.
 
-use portolan_lab::{Etcd, KubeApiServer};
+use portolan_testbed::{Etcd, KubeApiServer};
 
 #[test]
 fn one_etcd_serves() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let etcd = Etcd::builder().start(&lab).unwrap();
         let health = lab.command("curl").args(["-sf", &format!("{}/health", etcd.urls()[0])]).read().unwrap();
         assert!(health.contains(r#""health":"true""#), "{health}");
@@ -13,7 +13,7 @@ fn one_etcd_serves() {
 
 #[test]
 fn three_etcds_with_tls_survive_the_death_of_one() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let etcd = Etcd::builder().members(3).tls().start(&lab).unwrap();
         let client = etcd.client().unwrap();
         let curl = |member: usize, path: &str| {
@@ -43,7 +43,7 @@ fn three_etcds_with_tls_survive_the_death_of_one() {
 
 #[test]
 fn kube_apiserver_keeps_objects_and_audits_who_wrote_them() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = KubeApiServer::builder().audit_log().start(&lab).unwrap();
         assert_eq!(server.get("/readyz").unwrap(), (200, "ok".into()));
         let kubectl = |arguments: &[&str]| server.kubectl().unwrap().args(arguments).read();

@@ -1,45 +1,40 @@
 //! What a test that failed leaves behind, to find out why.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use super::Inner;
-use crate::command::Command;
-use crate::error::Result;
-use crate::lab::Lab;
-use crate::namespace::Namespace;
-use crate::ovn_central::Database;
+use portolan_lab::cluster::Cluster;
+use portolan_lab::{Command, Database, Lab, Namespace, Result};
+
+use crate::test_lab::TestLab;
 
 /// What is shown of a namespace's links.
 const LINKS: &[&[&str]] =
     &[&["-d", "address"], &["route", "show", "table", "all"], &["neighbour"], &["-s", "link"]];
 
 /// Collects when the test fails. Holds the cluster until then: what is dropped by the test's panic could not be asked any more.
-pub(super) fn collect_on_failure(lab: &Lab, cluster: &Arc<Inner>) {
-    let cluster = Arc::clone(cluster);
+pub(crate) fn collect_on_failure(lab: &TestLab, cluster: &Cluster) {
+    let cluster = cluster.clone();
     lab.on_failure(move |directory| collect(&cluster, directory));
 }
 
 /// Objects, databases, flows and links. What cannot be had says why.
-fn collect(cluster: &Inner, directory: &Path) {
-    let kubectl = crate::installed::program_or_built("kubectl");
+fn collect(cluster: &Cluster, directory: &Path) {
     for (name, kinds) in [
         ("objects.yaml", "nodes,pods,vpcs.kubeovn.io,subnets.kubeovn.io,net-attach-def,iplocks.portolan.dev"),
         ("events.txt", "events"),
     ] {
         let format = if name == "events.txt" { "wide" } else { "yaml" };
-        let command = kubectl.as_ref().map(|kubectl| {
-            let get = ["get", kinds, "--all-namespaces", "--output", format, "--request-timeout=10s"];
-            cluster.lab.command(kubectl).env("KUBECONFIG", &cluster.kubeconfig).args(get)
-        });
-        save(directory, name, command.map_err(ToString::to_string).and_then(read));
+        let get = ["get", kinds, "--all-namespaces", "--output", format, "--request-timeout=10s"];
+        let said =
+            cluster.kubectl().map_err(|error| error.to_string()).and_then(|kubectl| read(kubectl.args(get)));
+        save(directory, name, said);
     }
     for (name, database) in
-        [("OVN_Northbound", cluster.central.nb()), ("OVN_Southbound", cluster.central.sb())]
+        [("OVN_Northbound", cluster.central().nb()), ("OVN_Southbound", cluster.central().sb())]
     {
-        save(directory, &format!("{name}.txt"), dump(&cluster.lab, database, name));
+        save(directory, &format!("{name}.txt"), dump(cluster.lab(), database, name));
     }
-    for (node, runtime) in cluster.nodes.iter().zip(&cluster.runtimes) {
+    for node in cluster.nodes() {
         let name = node.name();
         let show = node.command("ovs-vsctl").args(["--timeout=10", "show"]);
         save(directory, &format!("{name}.ovs.txt"), read(show));
@@ -48,8 +43,11 @@ fn collect(cluster: &Inner, directory: &Path) {
         let flows = node.command("ovs-ofctl").args(["--timeout=10", "-OOpenFlow15", "dump-flows", "br-int"]);
         save(directory, &format!("{name}.flows.txt"), read(flows));
         save(directory, &format!("{name}.links.txt"), Ok(links(node.namespace())));
+    }
+    for runtime in cluster.runtimes() {
         for (pod, netns) in runtime.networks() {
-            save(directory, &format!("{name}.{}.links.txt", pod.replace('/', "_")), Ok(links(&netns)));
+            let name = format!("{}.{}.links.txt", runtime.node(), pod.replace('/', "_"));
+            save(directory, &name, Ok(links(&netns)));
         }
     }
 }

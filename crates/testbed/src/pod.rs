@@ -9,13 +9,10 @@ use k8s_openapi::api::core::v1 as core;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Client, ResourceExt as _};
+use portolan_lab::{Command, Error, Namespace, Result};
 use serde_json::{Value, json};
 
-use super::Cluster;
-use super::builder::api_error;
-use crate::command::Command;
-use crate::error::Result;
-use crate::namespace::Namespace;
+use crate::testbed::Testbed;
 
 /// How long a pod is given to run, or to go.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,20 +20,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A pod that runs in a cluster.
 #[derive(Clone, Debug)]
 pub struct Pod {
-    cluster: Cluster,
-    namespace: String,
-    name: String,
-    uid: String,
-    node: String,
-    addresses: Vec<IpAddr>,
-    netns: Namespace,
+    pub(crate) testbed: Testbed,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) node: String,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) netns: Namespace,
 }
 
 /// How a pod shall be.
 #[derive(Clone, Debug)]
 #[must_use = "no pod runs until it is started"]
 pub struct PodBuilder<'a> {
-    cluster: &'a Cluster,
+    testbed: &'a Testbed,
     namespace: String,
     name: String,
     node: Option<String>,
@@ -46,11 +43,11 @@ pub struct PodBuilder<'a> {
     command: Vec<String>,
 }
 
-impl Cluster {
+impl Testbed {
     /// A pod of this name in the namespace `default`. Without a command it merely holds its interfaces.
     pub fn pod(&self, name: &str) -> PodBuilder<'_> {
         PodBuilder {
-            cluster: self,
+            testbed: self,
             namespace: "default".into(),
             name: name.into(),
             node: None,
@@ -71,7 +68,7 @@ impl Cluster {
         let place = self.pod_place(namespace, name);
         let gone = || api_error(&format!("enter pod {namespace}/{name}"), &"it does not run any more");
         Ok(Pod {
-            cluster: self.clone(),
+            testbed: self.clone(),
             namespace: namespace.into(),
             name: name.into(),
             uid: pod.uid().unwrap_or_default(),
@@ -131,8 +128,8 @@ impl PodBuilder<'_> {
     /// Makes it, without waiting for it to run.
     pub fn create(self) -> Result<()> {
         let pod = self.object();
-        let (client, namespace) = (self.cluster.client(), self.namespace.clone());
-        let created = self.cluster.wait(async move {
+        let (client, namespace) = (self.testbed.client(), self.namespace.clone());
+        let created = self.testbed.wait(async move {
             let pod = serde_json::from_value(pod).map_err(|error| error.to_string())?;
             let api = Api::<core::Pod>::namespaced(client, &namespace);
             api.create(&PostParams::default(), &pod).await.map_err(|error| error.to_string())
@@ -143,9 +140,9 @@ impl PodBuilder<'_> {
 
     /// Makes it and waits until it runs.
     pub fn start(self) -> Result<Pod> {
-        let (cluster, namespace, name) = (self.cluster, self.namespace.clone(), self.name.clone());
+        let (testbed, namespace, name) = (self.testbed, self.namespace.clone(), self.name.clone());
         self.create()?;
-        cluster.running_pod(&namespace, &name)
+        testbed.running_pod(&namespace, &name)
     }
 
     fn object(&self) -> Value {
@@ -203,9 +200,9 @@ impl Pod {
 
     /// Deletes it and waits until it is gone.
     pub fn delete(&self) -> Result<()> {
-        let (client, namespace, name) = (self.cluster.client(), self.namespace.clone(), self.name.clone());
+        let (client, namespace, name) = (self.testbed.client(), self.namespace.clone(), self.name.clone());
         let uid = self.uid.clone();
-        let deleted = self.cluster.wait(async move {
+        let deleted = self.testbed.wait(async move {
             let api = Api::<core::Pod>::namespaced(client, &namespace);
             api.delete(&name, &DeleteParams::default()).await.map_err(|error| error.to_string())?;
             let gone = await_condition(api, &name, conditions::is_deleted(&uid));
@@ -248,4 +245,8 @@ async fn events_of(client: &Client, namespace: &str, name: &str) -> String {
     let events = api.list(&about).await.map(|list| list.items).unwrap_or_default();
     let said = events.iter().map(|event| event.message.clone().unwrap_or_default());
     said.collect::<Vec<_>>().join("; ")
+}
+
+pub(crate) fn api_error(what: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::ApiServer { what: what.into(), why: why.to_string() }
 }

@@ -5,11 +5,11 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use portolan_lab::{Database, Node, OvnCentral, Pod, Underlay};
+use portolan_testbed::{Database, Node, OvnCentral, Underlay, VethGuest};
 
 #[test]
 fn northd_translates_what_is_written_to_the_northbound_database() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let central = OvnCentral::builder().start(&lab).unwrap();
         central.nbctl(&["--wait=sb", "ls-add", "harbour"]).unwrap();
         let datapaths =
@@ -21,7 +21,7 @@ fn northd_translates_what_is_written_to_the_northbound_database() {
 
 #[test]
 fn central_on_raft_survives_the_death_of_a_follower_of_each_database() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let central = OvnCentral::builder().raft().start(&lab).unwrap();
         central.nbctl(&["--wait=sb", "ls-add", "harbour"]).unwrap();
         for database in [central.nb(), central.sb()] {
@@ -38,24 +38,24 @@ fn central_on_raft_survives_the_death_of_a_follower_of_each_database() {
 
 #[test]
 fn pods_on_two_nodes_reach_each_other_through_geneve() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let underlay = Underlay::start(&lab).unwrap();
         let central = OvnCentral::builder().start(&lab).unwrap();
         central.nbctl(&["ls-add", "sea"]).unwrap();
-        let mut places: Vec<(Node, Pod)> = Vec::new();
+        let mut places: Vec<(Node, VethGuest)> = Vec::new();
         for index in 1..=2 {
             let (mac, ip) = (format!("0a:58:0a:00:00:0{index}"), format!("10.0.0.{index}"));
             let port = format!("port{index}");
             let addresses = format!("{mac} {ip}");
             central.nbctl(&["lsp-add", "sea", &port, "--", "lsp-set-addresses", &port, &addresses]).unwrap();
             let node = Node::builder(format!("node{index}")).ovn(&central).start(&underlay).unwrap();
-            let pod = node.pod(&format!("pod{index}")).unwrap();
+            let pod = VethGuest::new(&node, &format!("pod{index}")).unwrap();
             // Geneve takes 58 bytes of the underlay's packets.
             pod.configure(&mac, &format!("{ip}/24"), Underlay::MTU - 58).unwrap();
             places.push((node, pod));
         }
         for (index, (node, pod)) in places.iter().enumerate() {
-            node.plug(pod, &format!("port{}", index + 1)).unwrap();
+            pod.plug(node, &format!("port{}", index + 1)).unwrap();
         }
         central.nbctl(&["--wait=hv", "sync"]).unwrap();
         let (pod1, pod2) = (&places[0].1, &places[1].1);
@@ -93,7 +93,7 @@ fn pods_on_two_nodes_reach_each_other_through_geneve() {
 
 #[test]
 fn what_a_node_writes_to_its_own_paths_stays_in_the_node() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let machine_had_cni = ["/etc/cni", "/opt/cni"].map(|path| Path::new(path).exists());
         let underlay = Underlay::start(&lab).unwrap();
         let node = Node::builder("node1").start(&underlay).unwrap();

@@ -5,20 +5,20 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use portolan_lab::pki::{Authority, write_signing_keys};
+use portolan_lab::{
+    Command, Daemon, Error, Lab, Process, Ready, Result, Trying, built_program, program_or_built,
+};
 use rustls::ClientConfig;
 use serde_json::json;
 
-use crate::command::Command;
-use crate::error::{Error, Result, Trying};
 use crate::etcd::Etcd;
 use crate::https;
-use crate::installed::{built_program, program_or_built};
-use crate::lab::Lab;
-use crate::pki::{Authority, write_signing_keys};
-use crate::process::{Daemon, Process};
-use crate::readiness::Ready;
+
+/// How long it may take to become ready.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every request and, of writes, the object: what tests count and look at.
 const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
@@ -109,33 +109,11 @@ impl KubeApiServer {
         Ok(kubectl.env("HOME", &self.directory).env("KUBECONFIG", &self.kubeconfig))
     }
 
-    /// Starts it again, after stopping it if it runs, and waits until it is ready.
-    pub fn restart(&self) -> Result<()> {
-        self.process.restart()?;
-        self.wait_until_ready()
-    }
-
     fn try_get(&self, path: &str) -> io::Result<(u16, String)> {
         let (admin, server) =
             (Arc::clone(&self.admin), SocketAddr::new(Ipv4Addr::LOCALHOST.into(), self.port));
         let (path, patience) = (path.to_owned(), self.process.patience());
         self.process.namespace().run(move || https::get(&admin, server, &path, patience))
-    }
-
-    /// It gives notice when it serves, but is ready only after its start-up hooks. These make no event: asking is all there
-    /// is. Its answer is awaited, then asked for again.
-    fn wait_until_ready(&self) -> Result<()> {
-        self.process.wait_until_ready()?;
-        let deadline = Instant::now() + self.process.patience();
-        loop {
-            if matches!(self.try_get("/readyz"), Ok((200, _))) {
-                return Ok(());
-            }
-            if Instant::now() > deadline || !self.process.is_alive() {
-                return Err(self.process.not_ready());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
     }
 }
 
@@ -207,7 +185,7 @@ impl KubeApiServerBuilder {
                 }
             })
             .ready(Ready::Notify)
-            .patience(Duration::from_secs(60));
+            .patience(PATIENCE);
         if let Some(log) = &audit_log {
             let policy = directory.join("audit-policy.json");
             std::fs::write(&policy, AUDIT_POLICY).trying(|| format!("write {}", policy.display()))?;
@@ -215,13 +193,13 @@ impl KubeApiServerBuilder {
                 .arg(format!("--audit-policy-file={}", policy.display()))
                 .arg(format!("--audit-log-path={}", log.display()));
         }
-        let process = daemon.args(&self.arguments).spawn(lab.home())?;
-        let probe = authority.client("lab", Some("system:masters"))?;
-        let admin = https::client(&authority, &probe).trying(|| "make a TLS client".into())?;
-        let server =
-            KubeApiServer { process, etcd, directory, authority, port, kubeconfig, audit_log, admin };
-        server.wait_until_ready()?;
-        Ok(server)
+        let identity = authority.client("lab", Some("system:masters"))?;
+        let admin = https::client(&authority, &identity).trying(|| "make a TLS client".into())?;
+        // It gives notice when it serves, but is ready only after its start-up hooks, which make no event.
+        let (asking, at) = (Arc::clone(&admin), SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
+        let is_ready = move || matches!(https::get(&asking, at, "/readyz", PATIENCE), Ok((200, _)));
+        let process = daemon.args(&self.arguments).probe(is_ready).start(lab.home())?;
+        Ok(KubeApiServer { process, etcd, directory, authority, port, kubeconfig, audit_log, admin })
     }
 }
 
