@@ -1,7 +1,7 @@
 //! The server's file cannot grow any more, as on a full disk.
 
 use http::Method;
-use portolan_lab::Test;
+use portolan_testbed::Test;
 use serde_json::json;
 
 use crate::server::{Server, request};
