@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use apiserver::authn::UserInfo;
-use apiserver::embedded::Embedded;
 use apiserver::pki::Pki;
+use apiserver_builtin::Embedded;
 use apiserver_conformance::{ClientCertificate, Endpoint, Outcome, Suite, USERS};
 
 const PENDING: &str = include_str!("../pending.txt");
@@ -47,7 +47,7 @@ async fn our_server_answers_as_recorded() {
     let report = suite.verify(&endpoint, suite.differences()).await.unwrap();
     drop(stop);
     drop(storage);
-    served.await.unwrap();
+    served.await.unwrap().unwrap();
 
     let pending: BTreeSet<&str> =
         PENDING.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();

@@ -1,6 +1,7 @@
 //! A Kubernetes API server as a library: the machinery, over a [`Store`](apistore::Store), with kinds and admission injected.
 //!
-//! It knows nothing of any project's kinds. Whoever uses it describes [resources](registry::Resource), puts a
+//! It knows no kinds but those that it works by itself (custom resource definitions, webhook configurations, reviews): those of
+//! Kubernetes are in the crate `apiserver-builtin`, with an assembly of it all. Whoever uses it describes [resources](registry::Resource), puts a
 //! [`Server`] together, and serves:
 //!
 //! ```text
@@ -32,10 +33,8 @@ pub mod authz;
 pub mod content;
 pub mod context;
 pub mod controllers;
-pub mod core;
 pub mod crd;
 pub mod discovery;
-pub mod embedded;
 pub mod endpoint;
 mod failure;
 mod health;
@@ -43,6 +42,7 @@ mod metrics;
 mod openapi;
 pub mod options;
 pub mod pki;
+pub mod reflector;
 pub mod registry;
 pub mod request;
 pub mod reviews;
@@ -52,8 +52,8 @@ pub mod storage;
 pub mod verbs;
 mod version;
 pub mod watch;
+mod workqueue;
 
-pub use crate::core::resources as core_resources;
-pub use health::Health;
+pub use health::{Health, NeededFor};
 pub use server::{Server, ServerBuilder};
 pub use version::VersionInfo;

@@ -3,6 +3,7 @@
 //! A [`Resource`] describes one: its names, its versions, and the [`Strategy`] by which its kind adds behaviour of its own.
 //! The set may change while the server runs; whoever reads it holds one [`Snapshot`], in which nothing changes.
 
+mod age;
 mod column;
 mod resource;
 mod strategy;
@@ -10,6 +11,7 @@ mod strategy;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+pub use age::human_duration;
 pub use column::{Column, ColumnFormat, Columns};
 pub use resource::{
     ALL_VERBS, NameRule, Origin, Resource, ScalePaths, Scope, Subresource, SubresourceKind, Version,
@@ -19,12 +21,15 @@ pub use strategy::{
     keep_all_but, take_field,
 };
 
+use tokio::sync::watch;
+
 use crate::discovery::{Discovered, Documents};
 
 /// The resources now.
 #[derive(Debug)]
 pub struct Registry {
     current: RwLock<Arc<Snapshot>>,
+    changed: watch::Sender<()>,
 }
 
 /// The resources at one instant.
@@ -39,7 +44,7 @@ pub struct Snapshot {
 impl Registry {
     /// A registry of these resources.
     pub fn new(resources: impl IntoIterator<Item = Resource>) -> Registry {
-        let registry = Registry { current: RwLock::default() };
+        let registry = Registry { current: RwLock::default(), changed: watch::Sender::default() };
         registry.change(|all| {
             for resource in resources {
                 all.insert((resource.group.clone(), resource.plural.clone()), Arc::new(resource));
@@ -51,6 +56,11 @@ impl Registry {
     /// The resources at this instant.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Hears of every change of the resources from now on.
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     /// Adds a resource, or replaces the one of the same group and plural.
@@ -76,6 +86,8 @@ impl Registry {
             .map(|resource| ((resource.group.clone(), resource.kind.clone()), resource.clone()))
             .collect();
         *current = Arc::new(Snapshot { resources, by_kind, documents: OnceLock::new() });
+        drop(current);
+        self.changed.send_replace(());
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use apiserver::authn::UserInfo;
-use apiserver::embedded::Embedded;
+use apiserver_builtin::Embedded;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
     // Whether somebody reads it or not.
     let _ = std::io::stdout().write_all(told.as_bytes());
     crate::notify::ready();
-    running.serve(stop).await;
+    running.serve(stop).await?;
     Ok(())
 }
 
