@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use apistore::{Redb, StoreError};
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 
 use crate::admission::NamespaceLifecycle;
@@ -21,9 +21,11 @@ use crate::audit::AuditLog;
 use crate::authn::{StaticTokens, UserInfo};
 use crate::authz::Rbac;
 use crate::crd::{self, Definitions};
-use crate::pki::{Pki, PkiError};
+use crate::pki::{Pki, PkiError, Renewal};
 use crate::reviews::{self, Reviewers, RoleEscalation};
-use crate::server::{BuildError, Server, TlsError, server_config};
+use crate::server::{
+    BuildError, Limits, Server, ServerCertificate, TlsError, max_connections, replaceable_server_config,
+};
 use crate::storage::Storage;
 use crate::{controllers, core};
 
@@ -44,6 +46,8 @@ pub struct Embedded {
     pub service_ranges: core::ServiceRanges,
     /// How the store is kept.
     pub store: apistore::Options,
+    /// How much is accepted at once. Connections are also limited by how many files the process may have open.
+    pub limits: Limits,
 }
 
 /// Why a server does not run.
@@ -120,6 +124,7 @@ impl Embedded {
             audit_log: None,
             service_ranges: core::ServiceRanges::default(),
             store: apistore::Options::default(),
+            limits: Limits::default(),
         }
     }
 
@@ -128,7 +133,7 @@ impl Embedded {
     /// # Errors
     /// When something that it needs cannot be had; the error says what.
     pub async fn start(self) -> Result<Running, EmbeddedError> {
-        std::fs::create_dir_all(&self.data_dir)
+        crate::data_dir::prepare(&self.data_dir)
             .map_err(|source| EmbeddedError::Directory { path: self.data_dir.clone(), source })?;
         let listener = TcpListener::bind(self.listen)
             .await
@@ -137,12 +142,14 @@ impl Embedded {
             listener.local_addr().map_err(|source| EmbeddedError::Listen { address: self.listen, source })?;
         let storage = self.open().await?;
         let pki = Pki::open(&self.data_dir)?;
-        let tls = pki.server(&self.names(address))?;
-        let tls = server_config(
-            CertificateDer::pem_slice_iter(tls.certificate.as_bytes()).collect::<Result<_, _>>()?,
-            PrivateKeyDer::from_pem_slice(tls.key.as_bytes())?,
-            CertificateDer::pem_slice_iter(pki.authority().as_bytes()).collect::<Result<_, _>>()?,
-        )?;
+        let names = self.names(address);
+        let identity = pki.server(&names)?;
+        let serving = Arc::new(ServerCertificate::new(&identity)?);
+        let authorities =
+            CertificateDer::pem_slice_iter(pki.authority().as_bytes()).collect::<Result<_, _>>()?;
+        let tls = replaceable_server_config(serving.clone(), authorities)?;
+        let kubeconfig = pki.admin_kubeconfig(reachable(address))?;
+        let renewal = Renewal::new(pki, names, reachable(address), &identity, serving);
         let open = |path: &PathBuf| {
             AuditLog::open(path).map_err(|source| EmbeddedError::Audit { path: path.clone(), source })
         };
@@ -173,7 +180,9 @@ impl Embedded {
             .authenticator(tokens)
             .authorizer(rbac)
             .audit(audit)
+            .limits(Limits { connections: self.limits.connections.min(max_connections()), ..self.limits })
             .tls(tls)
+            .task(|_| renewal.run())
             .task(|_| following_roles.run())
             .task(|_| following_webhooks.run())
             .task(controllers::run)
@@ -185,7 +194,6 @@ impl Embedded {
             .await?;
         definitions.load(server.api()).await.map_err(BuildError::Store)?;
         core::bootstrap(server.api()).await.map_err(|status| EmbeddedError::Bootstrap(status.message))?;
-        let kubeconfig = pki.admin_kubeconfig(reachable(address))?;
         Ok(Running { server, listener, address, kubeconfig })
     }
 

@@ -34,6 +34,7 @@ pub mod context;
 pub mod controllers;
 pub mod core;
 pub mod crd;
+pub mod data_dir;
 pub mod discovery;
 pub mod embedded;
 pub mod endpoint;

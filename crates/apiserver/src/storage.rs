@@ -10,7 +10,7 @@ mod object;
 use std::fmt;
 use std::sync::Arc;
 
-use apistore::{Change, Event, Got, Outcome, Page, Range, Revision, Store, StoreError, Watch};
+use apistore::{Change, Event, Got, Outcome, Page, Part, Range, Revision, Store, StoreError, Watch};
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 
@@ -43,6 +43,11 @@ impl Storage {
     /// Lists keys.
     pub async fn list(&self, range: Range) -> Result<Page, StoreError> {
         self.store.list(range).await
+    }
+
+    /// Lists keys until their entries have about this many bytes.
+    pub async fn list_part(&self, range: Range, max_bytes: usize) -> Result<Part, StoreError> {
+        self.store.list_part(range, max_bytes).await
     }
 
     /// Makes a change if its key is as expected.
@@ -88,6 +93,7 @@ impl fmt::Debug for StorageWatch {
 trait AnyStore: Send + Sync {
     fn get<'a>(&'a self, key: &'a Bytes) -> BoxFuture<'a, Result<Got, StoreError>>;
     fn list(&self, range: Range) -> BoxFuture<'_, Result<Page, StoreError>>;
+    fn list_part(&self, range: Range, max_bytes: usize) -> BoxFuture<'_, Result<Part, StoreError>>;
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Outcome, StoreError>>;
     fn watch(&self, prefix: Bytes, after: Revision) -> BoxFuture<'_, Result<StorageWatch, StoreError>>;
     fn revision(&self) -> Revision;
@@ -101,6 +107,10 @@ impl<S: Store> AnyStore for S {
 
     fn list(&self, range: Range) -> BoxFuture<'_, Result<Page, StoreError>> {
         Store::list(self, range).boxed()
+    }
+
+    fn list_part(&self, range: Range, max_bytes: usize) -> BoxFuture<'_, Result<Part, StoreError>> {
+        Store::list_part(self, range, max_bytes).boxed()
     }
 
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Outcome, StoreError>> {

@@ -54,6 +54,17 @@ pub struct Page {
     pub remaining: usize,
 }
 
+/// A part of a list, in the order of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// The revision that the list shows.
+    pub revision: Revision,
+    /// Whether there may be more after this part.
+    pub more: bool,
+}
+
 /// A change that is made only if its key is as expected.
 #[derive(Clone, Debug)]
 pub struct Change {
@@ -133,6 +144,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Lists keys.
     fn list(&self, range: Range) -> impl Future<Output = Result<Page, StoreError>> + Send;
+
+    /// Lists keys until their entries have about this many bytes; at least one, if there is any. What follows is not counted, so
+    /// that a list of any size can be read in parts at a cost that depends on the part alone.
+    fn list_part(
+        &self,
+        range: Range,
+        max_bytes: usize,
+    ) -> impl Future<Output = Result<Part, StoreError>> + Send;
 
     /// Makes a change if its key is as expected. When this answers, the change is durable.
     fn commit(&self, change: Change) -> impl Future<Output = Result<Outcome, StoreError>> + Send;

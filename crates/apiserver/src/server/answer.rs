@@ -21,13 +21,16 @@ use crate::content::{Accepted, Format, write_status};
 /// An answer.
 pub type Response = http::Response<Body>;
 
-/// The body of an answer.
+/// The body of a response.
 pub enum Body {
-    /// All at once.
+    /// What is left of a body that is known from the start.
     Whole(Option<Bytes>),
-    /// As it happens.
+    /// A body that is made while it is sent.
     Stream(BoxStream<'static, Bytes>),
 }
+
+/// How much of a body is handed to the HTTP layer at once, so that a client that reads slowly is told from one that does not read.
+const PART_BYTES: usize = 64 << 10;
 
 impl HttpBody for Body {
     type Data = Bytes;
@@ -38,7 +41,13 @@ impl HttpBody for Body {
         context: &mut TaskContext<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
-            Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Body::Whole(rest) => {
+                let part = rest.as_mut().map(|bytes| bytes.split_to(bytes.len().min(PART_BYTES)));
+                if rest.as_ref().is_some_and(Bytes::is_empty) {
+                    *rest = None;
+                }
+                Poll::Ready(part.map(|part| Ok(Frame::data(part))))
+            }
             Body::Stream(stream) => {
                 stream.poll_next_unpin(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
             }

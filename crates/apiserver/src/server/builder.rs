@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio::task::JoinSet;
 
+use super::initial_events::InitialPages;
 use super::limits::{InFlight, Limits};
 use super::{Server, Shared};
 use crate::admission::{Admission, AdmissionChain};
@@ -157,6 +158,7 @@ impl ServerBuilder {
             authorizer: self.authorizer,
             audit: self.audit,
             limits: InFlight::new(self.limits),
+            initial_pages: InitialPages::default(),
             health: Health::default(),
             metrics,
             version: self.version,

@@ -14,7 +14,11 @@ use crate::health::Probe;
 use crate::registry::Snapshot;
 use crate::request::Query;
 
-pub(super) fn answer(shared: &Shared, request: &Request<Incoming>, query: &Query) -> Result<Response, Lost> {
+pub(super) async fn answer(
+    shared: &Shared,
+    request: &Request<Incoming>,
+    query: &Query,
+) -> Result<Response, Lost> {
     let path = request.uri().path();
     let mut parts = path.trim_matches('/').splitn(2, '/');
     match (parts.next().unwrap_or_default(), parts.next()) {

@@ -169,12 +169,12 @@ impl Api {
 }
 
 /// The name of the one object that can be selected, if it is certain where it is.
-fn one_object<'a>(endpoint: &Endpoint, selection: &'a Selection) -> Option<&'a str> {
+pub(super) fn one_object<'a>(endpoint: &Endpoint, selection: &'a Selection) -> Option<&'a str> {
     let known = !endpoint.resource.is_namespaced() || !selection.namespace().is_empty();
     selection.name().filter(|_| known)
 }
 
-fn matches(
+pub(super) fn matches(
     endpoint: &Endpoint,
     selection: &Selection,
     key: &Bytes,
