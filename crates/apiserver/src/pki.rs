@@ -36,6 +36,8 @@ use crate::server::TlsError;
 const ADMINISTRATOR: &str = "kubernetes-admin";
 const ADMINISTRATORS: &str = "system:masters";
 
+const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Clocks of clients may be behind.
 const CLOCK_SKEW: Duration = Duration::from_secs(300);
@@ -210,7 +212,7 @@ impl Pki {
     /// # Errors
     /// When it cannot be made or written.
     pub fn admin_kubeconfig(&self, server: SocketAddr) -> Result<PathBuf, PkiError> {
-        let path = self.directory.join("admin.kubeconfig");
+        let path = self.directory.join(ADMIN_KUBECONFIG);
         let existing = read(&path)?;
         let admin = match existing.as_deref().and_then(identity_in).filter(|admin| self.is_good_admin(admin))
         {
@@ -224,8 +226,14 @@ impl Pki {
         Ok(path)
     }
 
+    /// The certificate and key in the administrator's kubeconfig, if there is one.
+    fn existing_admin(&self) -> Option<Identity> {
+        identity_in(&read(&self.directory.join(ADMIN_KUBECONFIG)).ok()??)
+    }
+
     fn is_good_admin(&self, admin: &Identity) -> bool {
-        let until = (self.clock)() + self.lifetimes.leaf_margin();
+        // A little more than the margin, so that it is renewed together with the server's.
+        let until = (self.clock)() + self.lifetimes.leaf_margin() + DAY;
         validity::is_client(&self.authority, &admin.certificate, until)
             && validity::subject(&admin.certificate).is_some_and(|user| {
                 user.name == ADMINISTRATOR && user.groups.iter().any(|group| group == ADMINISTRATORS)

@@ -14,6 +14,7 @@
 //! | `ended`   | (key, revision)    | nothing                                                          |
 //! | `counts`  | prefix up to a `/` | number of keys with it                                           |
 //! | `marks`   | time in ms         | revision                                                         |
+//! | `leaps`   | revision           | the revision before it                                           |
 //! | `meta`    | name               | `format`, `oldest`                                               |
 //!
 //! Numbers in records are 8 bytes, little-endian; a kind is one byte.
@@ -22,8 +23,10 @@
 //!   it has ended too, in the record of the next change to the key.
 //! - `ended` has the changes that ended something, by key: updates and deletions. It finds that next change, and what
 //!   stood at an older revision in a range of keys. A creation ends nothing.
-//! - Revisions are dense. The log's last record is the store's revision; the record of the oldest revision is never
-//!   removed, so there always is a last one. What is before it is forgotten at once, and removed by and by.
+//! - The log's last record is the store's revision; the record of the oldest revision is never removed, so there always is a last
+//!   one. What is before it is forgotten at once, and removed by and by.
+//! - Revisions are dense, but for a leap at the first change after the store was opened again: to a number that follows from the
+//!   time, so that no copy of the store makes the same revision. `leaps` has those within the history that is kept.
 //! - `total` counts the bytes of all records ever written, so that the size of any stretch of the log is a subtraction.
 //! - `marks` tells what is how old, coarsely.
 //!

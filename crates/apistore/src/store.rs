@@ -4,7 +4,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 
-/// The place of a change in the one order of all changes. The first change has revision 1; zero is before everything.
+/// The place of a change in the one order of all changes. Zero is before everything. Not every number is the revision of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -117,6 +117,13 @@ pub enum StoreError {
         asked: Revision,
         /// The oldest that can be listed at or watched from.
         oldest: Revision,
+    },
+    /// The store never made the revision asked for, although it made later ones: whoever knows it read it from another store, of
+    /// which this one was a copy once.
+    #[error("revision {asked} is not in this store's history: the store was restored from a copy", asked = asked.0)]
+    Unknown {
+        /// The revision asked for.
+        asked: Revision,
     },
     /// The revision asked for has not happened.
     #[error("revision {asked} is in the future; the store is at {current}", asked = asked.0, current = current.0)]

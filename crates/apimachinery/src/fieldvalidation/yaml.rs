@@ -258,7 +258,8 @@ mod tests {
             decode_yaml(repeated.as_bytes()).unwrap_err(),
             "yaml: document contains excessive aliasing"
         );
-        let keys = format!("a: &a {{{one_mebibyte}: 1}}\nb: [{}]\n", "*a,".repeat(99_000));
+        let fields: String = (0..1000).map(|number| format!("{number:01000}: 1, ")).collect();
+        let keys = format!("a: &a {{{fields}}}\nb: [{}]\n", "*a,".repeat(99_000));
         assert_eq!(decode_yaml(keys.as_bytes()).unwrap_err(), "yaml: document contains excessive aliasing");
         let nested: String = (0..100).map(|level| format!("&a{level} [")).collect();
         let nested = format!("{nested}{one_mebibyte}{}", "]".repeat(100));

@@ -73,11 +73,12 @@ impl Renewal {
     }
 }
 
+/// When the server's certificate or the administrator's must be replaced, whichever is first.
 fn renew_at(pki: &Pki, identity: &Identity) -> SystemTime {
-    let now = (pki.clock)();
-    match validity::not_after(&identity.certificate) {
-        Some(end) => end - pki.lifetimes.leaf_margin(),
-        None => now,
+    let admin = pki.existing_admin().and_then(|admin| validity::not_after(&admin.certificate));
+    match (validity::not_after(&identity.certificate), admin) {
+        (Some(server), Some(admin)) => server.min(admin) - pki.lifetimes.leaf_margin(),
+        _ => (pki.clock)(),
     }
 }
 

@@ -147,12 +147,26 @@ pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
 /// Compresses a large answer. The level is the least, which costs far less and saves almost as much.
 pub(crate) fn gzip(response: &mut Response) {
     let Body::Whole(Some(body)) = response.body() else { return };
-    if body.len() <= GZIP_ABOVE {
+    if response.headers().contains_key(CONTENT_ENCODING) {
         return;
     }
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
-    let Ok(compressed) = encoder.write_all(body).and_then(|()| encoder.finish()) else { return };
-    *response.body_mut() = Body::Whole(Some(compressed.into()));
+    let Some(compressed) = compress(body) else { return };
+    *response.body_mut() = Body::Whole(Some(compressed));
+    mark_gzip(response);
+}
+
+/// The compressed bytes, if they are enough for that.
+pub(crate) fn compress(bytes: &Bytes) -> Option<Bytes> {
+    if bytes.len() <= GZIP_ABOVE {
+        return None;
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::new(1));
+    let compressed = encoder.write_all(bytes).and_then(|()| encoder.finish()).ok()?;
+    Some(compressed.into())
+}
+
+/// Says that a response is compressed.
+pub(crate) fn mark_gzip(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));

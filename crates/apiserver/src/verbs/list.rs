@@ -157,7 +157,9 @@ impl Api {
         let (prefix, after) = (range.prefix.clone(), range.after.clone());
         match self.storage().list(range).await {
             Ok(page) => Ok(page),
-            Err(StoreError::Compacted { .. }) if !options.continuation.is_empty() => {
+            Err(StoreError::Compacted { .. } | StoreError::Unknown { .. })
+                if !options.continuation.is_empty() =>
+            {
                 Err(expired_continuation(&prefix, after.unwrap_or_default()))
             }
             Err(StoreError::Compacted { .. }) => {

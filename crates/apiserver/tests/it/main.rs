@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod absurd_numbers;
 mod crd;
 mod crd_server;
 mod documents;
 mod garbage;
+mod limits;
 mod namespaces;
 mod objects;
 mod patches;
