@@ -30,6 +30,11 @@ const MEMBERS: &[Member] = &[
     Member { name: "apimachinery", knows: &["apischema"], never: PURE },
     Member { name: "apistore", knows: &[], never: &[KUBE_CLIENT] },
     Member { name: "apiserver", knows: &["apischema", "apimachinery", "apistore"], never: &[KUBE_CLIENT] },
+    Member {
+        name: "apiserver-builtin",
+        knows: &["apischema", "apimachinery", "apistore", "apiserver"],
+        never: &[KUBE_CLIENT],
+    },
     // Pure: values in, values out.
     Member { name: "ovn-schema", knows: &["ovsdb-core"], never: PURE },
     Member { name: "portolan-api", knows: &[], never: PURE },
@@ -86,6 +91,7 @@ const MEMBERS: &[Member] = &[
             "apischema",
             "apistore",
             "apiserver",
+            "apiserver-builtin",
             "ovn-schema",
             "portolan-api",
             "portolan-model",
@@ -99,7 +105,7 @@ const MEMBERS: &[Member] = &[
     },
     Member {
         name: "apiserver-conformance",
-        knows: &["apischema", "apimachinery", "apistore", "apiserver", "portolan-lab"],
+        knows: &["apischema", "apimachinery", "apistore", "apiserver", "apiserver-builtin", "portolan-lab"],
         never: &[],
     },
     Member { name: "xtask", knows: &["ovsdb-core", "portolan-api"], never: &[KUBE_CLIENT] },

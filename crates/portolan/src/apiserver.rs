@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::authn::UserInfo;
-use apiserver::embedded::Embedded;
 use apiserver::server::Limits;
+use apiserver_builtin::Embedded;
 use clap::Args;
 
 #[derive(Debug, Args)]
