@@ -170,13 +170,13 @@ impl Metrics {
         self.connections_closed.get_or_create(&ReasonLabels { reason: why.reason() }).inc();
     }
 
-    pub(crate) fn end(&self, gauge: Counted, labels: RequestLabels, code: StatusCode, took: Duration) {
+    pub(crate) fn end(&self, gauge: Counted, labels: &RequestLabels, code: StatusCode, took: Duration) {
         drop(gauge);
         let RequestLabels { verb, group, resource, subresource } = labels.clone();
         self.requests
             .get_or_create(&OutcomeLabels { verb, group, resource, subresource, code: code.as_u16() })
             .inc();
-        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        self.durations.get_or_create(labels).observe(took.as_secs_f64());
     }
 
     pub(crate) fn watch(&self, resource: &Arc<Resource>) -> Counted {

@@ -41,7 +41,7 @@ pub(super) async fn handle(shared: Arc<Shared>, peer: &Peer, request: Request<In
     if gzip && !head {
         answer::gzip(&mut response);
     }
-    shared.metrics.end(in_flight, labels, response.status(), began.elapsed());
+    shared.metrics.end(in_flight, &labels, response.status(), began.elapsed());
     response
 }
 
