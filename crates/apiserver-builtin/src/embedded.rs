@@ -21,14 +21,17 @@ use apiserver::admission::webhook::{self, StoredServices, Webhooks};
 use apiserver::audit::AuditLog;
 use apiserver::authn::{StaticTokens, UserInfo};
 use apiserver::authz::Rbac;
-use apiserver::controllers;
-use apiserver::crd::{self, Definitions};
+use apiserver::controllers::Controllers;
+use apiserver::crd::Definitions;
 use apiserver::pki::{Pki, PkiError, Renewal};
 use apiserver::reviews::{self, Reviewers, RoleEscalation};
 use apiserver::server::{
-    BuildError, Limits, Server, ServerCertificate, TlsError, max_connections, replaceable_server_config,
+    BuildError, Limits, Server, ServerCertificate, TaskEnded, TlsError, max_connections,
+    replaceable_server_config,
 };
 use apiserver::storage::Storage;
+
+use crate::{CertificateSigners, DefaultTolerations, PodPriority, ServiceAddresses, ServiceRanges};
 
 /// How an embedded server shall be.
 #[derive(Clone, Debug)]
@@ -44,7 +47,7 @@ pub struct Embedded {
     /// Where every request is written down, if anywhere.
     pub audit_log: Option<PathBuf>,
     /// What services get their addresses and ports from.
-    pub service_ranges: crate::ServiceRanges,
+    pub service_ranges: ServiceRanges,
     /// How the store is kept.
     pub store: apistore::Options,
     /// How much is accepted at once. Connections are also limited by how many files the process may have open.
@@ -123,7 +126,7 @@ impl Embedded {
             names: Vec::new(),
             tokens: Vec::new(),
             audit_log: None,
-            service_ranges: crate::ServiceRanges::default(),
+            service_ranges: ServiceRanges::default(),
             store: apistore::Options::default(),
             limits: Limits::default(),
         }
@@ -155,10 +158,10 @@ impl Embedded {
             AuditLog::open(path).map_err(|source| EmbeddedError::Audit { path: path.clone(), source })
         };
         let audit = self.audit_log.as_ref().map(open).transpose()?;
-        let (rbac, following_roles) = Rbac::start(&storage).await.map_err(BuildError::Store)?;
-        let (webhooks, following_webhooks) =
+        let (rbac, rbac_informer) = Rbac::start(&storage).await.map_err(BuildError::Store)?;
+        let (webhooks, webhooks_informer) =
             Webhooks::start(&storage, StoredServices).await.map_err(BuildError::Store)?;
-        let definitions = Definitions::default();
+        let controllers = Controllers::default();
         let tokens = StaticTokens::new(self.tokens.clone());
         let reviewers = Reviewers {
             authorizer: Arc::new(rbac.clone()),
@@ -167,33 +170,29 @@ impl Embedded {
         };
         let server = Server::on(storage)
             .resources(crate::resources())
-            .resources([crd::resource()])
             .resources(webhook::resources())
             .resources(reviews::resources(&reviewers))
             .admission(NamespaceLifecycle)
-            .admission(definitions.clone())
-            .admission(crate::PodPriority)
-            .admission(crate::DefaultTolerations)
+            .definitions(&Definitions::default())
+            .admission(CertificateSigners::new(Arc::new(rbac.clone())))
+            .admission(PodPriority)
+            .admission(DefaultTolerations)
             .admission(webhooks)
             // After all that may change a role.
             .admission(RoleEscalation::new(rbac.clone(), Arc::new(rbac.clone())))
-            .admission(crate::ServiceAddresses::new(self.service_ranges.clone()))
+            .admission(ServiceAddresses::new(self.service_ranges.clone()))
             .authenticator(tokens)
             .authorizer(rbac)
             .audit(audit)
             .limits(Limits { connections: self.limits.connections.min(max_connections()), ..self.limits })
             .tls(tls)
-            .task(|_| renewal.run())
-            .task(|_| following_roles.run())
-            .task(|_| following_webhooks.run())
-            .task(controllers::run)
-            .task({
-                let definitions = definitions.clone();
-                |api| definitions.run(api)
-            })
+            .task("certificate renewal", |_| renewal.run())
+            .informer("rbac", rbac_informer)
+            .informer("webhookconfigurations", webhooks_informer)
+            .in_sync("controllers", controllers.progress())
+            .task("controllers", |api| controllers.run(api))
             .build()
             .await?;
-        definitions.load(server.api()).await.map_err(BuildError::Store)?;
         crate::bootstrap(server.api()).await.map_err(|status| EmbeddedError::Bootstrap(status.message))?;
         Ok(Running { server, listener, address, kubeconfig })
     }
@@ -240,7 +239,10 @@ impl Running {
     }
 
     /// Serves until `shutdown` is done.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        self.server.serve(self.listener, shutdown).await;
+    ///
+    /// # Errors
+    /// When a task of the server has ended: see [`Server::serve`].
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Result<(), TaskEnded> {
+        self.server.serve(self.listener, shutdown).await
     }
 }

@@ -42,7 +42,7 @@ impl Limited {
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let served = tokio::spawn(server.serve(listener, std::future::pending()));
+        let served = tokio::spawn(async { server.serve(listener, std::future::pending()).await.unwrap() });
         Limited { directory, client: Client::new(address), address, served }
     }
 

@@ -6,6 +6,7 @@
 mod anonymous;
 mod certificates;
 mod connections;
+mod full_disk;
 mod killed;
 mod malformed;
 mod server;

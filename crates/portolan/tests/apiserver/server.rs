@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use http::{Method, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use portolan_lab::{Daemon, Lab, Process, Ready};
+use portolan_testbed::{Daemon, Lab, Process, Ready};
 use serde_json::Value;
 
 pub(crate) struct Server {
@@ -21,9 +21,22 @@ impl Server {
 
     /// The server with further arguments.
     pub(crate) fn start_with(lab: &Lab, arguments: &[&str]) -> Self {
+        Server::run(lab, Daemon::new("apiserver", env!("CARGO_BIN_EXE_portolan")), arguments)
+    }
+
+    /// A server that cannot write beyond the first so many blocks of a file, as a shell counts them.
+    pub(crate) fn start_with_file_limit(lab: &Lab, blocks: u32) -> Self {
+        // Without the signal, a write beyond the limit is an error like that of a full disk.
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let shell =
+            Daemon::new("apiserver", "/bin/sh").args(["-c", &limited, env!("CARGO_BIN_EXE_portolan")]);
+        Server::run(lab, shell, &[])
+    }
+
+    fn run(lab: &Lab, daemon: Daemon, arguments: &[&str]) -> Self {
         let data = lab.directory("apiserver").unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, lab.port()));
-        let process = Daemon::new("apiserver", env!("CARGO_BIN_EXE_portolan"))
+        let process = daemon
             .args(["apiserver", "--listen", &address.to_string(), "--data-dir"])
             .arg(&data)
             .args(arguments)
