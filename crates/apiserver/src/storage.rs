@@ -56,7 +56,10 @@ impl Storage {
     pub async fn commit(&self, change: Change) -> Result<Outcome, StoreError> {
         let outcome = self.store.commit(change).await;
         let failure = match &outcome {
-            Ok(_) | Err(StoreError::Compacted { .. } | StoreError::Future { .. }) => None,
+            Ok(_)
+            | Err(StoreError::Compacted { .. } | StoreError::Unknown { .. } | StoreError::Future { .. }) => {
+                None
+            }
             Err(error @ (StoreError::Failed(_) | StoreError::Closed)) => Some(error.to_string()),
         };
         *self.write_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
