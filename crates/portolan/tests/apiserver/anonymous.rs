@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, Request};
-use portolan_lab::Test;
+use portolan_testbed::Test;
 use tokio::task::JoinSet;
 
 use crate::server::Server;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use apiserver::pki::{Lifetimes, Pki};
 use http::Method;
-use portolan_lab::Test;
+use portolan_testbed::Test;
 
 use crate::server::{Server, request};
 

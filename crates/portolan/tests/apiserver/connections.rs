@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portolan_lab::Test;
+use portolan_testbed::Test;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

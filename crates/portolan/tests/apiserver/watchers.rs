@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use http::Method;
 use memchr::memmem;
-use portolan_lab::Test;
+use portolan_testbed::Test;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::json;
