@@ -43,8 +43,8 @@ fn size() -> Size {
 
 #[test]
 fn clients_that_read_are_served_and_memory_is_bounded_when_as_many_others_stop_reading() {
-    let Size { clients, objects, deadline } = size();
-    Test::new().deadline(deadline).run(async |lab| {
+    Test::new().deadline(size().deadline).run(async |lab| {
+        let Size { clients, objects, .. } = size();
         let tokens = lab.directory("tokens").unwrap().join("tokens.csv");
         std::fs::write(&tokens, "secret,watcher,1,system:masters\n").unwrap();
         let server = Server::start_with(&lab, &["--token-auth-file", tokens.to_str().unwrap()]);
