@@ -44,6 +44,12 @@ const MEMBERS: &[Member] = &[
     Member { name: "portolan-host", knows: &[], never: &[KUBE_CLIENT] },
     Member { name: "portolan-cni", knows: &[], never: &[RUNTIME, TLS, KUBE_CLIENT, KUBE] },
     Member {
+        name: "portolan-trace",
+        knows: &["ovsdb-core", "ovsdb", "ovn-schema", "portolan-api", "portolan-model", "portolan-plan"],
+        never: &[KUBE_CLIENT],
+    },
+    Member { name: "portolan-trace-server", knows: &["portolan-trace"], never: &[] },
+    Member {
         name: "portolan-controller",
         knows: &[
             "ovsdb-core",
@@ -90,7 +96,10 @@ const MEMBERS: &[Member] = &[
             "portolan-api",
             "portolan-model",
             "portolan-ipam",
+            "portolan-plan",
             "portolan-host",
+            "portolan-trace",
+            "portolan-trace-server",
             "portolan-controller",
             "portolan-agent",
             "portolan-lab",

@@ -11,12 +11,17 @@ use crate::act::Actor;
 use crate::backoff::Backoff;
 use crate::engine::Engine;
 use crate::northbound::Northbound;
+use crate::readers::Reads;
 use crate::{Config, reflect};
 
 /// Something to be told to the engine.
 pub(crate) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
 
-pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    config: Config,
+    mut reads: Reads,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
     let client = kube::Client::try_from(config.kube).context("cannot make a client of the API server")?;
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
@@ -63,6 +68,7 @@ pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> a
                 }
             }
             changed = nb.changed(&mut engine) => changed?,
+            Some(read) = reads.next(), if synced => read(engine.world()),
             () = timer => {
                 for retry in later.due(Instant::now()) {
                     engine.retry(retry);

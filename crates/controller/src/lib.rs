@@ -19,12 +19,14 @@ mod control;
 pub mod engine;
 mod live;
 mod northbound;
+mod readers;
 mod reflect;
 mod served;
 
 use std::future::Future;
 
 pub use engine::Engine;
+pub use readers::{Reader, Reads, readers};
 
 /// What a controller needs to know.
 #[derive(Clone, Debug)]
@@ -54,5 +56,17 @@ impl Config {
 /// # Errors
 /// When no client can be made of the configuration. What fails later is tried again.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    control::run(config, shutdown).await
+    control::run(config, Reads::none(), shutdown).await
+}
+
+/// Like [`run`], and lends the World to readers.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_readers(
+    config: Config,
+    reads: Reads,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    control::run(config, reads, shutdown).await
 }
