@@ -3,8 +3,9 @@
 
 use std::net::IpAddr;
 
-use crate::model_guest::{GuestInterface, GuestState, MissingPart, guest};
 use portolan_api::Family;
+use portolan_model::guest::{GuestInterface, GuestState, MissingPart, guest};
+use portolan_model::request::Needs;
 use portolan_model::{Requester, World};
 
 use crate::error::Error;
@@ -115,8 +116,8 @@ fn longest<E>(ways: impl Iterator<Item = (u8, E)>) -> Option<E> {
 }
 
 fn why_undecided(world: &World, name: &PodName) -> String {
-    match world.request(&Requester::pod(&name.namespace, &name.name)) {
-        Some(request) => {
+    match world.needs(&Requester::pod(&name.namespace, &name.name)) {
+        Needs::Interfaces(request) => {
             let problems = request.problems.iter().map(ToString::to_string);
             let reasons: Vec<_> = problems.chain(request.waits.iter().map(ToString::to_string)).collect();
             if reasons.is_empty() { "no address is assigned yet".to_owned() } else { reasons.join("; ") }

@@ -21,7 +21,6 @@ mod desired;
 pub mod error;
 mod explain;
 mod guest;
-mod model_guest;
 mod observed;
 pub mod ovn_trace;
 pub mod packet;

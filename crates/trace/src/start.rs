@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use crate::model_guest::GuestInterface;
 use ovn_schema::nb::{LogicalRouterPort, LogicalSwitch};
 use ovsdb_core::TypedRow as _;
 use portolan_api::{Family, Mac, Provider};
+use portolan_model::guest::GuestInterface;
 use portolan_model::{Attachment, Subnet, Unit, World};
 use portolan_plan::Settings;
 

@@ -1,10 +1,10 @@
 //! `portolan trace` on a real kube-apiserver, answered by the controller: a user needs neither OVN's credentials nor its tools.
 
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use portolan_lab::Daemon;
-use portolan_lab::cluster::{Api, ApiServer};
+use portolan_testbed::cluster::ApiServer;
+use portolan_testbed::{ApiKind, Daemon, Process};
 use serde_json::{Value, json};
 
 use crate::{Harbour, PORTOLAN, in_a_harbour_of};
@@ -14,23 +14,27 @@ const MANIFEST: &str = include_str!("../../../../deploy/trace.yaml");
 impl Harbour {
     /// The kubeconfig of a user without any right.
     pub(crate) fn kubeconfig_of(&self, user: &str) -> PathBuf {
-        match self.cluster.api() {
-            ApiServer::Kubernetes(server) => server.kubeconfig_for(user, None, self.home()).unwrap(),
-            _ => panic!("only kube-apiserver has users here"),
-        }
+        let ApiServer::Lab(server) = self.cluster.api() else { panic!("the API server is the lab's own") };
+        let directory = self.lab.directory("users").unwrap();
+        let identity = server.authority().client(user, None).unwrap().write(&directory, user).unwrap();
+        let ca = server.authority().write(&directory, "ca").unwrap();
+        let url = format!("https://{}:{}", self.home(), server.port());
+        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "lab",
+            "clusters": [{"name": "lab", "cluster": {"server": url, "certificate-authority": ca}}],
+            "users": [{"name": user, "user": {"client-certificate": identity.certificate, "client-key": identity.key}}],
+            "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": user}}]});
+        let path = directory.join(format!("{user}.kubeconfig"));
+        std::fs::write(&path, kubeconfig.to_string()).unwrap();
+        path
     }
 
     /// The address of the API server.
-    fn home(&self) -> IpAddr {
-        let text = std::fs::read_to_string(self.cluster.kubeconfig()).unwrap();
-        let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
-        let url = kubeconfig["clusters"][0]["cluster"]["server"].as_str().unwrap();
-        let host = url.strip_prefix("https://").unwrap().rsplit_once(':').unwrap().0;
-        host.parse().unwrap()
+    fn home(&self) -> Ipv4Addr {
+        self.cluster.underlay().home_address()
     }
 
     /// Runs a controller that serves traces, with the API service that leads to it; returns it with its port.
-    fn serve_traces(&self) -> (portolan_lab::Process, u16) {
+    fn serve_traces(&self) -> (Process, u16) {
         self.kubectl(&["create", "namespace", "portolan-system"]);
         let (home, port) = (self.home(), self.lab.port());
         let central = self.cluster.central();
@@ -78,7 +82,7 @@ impl Harbour {
 
 #[test]
 fn the_controller_answers_traces_of_users_who_may_ask() {
-    in_a_harbour_of(Api::Kubernetes, |harbour| {
+    in_a_harbour_of(ApiKind::Kubernetes, |harbour| {
         let a = harbour.pod("a", "node1", "web", "10.0.0.1");
         let c = harbour.pod("c", "node2", "db", "10.0.1.1");
         harbour.cluster.ping(&a, &c).succeeds();

@@ -10,8 +10,7 @@ mod tracing;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use portolan_lab::cluster::{Api, Cluster, Pod};
-use portolan_lab::{Lab, Test};
+use portolan_testbed::{ApiKind, Pod, Test, TestLab, Testbed};
 use serde_json::Value;
 
 const OBJECTS: &str = include_str!("objects.yaml");
@@ -19,8 +18,8 @@ const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
 
 /// A cluster, and the binary that asks it from where it can be reached.
 pub(crate) struct Harbour {
-    lab: Lab,
-    pub(crate) cluster: Cluster,
+    lab: TestLab,
+    pub(crate) cluster: Testbed,
 }
 
 /// Runs a test in a cluster of two nodes that has the objects.
@@ -28,17 +27,17 @@ fn in_a_harbour(body: impl FnOnce(&Harbour) + Send + 'static) {
     in_a_harbour_for(Duration::from_secs(180), body);
 }
 
-fn in_a_harbour_of(api: Api, body: impl FnOnce(&Harbour) + Send + 'static) {
+fn in_a_harbour_of(api: ApiKind, body: impl FnOnce(&Harbour) + Send + 'static) {
     in_a_harbour_with(Duration::from_secs(240), api, body);
 }
 
 fn in_a_harbour_for(deadline: Duration, body: impl FnOnce(&Harbour) + Send + 'static) {
-    in_a_harbour_with(deadline, Api::default(), body);
+    in_a_harbour_with(deadline, ApiKind::default(), body);
 }
 
-fn in_a_harbour_with(deadline: Duration, api: Api, body: impl FnOnce(&Harbour) + Send + 'static) {
-    Test::new().deadline(deadline).run(async move |lab: Lab| {
-        let cluster = Cluster::builder().nodes(2).api(api).start(&lab).unwrap();
+fn in_a_harbour_with(deadline: Duration, api: ApiKind, body: impl FnOnce(&Harbour) + Send + 'static) {
+    Test::new().deadline(deadline).run(async move |lab: TestLab| {
+        let cluster = Testbed::builder().nodes(2).api(api).start(&lab).unwrap();
         cluster.apply(OBJECTS).unwrap();
         body(&Harbour { lab, cluster });
     });
@@ -166,7 +165,7 @@ fn a_watch_shows_what_changes() {
 
 #[test]
 fn vpcs_are_shown_to_users_who_may_not_list_pods() {
-    in_a_harbour_of(Api::Kubernetes, |harbour| {
+    in_a_harbour_of(ApiKind::Kubernetes, |harbour| {
         let rules = "--resource=vpcs.kubeovn.io,vpcs.portolan.dev,subnets.kubeovn.io,subnets.portolan.dev";
         harbour.kubectl(&["create", "clusterrole", "networks", "--verb=get,list,watch", rules]);
         harbour.kubectl(&[

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use ovsdb::{Client, Endpoint, Monitor};
-use portolan_lab::cluster::Pod;
-use portolan_model::{Settings, Unit, World};
+use ovsdb::Cache;
+use portolan_model::{Settings, Unit, VpcPair, World};
 use portolan_plan::{DesiredRow, Plan, plan, tag};
+use portolan_testbed::Pod;
 use serde_json::{Value, json};
 
 use crate::{Harbour, in_a_harbour_for};
@@ -92,56 +92,48 @@ fn pings(from: &Pod, to: &Pod) -> bool {
 impl Harbour {
     /// Waits until OVN's northbound database has what the VPCs ask for, and until the nodes have it.
     fn wait_until_in_effect(&self) {
-        let endpoints = Endpoint::parse_list(&self.cluster.central().nb().endpoint()).unwrap();
         let client = self.cluster.client();
-        self.cluster.wait(async move {
+        let planned = self.cluster.wait(async move {
             let mut world = World::new(Settings::default());
             let ours =
                 kube::Api::<portolan_api::portolan::Vpc>::all(client.clone()).list(&Default::default()).await;
             let theirs = kube::Api::<portolan_api::kubeovn::Vpc>::all(client).list(&Default::default()).await;
             drop(world.reset(&ours.unwrap().items));
             drop(world.reset(&theirs.unwrap().items));
-            let pairs = [(0, 1), (1, 2), (0, 2)]
-                .map(|(a, b)| portolan_model::VpcPair::new(VPCS[a], VPCS[b]).unwrap());
-            let units = VPCS.map(|vpc| Unit::Vpc(vpc.into())).into_iter().chain(pairs.map(Unit::Peering));
-            let planned = units.map(|unit| {
-                let rows: Vec<DesiredRow> = match plan(&unit, &world, &portolan_plan::Settings::default()) {
-                    Plan::Rows(rows) => rows.iter().cloned().collect(),
-                    _ => Vec::new(),
-                };
-                (unit.to_string(), rows)
-            });
-            let planned: Vec<_> = planned.collect();
-            let tables = portolan_plan::table::TABLES.iter().map(|table| Monitor::table(table.name));
-            let builder = Client::builder("OVN_Northbound", endpoints);
-            let nb = tables.fold(builder, |builder, table| builder.monitor(table)).connect();
-            assert!(nb.ready().await);
-            nb.wait_for(|cache| {
-                let is_there = |row: &DesiredRow| {
-                    let found = cache.table(row.table().name).and_then(|table| table.get(row.uuid()));
-                    let whole = |column: &str| !["external_ids", "options"].contains(&column);
-                    found.is_some_and(|found| {
-                        row.columns()
-                            .filter(|(column, _)| whole(column))
-                            .all(|(column, value)| found.datum(column) == Some(value))
-                    })
-                };
-                let rows = portolan_plan::table::TABLES
-                    .iter()
-                    .filter_map(|table| cache.table(table.name))
-                    .flat_map(|table| table.iter());
-                let tagged: Vec<_> =
-                    rows.filter_map(|row| Some((tag::unit_of(row)?.to_string(), row.uuid()))).collect();
-                let in_effect = planned.iter().all(|(unit, rows)| {
-                    let of_unit = tagged.iter().filter(|(tag, _)| tag == unit).count();
-                    of_unit == rows.len() && rows.iter().all(is_there)
-                });
-                in_effect.then_some(())
-            })
-            .await;
+            planned(&world)
         });
+        self.cluster.northbound().wait_until(move |cache| is_in_effect(&planned, cache));
         self.cluster.central().nbctl(&["--wait=hv", "sync"]).unwrap();
     }
+}
+
+/// The rows that the VPCs and their peerings should have.
+fn planned(world: &World) -> Vec<(String, Vec<DesiredRow>)> {
+    let pairs = [(0, 1), (1, 2), (0, 2)].map(|(a, b)| VpcPair::new(VPCS[a], VPCS[b]).unwrap());
+    let units = VPCS.map(|vpc| Unit::Vpc(vpc.into())).into_iter().chain(pairs.map(Unit::Peering));
+    let planned = units.map(|unit| {
+        let rows: Vec<DesiredRow> = match plan(&unit, world, &portolan_plan::Settings::default()) {
+            Plan::Rows(rows) => rows.iter().cloned().collect(),
+            _ => Vec::new(),
+        };
+        (unit.to_string(), rows)
+    });
+    planned.collect()
+}
+
+fn is_in_effect(planned: &[(String, Vec<DesiredRow>)], cache: &Cache) -> bool {
+    let is_there = |row: &DesiredRow| {
+        let found = cache.table(row.table().name).and_then(|table| table.get(row.uuid()));
+        // Of maps, others may have keys too.
+        let mut columns = row.columns().filter(|(column, _)| !["external_ids", "options"].contains(column));
+        found.is_some_and(|found| columns.all(|(column, value)| found.datum(column) == Some(value)))
+    };
+    let tables = portolan_plan::table::TABLES.iter().filter_map(|table| cache.table(table.name));
+    let tagged: Vec<_> = tables.flat_map(|table| table.iter()).filter_map(|row| tag::unit_of(row)).collect();
+    planned.iter().all(|(unit, rows)| {
+        let of_unit = tagged.iter().filter(|tag| tag.as_str() == unit).count();
+        of_unit == rows.len() && rows.iter().all(is_there)
+    })
 }
 
 /// Three VPCs, some of them connected, by one side or both.

@@ -1,6 +1,6 @@
 //! `portolan trace` is right about what really happens.
 
-use portolan_lab::cluster::Pod;
+use portolan_testbed::Pod;
 use serde_json::Value;
 
 use crate::{Harbour, in_a_harbour};
@@ -31,7 +31,10 @@ impl Harbour {
     /// A ping does not get through, and the trace has the cause: reason, message and object.
     #[track_caller]
     fn does_not_reach(&self, from: &Pod, to: &Pod, reason: &str, message: &str, object: Option<&str>) {
-        self.cluster.ping(from, to).fails();
+        match reason {
+            "PodHasNoRoute" => self.cluster.ping(from, to).has_no_route(),
+            _ => self.cluster.ping(from, to).is_unanswered(),
+        }
         let (code, status) = self.trace(&[from.name(), to.name()]);
         assert_eq!((code, &status["verdict"]), (1, &"NotReachable".into()), "{status:#}");
         let leg = if status["reply"].is_null() { &status["forward"] } else { &status["reply"] };
