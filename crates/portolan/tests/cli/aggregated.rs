@@ -58,7 +58,11 @@ impl Harbour {
 
     /// Runs `portolan …` as a user, with nothing of OVN at hand.
     fn run_as(&self, user: &str, arguments: &[&str]) -> (i32, String, String) {
-        let command = self.lab.command("env").args(["-i", "HOME=/nonexistent", PORTOLAN]).args(arguments);
+        let command = self
+            .lab
+            .command("env")
+            .args(["-i", "HOME=/nonexistent", "PATH=/nonexistent", PORTOLAN])
+            .args(arguments);
         let output = command.arg("--kubeconfig").arg(self.kubeconfig_of(user)).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))

@@ -80,7 +80,8 @@ impl crate::Harbour {
 
 /// Without OVN's tools or its databases the answer is "unknown", and says why.
 fn no_tools(harbour: &crate::Harbour) {
-    let command = harbour.lab.command("env").args(["-i", PORTOLAN, "trace", "alpha", "beta", "--kubeconfig"]);
+    let command = harbour.lab.command("env").args(["-i", "PATH=/nonexistent", PORTOLAN]);
+    let command = command.args(["trace", "alpha", "beta", "--kubeconfig"]);
     let output = command.arg(harbour.cluster.kubeconfig()).args(harbour.direct()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(7), "{text}");
