@@ -47,6 +47,7 @@ const MEMBERS: &[Member] = &[
     },
     // Drivers and edges.
     Member { name: "portolan-host", knows: &[], never: &[KUBE_CLIENT] },
+    Member { name: "portolan-watch", knows: &[], never: &[] },
     Member { name: "portolan-cni", knows: &[], never: &[RUNTIME, TLS, KUBE_CLIENT, KUBE] },
     Member {
         name: "portolan-trace",
@@ -64,6 +65,7 @@ const MEMBERS: &[Member] = &[
             "portolan-model",
             "portolan-ipam",
             "portolan-plan",
+            "portolan-watch",
         ],
         never: &[],
     },
@@ -79,6 +81,7 @@ const MEMBERS: &[Member] = &[
             "portolan-ipam",
             "portolan-plan",
             "portolan-host",
+            "portolan-watch",
             "portolan-cni",
         ],
         never: &[],
@@ -106,6 +109,7 @@ const MEMBERS: &[Member] = &[
             "portolan-host",
             "portolan-trace",
             "portolan-trace-server",
+            "portolan-watch",
             "portolan-controller",
             "portolan-agent",
             "portolan-lab",

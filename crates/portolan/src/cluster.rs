@@ -90,7 +90,7 @@ impl Which {
         config.read_timeout = Some(DEADLINE);
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
         let client = kube::Client::try_from(config).map_err(|error| {
-            Failure::new(Exit::Unreachable, format!("the kubeconfig cannot be used: {}", innermost(&error)))
+            Failure::with(Exit::Unreachable, format!("the kubeconfig cannot be used: {}", innermost(&error)))
         })?;
         Ok(Cluster { client, url, namespace, lab })
     }
@@ -124,7 +124,7 @@ impl Which {
             return Ok((Origin::Pod, None));
         }
         match labs {
-            [] => Err(Failure::new(
+            [] => Err(Failure::with(
                 Exit::Unreachable,
                 "no cluster is configured: there is no kubeconfig, and no lab is up; give --kubeconfig, or start a lab with \
                  `portolan lab up`",
@@ -148,7 +148,7 @@ impl Which {
         let (file, name) = match origin {
             Origin::Pod => {
                 return kube::Config::incluster().map_err(|error| {
-                    Failure::new(
+                    Failure::with(
                         Exit::Unreachable,
                         format!("the pod's service account cannot be used: {}", innermost(&error)),
                     )
@@ -161,7 +161,7 @@ impl Which {
             }
         };
         let unusable = |error: &(dyn std::error::Error + 'static)| {
-            Failure::new(
+            Failure::with(
                 Exit::Unreachable,
                 format!("cannot use {name} as a kubeconfig: {}", innermost(error)),
             )
@@ -195,33 +195,33 @@ impl Cluster {
             kube::Error::Api(status) => {
                 let message = plain(&status.message);
                 match status.code {
-                    401 => Failure::new(
+                    401 => Failure::with(
                         Exit::Forbidden,
                         format!("the API server at {url} rejected the credentials in the kubeconfig (401)"),
                     ),
-                    403 => Failure::new(
+                    403 => Failure::with(
                         Exit::Forbidden,
                         format!("the API server at {url} refused {what} (403): {message}"),
                     ),
                     404 => Failure::not_found(message),
                     400 | 422 => Failure::usage(message),
-                    503 => Failure::new(
+                    503 => Failure::with(
                         Exit::Unreachable,
                         format!("the API server at {url} cannot serve {what} (503): {message}"),
                     ),
-                    code => Failure::new(
+                    code => Failure::with(
                         Exit::Failed,
                         format!("the API server at {url} failed to serve {what} ({code}): {message}"),
                     ),
                 }
             }
-            kube::Error::SerdeError(error) => Failure::new(
+            kube::Error::SerdeError(error) => Failure::with(
                 Exit::Failed,
                 format!(
                     "{what} of the API server at {url} cannot be read: {error}; are the CRDs of another version?"
                 ),
             ),
-            error => Failure::new(
+            error => Failure::with(
                 Exit::Unreachable,
                 format!("the API server at {url} does not answer: {}", innermost(error)),
             ),

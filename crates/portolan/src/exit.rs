@@ -47,16 +47,16 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> anyhow::Error {
+    pub(crate) fn with(exit: Exit, message: impl Into<String>) -> anyhow::Error {
         Self { exit, message: message.into() }.into()
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
-        Self::new(Exit::Usage, message)
+        Self::with(Exit::Usage, message)
     }
 
     pub(crate) fn not_found(message: impl Into<String>) -> anyhow::Error {
-        Self::new(Exit::NotFound, message)
+        Self::with(Exit::NotFound, message)
     }
 }
 

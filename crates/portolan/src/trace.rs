@@ -164,7 +164,7 @@ async fn answer(arguments: &Arguments, cluster: &Cluster, trace: &Trace) -> anyh
     }
     match &cluster.lab {
         Some(lab) => direct::answer(direct::databases_of(lab)?, cluster, trace).await,
-        None => Err(Failure::new(
+        None => Err(Failure::with(
             Exit::Failed,
             format!(
                 "the API server at {} does not serve {}: run the controller with --trace-address and apply deploy/trace.yaml, or \
@@ -201,5 +201,5 @@ async fn ask_controller(cluster: &Cluster, trace: &Trace) -> anyhow::Result<Trac
     let request = request.create(&PostParams::default(), body)?;
     let answered: Trace =
         cluster.client.request(request).await.map_err(|error| cluster.explain("a trace", &error))?;
-    answered.status.ok_or_else(|| Failure::new(Exit::Failed, "the controller's answer has no status"))
+    answered.status.ok_or_else(|| Failure::with(Exit::Failed, "the controller's answer has no status"))
 }

@@ -50,7 +50,7 @@ async fn write(api: &Api<APIService>, patch: &serde_json::Value) {
             }
             Err(kube::Error::Api(status)) if status.code == 404 => return,
             Err(error) => {
-                tracing::warn!(%error, "cannot write the certificate into APIService {NAME}; trying again")
+                tracing::warn!(%error, "cannot write the certificate into APIService {NAME}; trying again");
             }
         }
         tokio::time::sleep(pause).await;

@@ -171,13 +171,13 @@ impl<'a, 'w> Leaving<'a, 'w> {
             notes.push(format!("assumed: pod {} got its default route by DHCP", guest.name));
         }
         let outcome = match exit {
-            _ if guest.with_address(self.destination).is_some() => Err(self.same_address()),
-            None => Err(self.no_route(own)),
+            _ if guest.with_address(self.destination).is_some() => Err(Box::new(self.same_address())),
+            None => Err(Box::new(self.no_route(own))),
             Some(exit) => self.packet(exit, payload, direction),
         };
         let to = to.and_then(|to| Some(port(self.world, to, to.with_address(self.destination)?)));
         let from = leaves.map(|one| port(self.world, guest, one));
-        Start { sender, outcome: outcome.map_err(Box::new), notes, from, to }
+        Start { sender, outcome, notes, from, to }
     }
 
     fn exit(&self) -> Option<Exit<'a, 'w>> {
@@ -185,7 +185,12 @@ impl<'a, 'w> Leaving<'a, 'w> {
         by.map_or_else(|| self.guest.exit(self.destination), |interface| exit_by(interface, self.destination))
     }
 
-    fn packet(&self, exit: Exit<'_, '_>, payload: Payload, direction: Direction) -> Result<Packet, Cause> {
+    fn packet(
+        &self,
+        exit: Exit<'_, '_>,
+        payload: Payload,
+        direction: Direction,
+    ) -> Result<Packet, Box<Cause>> {
         let subnet = exit.interface.subnet;
         let rows = Desired::of(self.world, &Unit::Subnet(subnet.name.clone()), &Settings::default());
         let datapath = rows.text(LogicalSwitch::TABLE, "name").unwrap_or_default();
@@ -203,7 +208,7 @@ impl<'a, 'w> Leaving<'a, 'w> {
     }
 
     /// The MAC address that the pod learns for the next hop: that of a port on the switch, or of the router.
-    fn neighbour(&self, subnet: &Subnet, next_hop: IpAddr, rows: &Desired) -> Result<Mac, Cause> {
+    fn neighbour(&self, subnet: &Subnet, next_hop: IpAddr, rows: &Desired) -> Result<Mac, Box<Cause>> {
         let mut neighbours = self.world.attachments_of_subnet(&subnet.name);
         if let Some(neighbour) = neighbours.find(|one| one.addresses.contains(&next_hop)) {
             return Ok(neighbour.mac);
@@ -212,8 +217,8 @@ impl<'a, 'w> Leaving<'a, 'w> {
         let router = rows.text(LogicalRouterPort::TABLE, "mac").and_then(|mac| mac.parse().ok());
         match (is_gateway, router) {
             (true, Some(router)) => Ok(router),
-            (true, None) => Err(no_router(subnet, next_hop)),
-            (false, _) => Err(no_neighbour(&subnet.name, next_hop)),
+            (true, None) => Err(Box::new(no_router(subnet, next_hop))),
+            (false, _) => Err(Box::new(no_neighbour(&subnet.name, next_hop))),
         }
     }
 

@@ -302,13 +302,13 @@ impl Cluster {
 
     fn not_kubernetes(&self) -> anyhow::Error {
         let message = format!("the server at {} is not a Kubernetes API server: it serves no pods", self.url);
-        Failure::new(Exit::Unreachable, message)
+        Failure::with(Exit::Unreachable, message)
     }
 
     /// None of Portolan's kinds is served: by an API server that lacks the CRDs, or by something else.
     async fn no_kinds(&self) -> anyhow::Error {
         match self.client.list_core_api_versions().await {
-            Ok(_) => Failure::new(
+            Ok(_) => Failure::with(
                 Exit::NotFound,
                 format!(
                     "the API server at {} does not serve Portolan's kinds; `kubectl apply -f deploy/crds/` adds them",

@@ -139,7 +139,7 @@ fn check(url: &str, change: Option<Result<(), watcher::Error>>) -> anyhow::Resul
         Some(Err(watcher::Error::InitialListFailed(kube::Error::Api(status))))
             if [401, 403].contains(&status.code) =>
         {
-            Err(Failure::new(
+            Err(Failure::with(
                 Exit::Forbidden,
                 format!("the API server at {url} refused a watch: {}", status.message),
             ))
@@ -149,6 +149,6 @@ fn check(url: &str, change: Option<Result<(), watcher::Error>>) -> anyhow::Resul
             eprintln!("a watch failed, and is tried again: {}", super::innermost(&error));
             Ok(())
         }
-        None => Err(Failure::new(Exit::Failed, "all watches have ended")),
+        None => Err(Failure::with(Exit::Failed, "all watches have ended")),
     }
 }

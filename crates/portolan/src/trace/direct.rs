@@ -24,7 +24,7 @@ impl Direct {
 pub(super) fn databases_of(lab: &Lab) -> anyhow::Result<Databases> {
     let (northbound, southbound) = lab.databases()?;
     let parse = |endpoints: &str| {
-        Endpoint::parse_list(endpoints).map_err(|error| Failure::new(Exit::Failed, error.to_string()))
+        Endpoint::parse_list(endpoints).map_err(|error| Failure::with(Exit::Failed, error.to_string()))
     };
     Ok(Databases { northbound: parse(&northbound)?, southbound: parse(&southbound)?, tls: None })
 }
@@ -72,14 +72,14 @@ fn explain(snapshot: &Snapshot, error: &Error) -> anyhow::Error {
 
 /// There is no such pod; and which may have been meant.
 pub(crate) fn missing_pod(snapshot: &Snapshot, pod: &PodName) -> anyhow::Error {
-    use kube::ResourceExt as _;
+    use kube::ResourceExt;
     let pods = &snapshot.lists.pods;
     let elsewhere =
-        pods.iter().filter(|other| other.name_any() == pod.name).filter_map(|other| other.namespace());
+        pods.iter().filter(|other| other.name_any() == pod.name).filter_map(ResourceExt::namespace);
     let elsewhere: Vec<_> = elsewhere.map(|namespace| format!("{namespace}/{}", pod.name)).collect();
     let hint = if elsewhere.is_empty() {
         let here = pods.iter().filter(|other| other.namespace().as_deref() == Some(&pod.namespace));
-        let names: Vec<_> = here.map(|other| other.name_any()).collect();
+        let names: Vec<_> = here.map(ResourceExt::name_any).collect();
         near::suggest(&pod.name, names.iter().map(String::as_str))
     } else {
         format!("; did you mean {}?", elsewhere.join(" or "))

@@ -129,7 +129,8 @@ fn is_in_effect(planned: &[(String, Vec<DesiredRow>)], cache: &Cache) -> bool {
         found.is_some_and(|found| columns.all(|(column, value)| found.datum(column) == Some(value)))
     };
     let tables = portolan_plan::table::TABLES.iter().filter_map(|table| cache.table(table.name));
-    let tagged: Vec<_> = tables.flat_map(|table| table.iter()).filter_map(|row| tag::unit_of(row)).collect();
+    let tagged: Vec<_> =
+        tables.flat_map(|table| table.iter()).filter_map(|row| tag::unit_of(row.as_ref())).collect();
     planned.iter().all(|(unit, rows)| {
         let of_unit = tagged.iter().filter(|tag| tag.as_str() == unit).count();
         of_unit == rows.len() && rows.iter().all(is_there)
