@@ -20,11 +20,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
 use portolan_model::{Dirty, Group, Requester, Settings, Unit, World};
+use portolan_plan::{DatabaseTarget, Reconciler};
 
 pub use self::feed::{Change, Fed, Kind};
 pub use self::locks::{Confirmation, Creation};
 use self::locks::{Creations, Releasing};
 use self::mistakes::ToldMistakes;
+use self::northbound::Evidence;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Lists, SubnetKey, Verdict};
 
@@ -44,13 +46,13 @@ pub enum Action {
         /// The lock's UID.
         uid: String,
     },
-    /// Confirm by a live read that the owner of a unit that this World never held is gone: answer with
-    /// [`Engine::owner_gone`].
-    ConfirmOwner {
+    /// Confirm by a live read that nothing asks for a unit any more which has rows and which the World lacks: answer
+    /// with [`Engine::unit_absence`].
+    ConfirmAbsence {
         /// The unit.
         unit: Unit,
-        /// The UID of its owner, as its rows say.
-        owner: String,
+        /// The UIDs of its owners, as its rows say; usually one.
+        owners: BTreeSet<String>,
     },
     /// List the subnets and VPCs of both groups, and ask [`Engine::judge`].
     ValidateSubnets,
@@ -112,15 +114,10 @@ pub struct Engine {
     unlisted: BTreeSet<Kind>,
     /// Who is to be decided again.
     requesters: BTreeSet<Requester>,
-    /// What is to be planned again.
-    units: BTreeSet<Unit>,
-    /// Units that wait for other rows.
-    waiting: BTreeSet<Unit>,
-    /// Units that this World held, so that their absence is news and not ignorance.
-    held: BTreeSet<Unit>,
-    /// Units whose owners are being asked after, and those whose owners are confirmed to be gone.
-    asked: BTreeSet<Unit>,
-    gone: BTreeSet<Unit>,
+    /// Which units of the northbound database are dirty, waiting or stale.
+    northbound: Reconciler<DatabaseTarget<Unit>>,
+    /// VPCs and subnets that a list lacks and that are being read live.
+    confirming: BTreeSet<Unit>,
     creating: Creations,
     releasing: BTreeMap<String, Releasing>,
     /// The names of those in `releasing` whose ports are being removed.
@@ -143,11 +140,8 @@ impl Engine {
             plan_settings,
             unlisted: Kind::ALL.iter().copied().collect(),
             requesters: BTreeSet::new(),
-            units: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            held: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            gone: BTreeSet::new(),
+            northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
+            confirming: BTreeSet::new(),
             creating: Creations::default(),
             releasing: BTreeMap::new(),
             removing: BTreeSet::new(),
@@ -183,6 +177,7 @@ impl Engine {
 
     /// What failed since this was asked last, to be given to [`Engine::retry`] after a while.
     pub fn take_retries(&mut self) -> BTreeSet<Retry> {
+        self.retries.extend(self.northbound.take_retries().into_iter().map(Retry::Unit));
         std::mem::take(&mut self.retries)
     }
 
@@ -192,16 +187,15 @@ impl Engine {
             Retry::Requester(requester) => {
                 self.requesters.insert(requester);
             }
-            Retry::Unit(unit) => {
-                self.units.insert(unit);
-            }
+            Retry::Unit(unit) => self.retry_unit(unit),
             Retry::Lock(name) => self.delete_again(&name),
             Retry::Subnets => self.subnets.mark(),
         }
     }
 
-    fn note(&mut self, dirty: Dirty) {
-        self.units.extend(dirty.units);
+    /// Takes in what a change of the World made dirty.
+    fn note(&mut self, dirty: Dirty, evidence: Evidence) {
+        self.note_units(dirty.units, evidence);
         self.requesters.extend(dirty.requesters);
     }
 }

@@ -43,7 +43,7 @@ impl Stage {
         let central = OvnCentral::builder().start(lab).unwrap();
         let config = kube_config(server.kubeconfig()).await;
         let mut builder = ovsdb::Client::builder("OVN_Northbound", endpoints(&central));
-        for (table, _) in portolan_plan::indexes() {
+        for (table, _) in portolan_plan::northbound::DATABASE.indexes() {
             builder = builder.monitor(Monitor::table(table));
         }
         let nb = builder.connect();

@@ -9,6 +9,7 @@ use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, Source, doors};
 
 use super::Engine;
+use super::northbound::Evidence;
 
 /// The kinds that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,10 +82,11 @@ impl Engine {
         let dirty = match change {
             Change::Applied(object) => self.world.apply(object),
             Change::Deleted(object) => self.world.delete(object),
-            Change::Listed(objects) => self.world.reset(objects),
+            Change::Listed(objects) => self.world.relist(objects),
         };
-        self.note(dirty);
+        self.note(dirty, Evidence::of(change));
         if matches!(change, Change::Listed(_)) {
+            self.confirm_unlisted();
             self.unlisted.remove(&K::KIND);
         }
         K::told(self, change);

@@ -96,7 +96,7 @@ pub(crate) fn assert_nothing_left(cluster: &Cluster) {
     let locks = Api::<IPLock>::all(cluster.client());
     let nb = Endpoint::parse_list(&cluster.central().nb().endpoint()).unwrap();
     let left = cluster.wait(async move {
-        let tables = portolan_plan::indexes().into_iter().map(|(table, _)| table);
+        let tables = portolan_plan::northbound::DATABASE.indexes().into_iter().map(|(table, _)| table);
         let builder = Client::builder("OVN_Northbound", nb);
         let client = tables.fold(builder, |builder, table| builder.monitor(Monitor::table(table))).connect();
         client.ready().await;

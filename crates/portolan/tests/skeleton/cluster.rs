@@ -83,7 +83,7 @@ impl Cluster {
             let _runtime = runtime.enter();
             let endpoints = Endpoint::parse_list(&central.nb().endpoint()).unwrap();
             let builder = ovsdb::Client::builder("OVN_Northbound", endpoints);
-            let tables = portolan_plan::indexes().into_iter();
+            let tables = portolan_plan::northbound::DATABASE.indexes().into_iter();
             tables.fold(builder, |builder, (table, _)| builder.monitor(Monitor::table(table))).connect()
         };
         assert!(runtime.block_on(nb.ready()));
@@ -103,7 +103,7 @@ impl Cluster {
             &["wait", "--for=condition=Validated", "subnets.kubeovn.io", "--all", "--timeout=30s"],
             "",
         );
-        cluster.wait_for_nb(|cache| portolan_plan::units_in(cache).len() == 3);
+        cluster.wait_for_nb(|cache| portolan_plan::northbound::DATABASE.units_in(cache).len() == 3);
         cluster
     }
 
@@ -128,7 +128,10 @@ impl Cluster {
 
     /// Whether no pod has a port in OVN.
     pub(crate) fn has_no_attachments(&self) -> bool {
-        portolan_plan::units_in(&self.nb.read()).keys().all(|unit| !unit.starts_with("attachment/"))
+        portolan_plan::northbound::DATABASE
+            .units_in(&self.nb.read())
+            .keys()
+            .all(|unit| !unit.starts_with("attachment/"))
     }
 
     /// Waits until a node's Open vSwitch has a port of ours.
@@ -200,7 +203,7 @@ impl Cluster {
         delete.extend(pods.iter().map(|pod| pod.name));
         self.kubectl(&delete, "");
         self.kubectl(&["delete", "-f-"], OBJECTS);
-        self.wait_for_nb(|cache| portolan_plan::units_in(cache).is_empty());
+        self.wait_for_nb(|cache| portolan_plan::northbound::DATABASE.units_in(cache).is_empty());
         self.kubectl(&["wait", "--for=delete", "iplocks.portolan.dev", "--all", "--timeout=30s"], "");
         assert_eq!(self.kubectl(&["get", "iplocks.portolan.dev", "-o=name"], ""), "");
         assert_eq!(self.central.nbctl(&["show"]).unwrap(), "");
