@@ -63,7 +63,7 @@ pub(crate) fn configure(
         pod.add_address(&link, *address)?;
     }
     for route in &end.routes {
-        pod.add_route(&link, *route)?;
+        pod.set_route(&link, *route)?;
     }
     Ok(link)
 }

@@ -13,8 +13,8 @@ use crate::names::check_object_name;
 use crate::provider::Provider;
 use crate::routes::{GuestRoute, parse_route};
 
-/// CNI types that mean Portolan.
-pub const CNI_TYPES: &[&str] = &["portolan", "kube-ovn"];
+/// CNI types that are Portolan's: the plugin's own, a short one, and Kube-OVN's.
+pub const CNI_TYPES: &[&str] = &["portolan-cni", "portolan", "kube-ovn"];
 /// The CNI type of OVN4NFV, whose definitions Portolan serves too.
 pub const NFN_CNI_TYPE: &str = "ovn4nfvk8s-cni";
 
@@ -24,6 +24,7 @@ const KNOWN: &[&str] = &[
     "name",
     "type",
     "provider",
+    "interfaces",
     "routes",
     "server_socket",
     "capabilities",
@@ -225,6 +226,15 @@ mod tests {
         let NadConfig::Portolan(ours) = nad(config).parse().unwrap() else { panic!() };
         assert_eq!(ours.provider, Provider::nad("default", "vswitch1"));
         assert_eq!(ours.warnings, []);
+    }
+
+    #[test]
+    fn every_type_of_portolan_is_ours_and_needs_no_provider() {
+        for kind in ["portolan-cni", "portolan", "kube-ovn"] {
+            let config = format!(r#"{{"cniVersion":"1.0.0","name":"vswitch1","type":"{kind}"}}"#);
+            let NadConfig::Portolan(ours) = nad(&config).parse().unwrap() else { panic!("{kind}") };
+            assert_eq!(ours.provider, Provider::nad("default", "vswitch1"), "{kind}");
+        }
     }
 
     #[test]

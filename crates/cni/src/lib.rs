@@ -1,14 +1,16 @@
-//! Portolan's CNI plugin: what a container runtime calls, and the protocol by which it asks the node's agent.
+//! Portolan's CNI plugin: what a container runtime calls, and the protocol between it and the node's agent.
 //!
 //! ```text
 //!  runtime ── environment, stdin ──▶ shim ── one Request, the opened netns beside it ──▶ agent
 //!          ◀── stdout, exit code ──       ◀── one Answer ──────────────────────────────
 //! ```
 //!
-//! The plugin is synchronous and knows neither a runtime nor TLS nor Kubernetes: it checks what it was given ([`shim`]), passes it on
-//! ([`protocol`]) and writes the answer. Closing the connection before the answer cancels the call: that is what the kernel
-//! does when the container runtime kills the plugin. The agent uses the same types, with [`result`] and [`error`] for what it answers.
+//! The plugin is synchronous and links no async runtime, TLS or Kubernetes client: it checks what it was passed ([`shim`]), forwards it
+//! ([`protocol`]) and prints the answer. Closing the connection before the answer cancels the call: that is what the kernel does when
+//! the container runtime kills the plugin. The agent uses the same types, with [`result`] and [`error`] for its answers. Only while the
+//! agent is down does the plugin answer by itself, and only for pods that ask for nothing ([`annotations`]).
 
+pub mod annotations;
 pub mod error;
 pub mod protocol;
 pub mod result;
@@ -23,5 +25,8 @@ pub use version::Version;
 /// Where the agent listens unless the node's own configuration says otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/portolan/cni.sock";
 
-/// What the plugin is called in network configurations.
+/// The value of `interfaces` in the configuration of a plugin that is chained after another one.
+pub const FURTHER: &str = "further";
+
+/// The plugin's type in network configurations.
 pub const PLUGIN_TYPE: &str = "portolan-cni";

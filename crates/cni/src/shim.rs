@@ -1,4 +1,4 @@
-//! The plugin itself: checks what the runtime gave, asks the agent, says what it answered.
+//! The plugin itself: checks what the runtime passed, calls the agent, prints its answer.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use crate::error::{CniError, Code};
 use crate::protocol::{self, Answer, LONGEST, PROTOCOL, Request, Verb};
 use crate::version::Version;
-use crate::{DEFAULT_SOCKET, PLUGIN_TYPE};
+use crate::{AddResult, DEFAULT_SOCKET, FURTHER, PLUGIN_TYPE, annotations};
 
 /// The version in which an error is written when the call's own is not known.
 const UNKNOWN_VERSION: &str = "1.0.0";
 
-/// What the runtime said by environment variables.
+/// The environment variables of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `CNI_COMMAND`
@@ -31,7 +31,7 @@ pub struct Environment {
     pub args: Option<String>,
 }
 
-/// Where things are on the node.
+/// Paths on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// The agent's socket, unless a configuration of the node names another.
@@ -40,7 +40,7 @@ pub struct Places {
     pub configurations: PathBuf,
 }
 
-/// What the runtime gets.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// For standard output.
@@ -50,7 +50,7 @@ pub struct Output {
 }
 
 impl Environment {
-    /// That of this process. A variable that is empty counts as absent.
+    /// The variables of this process. One that is empty counts as absent.
     pub fn from_process() -> Self {
         let read = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {
@@ -69,7 +69,7 @@ impl Default for Places {
     }
 }
 
-/// Does what a runtime asked for.
+/// Serves a call of a container runtime.
 pub fn run(environment: &Environment, stdin: impl Read, places: &Places) -> Output {
     let mut version = UNKNOWN_VERSION.to_owned();
     match answer(environment, stdin, places, &mut version) {
@@ -87,7 +87,7 @@ fn answer(
     environment: &Environment,
     stdin: impl Read,
     places: &Places,
-    said_version: &mut String,
+    version_of_errors: &mut String,
 ) -> Result<Answer, CniError> {
     let command = environment.command.as_deref().ok_or_else(|| missing("CNI_COMMAND"))?;
     let verb = match command {
@@ -97,23 +97,19 @@ fn answer(
         "GC" => Verb::Gc,
         "STATUS" => Verb::Status,
         "VERSION" => return Ok(versions(stdin)),
-        other => return Err(invalid("CNI_COMMAND", other, "is no command of CNI")),
+        other => return Err(invalid("CNI_COMMAND", other, "is not a CNI command")),
     };
     let config = read_config(stdin)?;
     let version = version_of(&config)?;
-    version.as_str().clone_into(said_version);
+    version.as_str().clone_into(version_of_errors);
     let since = match verb {
         Verb::Add | Verb::Del => Version::V0_3_1,
         Verb::Check => Version::V0_4_0,
         Verb::Gc | Verb::Status => Version::V1_1_0,
     };
     if version < since {
-        let details = format!("{command} came with {since}");
-        return Err(CniError::new(
-            Code::IncompatibleVersion,
-            format!("CNI {version} has no {command}"),
-            details,
-        ));
+        let msg = format!("cniVersion {version} has no {command}");
+        return Err(CniError::new(Code::IncompatibleVersion, msg, format!("use {since} or later")));
     }
     let (container_id, ifname) = match verb {
         Verb::Gc | Verb::Status => Default::default(),
@@ -129,10 +125,10 @@ fn answer(
         args: environment.args.clone().unwrap_or_default(),
         config,
     };
-    ask(&socket(&request.config, places)?, &request, netns.as_ref())
+    call(&socket(&request.config, places)?, &request, version, netns.as_ref())
 }
 
-/// The version of the call, if what is on standard input says one, and all that there are.
+/// The version of the configuration, if it has one, and all supported versions.
 fn versions(stdin: impl Read) -> Answer {
     let config = read_config(stdin).unwrap_or_default();
     let version = config["cniVersion"].as_str().and_then(Version::parse).unwrap_or(Version::V1_1_0);
@@ -163,14 +159,14 @@ fn read_config(stdin: impl Read) -> Result<Value, CniError> {
 }
 
 fn version_of(config: &Value) -> Result<Version, CniError> {
-    let spoken = Version::ALL.map(Version::as_str).join(", ");
+    let supported = Version::ALL.map(Version::as_str).join(", ");
     let Some(text) = config["cniVersion"].as_str() else {
-        let details = format!("cniVersion is missing; it may be {spoken}");
+        let details = format!("cniVersion is missing; supported: {supported}");
         return Err(CniError::new(Code::InvalidConfig, "the network configuration has no version", details));
     };
     Version::parse(text).ok_or_else(|| {
-        let details = format!("cniVersion is {text:?}; it may be {spoken}");
-        CniError::new(Code::IncompatibleVersion, "incompatible CNI version", details)
+        let details = format!("cniVersion is {text:?}; supported: {supported}");
+        CniError::new(Code::IncompatibleVersion, "unsupported cniVersion", details)
     })
 }
 
@@ -180,7 +176,7 @@ fn container_id(environment: &Environment) -> Result<String, CniError> {
     let fits = id.len() <= 128
         && id.starts_with(|c: char| c.is_ascii_alphanumeric())
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
-    if fits { Ok(id.to_owned()) } else { Err(invalid("CNI_CONTAINERID", id, "is no container id")) }
+    if fits { Ok(id.to_owned()) } else { Err(invalid("CNI_CONTAINERID", id, "is not a container id")) }
 }
 
 /// What the kernel allows as the name of a link.
@@ -190,10 +186,14 @@ fn ifname(environment: &Environment) -> Result<String, CniError> {
         && name != "."
         && name != ".."
         && name.bytes().all(|b| b.is_ascii_graphic() && !b"/:".contains(&b));
-    if fits { Ok(name.to_owned()) } else { Err(invalid("CNI_IFNAME", name, "is no name for an interface")) }
+    if fits {
+        Ok(name.to_owned())
+    } else {
+        Err(invalid("CNI_IFNAME", name, "is not a name for an interface"))
+    }
 }
 
-/// The container's namespace, opened. For DEL it may be gone.
+/// The container's namespace, opened. For DEL it need not exist any more.
 fn namespace(verb: Verb, environment: &Environment) -> Result<Option<File>, CniError> {
     let needed = match verb {
         Verb::Add | Verb::Check => true,
@@ -210,11 +210,11 @@ fn namespace(verb: Verb, environment: &Environment) -> Result<Option<File>, CniE
     }
 }
 
-/// The agent's socket. The configuration may name another than the default only if one of the node's own does too: a
-/// configuration may also come from a network attachment definition, and whoever wrote that is not trusted with this.
+/// The agent's socket. The configuration may name another than the default only if one of the node's own files does too: a
+/// configuration may also come from a NetworkAttachmentDefinition, whose author must not choose the socket.
 fn socket(config: &Value, places: &Places) -> Result<PathBuf, CniError> {
     let Some(wanted) = config.get("socket") else { return Ok(places.socket.clone()) };
-    let refused = |details: String| CniError::new(Code::InvalidConfig, "the socket may not be used", details);
+    let refused = |details: String| CniError::new(Code::InvalidConfig, "socket is not allowed", details);
     let Some(wanted) = wanted.as_str() else { return Err(refused("socket is not a string".into())) };
     if Path::new(wanted) == places.socket
         || sockets_of_node(&places.configurations).iter().any(|own| own == wanted)
@@ -222,7 +222,7 @@ fn socket(config: &Value, places: &Places) -> Result<PathBuf, CniError> {
         return Ok(wanted.into());
     }
     let directory = places.configurations.display();
-    Err(refused(format!("{wanted:?} is in no configuration in {directory} for {PLUGIN_TYPE}")))
+    Err(refused(format!("{wanted:?} is in no configuration of type {PLUGIN_TYPE} in {directory}")))
 }
 
 fn sockets_of_node(directory: &Path) -> Vec<String> {
@@ -241,22 +241,51 @@ fn sockets_of_node(directory: &Path) -> Vec<String> {
     ours.filter_map(|plugin| plugin["socket"].as_str().map(str::to_owned)).collect()
 }
 
-fn ask(socket: &Path, request: &Request, netns: Option<&File>) -> Result<Answer, CniError> {
+fn call(
+    socket: &Path,
+    request: &Request,
+    version: Version,
+    netns: Option<&File>,
+) -> Result<Answer, CniError> {
     let failed = |what: &str, error: &io::Error| {
         let details = format!("{}: {error}", socket.display());
         CniError::new(Code::TryAgainLater, what, details)
     };
-    let mut stream = UnixStream::connect(socket)
-        .map_err(|error| failed("the node's Portolan agent cannot be reached", &error))?;
+    let mut stream = match UnixStream::connect(socket) {
+        Ok(stream) => stream,
+        Err(error) => {
+            let down = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+            let answer = without_agent(request, version).filter(|_| down);
+            return answer.ok_or_else(|| failed("the node's Portolan agent cannot be reached", &error));
+        }
+    };
     protocol::send(&mut stream, request, netns.map(AsFd::as_fd))
-        .map_err(|error| failed("the node's Portolan agent does not listen", &error))?;
+        .map_err(|error| failed("the node's Portolan agent does not accept calls", &error))?;
     match protocol::receive(&mut stream) {
         Ok(Some(answer)) => Ok(answer),
         Ok(None) => Err(failed(
-            "the node's Portolan agent went away",
+            "the node's Portolan agent ended during the call",
             &io::Error::other("the connection was closed without an answer"),
         )),
         Err(error) => Err(failed("the node's Portolan agent gave no answer", &error)),
+    }
+}
+
+/// The answer to a call that needs no agent: chained after another plugin, for a pod that asks Portolan for nothing. So an agent that
+/// is down does not keep such pods from starting and ending.
+fn without_agent(request: &Request, version: Version) -> Option<Answer> {
+    let config = &request.config;
+    if config["interfaces"] != FURTHER {
+        return None;
+    }
+    let asks_for_nothing = annotations::ask_for_nothing(config);
+    match request.verb {
+        Verb::Add => asks_for_nothing
+            .then(|| Answer::Result(AddResult::default().to_json(version, config.get("prevResult")))),
+        Verb::Del | Verb::Check => asks_for_nothing.then_some(Answer::Done),
+        // Whether the node is ready for pods is the first plugin's to say; those that need Portolan are tried again.
+        Verb::Status => annotations::declared(config).then_some(Answer::Done),
+        Verb::Gc => None,
     }
 }
 

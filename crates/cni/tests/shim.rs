@@ -1,4 +1,4 @@
-//! The plugin against an agent that is played, with what runtimes, mistakes and ill will can give it.
+//! The plugin against a fake agent, with valid, wrong and hostile input.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -236,7 +236,7 @@ fn only_the_nodes_own_configuration_may_name_another_socket() {
         json!({ "cniVersion": "1.0.0", "name": "x", "type": "portolan-cni", "socket": other }).to_string();
     let listener = UnixListener::bind(&other).unwrap();
     let said = node.fails(&node.environment("ADD"), &named, Code::InvalidConfig);
-    assert!(said.contains("is in no configuration"), "{said}");
+    assert!(said.contains("is in no configuration of type portolan-cni"), "{said}");
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "no one connected");
 
@@ -320,4 +320,51 @@ fn a_killed_plugin_hangs_up() {
     assert!(inbox.read(&agent).unwrap() > 0);
     drop(stream);
     assert_eq!(inbox.read(&agent).unwrap(), 0);
+}
+
+/// A call chained after another plugin, with the pod's annotations as the runtime passes them.
+fn chained(annotations: &Value) -> String {
+    json!({
+        "cniVersion": "1.1.0", "name": "cluster", "type": "portolan-cni", "interfaces": "further",
+        "capabilities": { "io.kubernetes.cri.pod-annotations": true },
+        "runtimeConfig": { "io.kubernetes.cri.pod-annotations": annotations },
+        "prevResult": { "cniVersion": "1.1.0", "ips": [{ "address": "10.244.1.7/24", "interface": 0 }],
+            "interfaces": [{ "name": "eth0", "sandbox": "/run/netns/a" }] },
+    })
+    .to_string()
+}
+
+#[test]
+fn with_the_agent_down_pods_that_ask_for_nothing_start_and_end() {
+    let node = node();
+    for annotations in [json!({}), json!({ "kubernetes.io/config.seen": "now" })] {
+        let config = chained(&annotations);
+        let added = node.run(&node.environment("ADD"), &config);
+        assert_eq!(added.code, 0, "{}", String::from_utf8_lossy(&added.stdout));
+        let result: Value = serde_json::from_slice(&added.stdout).unwrap();
+        assert_eq!(result["ips"], json!([{ "address": "10.244.1.7/24", "interface": 0 }]));
+        assert_eq!(result["interfaces"], json!([{ "name": "eth0", "sandbox": "/run/netns/a" }]));
+        for verb in ["CHECK", "DEL", "STATUS"] {
+            assert_eq!(node.run(&node.environment(verb), &config).code, 0, "{verb}");
+        }
+    }
+}
+
+#[test]
+fn with_the_agent_down_pods_that_ask_for_networks_are_tried_again_later() {
+    let node = node();
+    let asks = json!({ "k8s.v1.cni.cncf.io/networks": "vswitch1" });
+    for verb in ["ADD", "DEL", "CHECK"] {
+        let said = node.fails(&node.environment(verb), chained(&asks), Code::TryAgainLater);
+        assert!(said.contains("cannot be reached"), "{said}");
+    }
+    // What the runtime did not pass may ask for anything, and a first interface is always needed.
+    let mut config: Value = serde_json::from_str(&chained(&json!({}))).unwrap();
+    config.as_object_mut().unwrap().remove("runtimeConfig");
+    node.fails(&node.environment("ADD"), config.to_string(), Code::TryAgainLater);
+    let mut config: Value = serde_json::from_str(&chained(&json!({}))).unwrap();
+    config["interfaces"] = json!("all");
+    for verb in ["ADD", "STATUS"] {
+        node.fails(&node.environment(verb), config.to_string(), Code::TryAgainLater);
+    }
 }

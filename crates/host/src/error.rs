@@ -28,6 +28,16 @@ pub enum Error {
     /// There is no such link.
     #[error("there is no link {0}")]
     NoLink(String),
+    /// A route cannot be added, as its destination is the network that is directly on another link.
+    #[error(
+        "cannot add route {route}: {network} is directly on another link of the namespace; choose another destination"
+    )]
+    RouteConflict {
+        /// The route, with its link.
+        route: String,
+        /// The other link's network.
+        network: ipnet::IpNet,
+    },
     /// nft refused.
     #[error("nft refused to {what}: {said}")]
     Nft {

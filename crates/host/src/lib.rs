@@ -1,9 +1,10 @@
-//! What Portolan asks of a Linux host: namespaces, links, addresses, routes and the guards around them.
+//! The Linux host: namespaces, links, addresses, routes, and the guards of links.
 //!
 //! ```text
 //!  netns        runs code in another network namespace, on a thread of its own
-//!  rtnetlink    links, addresses, routes              ─┐ sockets: each belongs to the namespace it was opened in,
-//!  ethtool      checksum offload                      ─┤ and is used from anywhere
+//!  rtnetlink    links, addresses, routes              ─┐
+//!  link_monitor changes of links                      ─┤ sockets: each belongs to the namespace it was opened in,
+//!  ethtool      checksum offload                      ─┤ and can be used from anywhere
 //!  announce     gratuitous ARP, unsolicited neighbours ┘
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
 //! ```
@@ -16,12 +17,14 @@ pub mod announce;
 mod error;
 pub mod ethtool;
 pub mod guard;
+pub mod link_monitor;
 mod netlink;
 pub mod netns;
 pub mod rtnetlink;
 
 pub use error::{Error, Result};
 pub use ethtool::Ethtool;
+pub use link_monitor::{LinkChange, LinkMonitor};
 pub use rtnetlink::{Link, Route, Rtnetlink, Veth};
 
 /// A MAC address.

@@ -1,9 +1,11 @@
 //! Netlink sockets: one request at a time, and its answer.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
+};
 
 use crate::error::{Error, Result, Trying};
 
@@ -19,6 +21,12 @@ const DONE: u16 = 3;
 const HEADER: usize = 16;
 /// The kernel makes no part of a dump larger than this.
 const BUFFER: usize = 64 * 1024;
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
 
 /// A socket of one netlink family.
 #[derive(Debug)]
@@ -47,6 +55,34 @@ impl Socket {
         let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)
             .trying(|| "open a netlink socket".into())?;
         Ok(Self { descriptor, sequence: 0 })
+    }
+
+    /// A socket that receives the notifications of `groups` and whose [`Socket::receive`] does not block.
+    pub(crate) fn subscribe(protocol: SockProtocol, groups: u32) -> Result<Self> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let descriptor = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)
+            .trying(|| "open a netlink socket".into())?;
+        bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, groups))
+            .trying(|| "subscribe to netlink notifications".into())?;
+        Ok(Self { descriptor, sequence: 0 })
+    }
+
+    /// The notifications of one datagram.
+    pub(crate) fn receive(&self) -> io::Result<Vec<Message>> {
+        let mut buffer = vec![0; BUFFER];
+        let read = recv(self.descriptor.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+        let mut messages = Vec::new();
+        let mut rest = &buffer[..read];
+        while let Some(header) = rest.first_chunk::<HEADER>() {
+            let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+            let Some(bytes) = usize::try_from(length).ok().and_then(|length| rest.get(..length)) else {
+                break;
+            };
+            let kind = u16::from_ne_bytes([header[4], header[5]]);
+            messages.push(Message { kind, bytes: bytes.to_vec() });
+            rest = rest.get(bytes.len().max(HEADER).next_multiple_of(4)..).unwrap_or_default();
+        }
+        Ok(messages)
     }
 
     /// Asks, and reads the answer up to the kernel's word that it is done.

@@ -1,4 +1,6 @@
-//! Links, addresses and routes.
+//! Links and addresses; `routes` has the routes.
+
+mod routes;
 
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,23 +11,19 @@ use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessa
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
-use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use nix::libc::{EEXIST, ENODEV};
+use nix::libc::ENODEV;
 use nix::sys::socket::SockProtocol;
 
 use crate::error::{Error, Result};
 use crate::netlink::{ACK, CREATE, DUMP, EXCLUSIVE, Message, REPLACE, Socket};
 use crate::{MacAddress, netns};
 
-const NEW_LINK: u16 = 16;
-const DELETE_LINK: u16 = 17;
+pub(crate) const NEW_LINK: u16 = 16;
+pub(crate) const DELETE_LINK: u16 = 17;
 const GET_LINK: u16 = 18;
 const SET_LINK: u16 = 19;
 const NEW_ADDRESS: u16 = 20;
-const NEW_ROUTE: u16 = 24;
 
 /// The links, addresses and routes of one network namespace.
 #[derive(Debug)]
@@ -65,16 +63,9 @@ pub struct Link {
     pub up: bool,
 }
 
-/// A route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// Where it leads.
-    pub destination: IpNet,
-    /// By which router; none if the destination is on the link.
-    pub gateway: Option<IpAddr>,
-}
+pub use self::routes::Route;
 
-/// What may be changed of a link. What is left open stays.
+/// Changes to a link. Fields that are left out stay as they are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkSettings<'a> {
     /// Its MAC address.
@@ -183,30 +174,6 @@ impl Rtnetlink {
         self.change(NEW_ADDRESS, CREATE | REPLACE, &message, what)
     }
 
-    /// Adds a route by a link. One that is there already is left as it is.
-    pub fn add_route(&mut self, link: &Link, route: Route) -> Result<()> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = family(route.destination.addr());
-        message.header.destination_prefix_length = route.destination.prefix_len();
-        message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Static;
-        message.header.kind = RouteType::Unicast;
-        message.header.scope = if route.gateway.is_some() { RouteScope::Universe } else { RouteScope::Link };
-        if route.destination.prefix_len() > 0 {
-            message.attributes.push(RouteAttribute::Destination(route.destination.network().into()));
-        }
-        message.attributes.push(RouteAttribute::Oif(link.index));
-        message.attributes.extend(route.gateway.map(|gateway| RouteAttribute::Gateway(gateway.into())));
-        let what = || match route.gateway {
-            Some(gateway) => format!("add a route to {} by {gateway} on {}", route.destination, link.name),
-            None => format!("add a route to {} on {}", route.destination, link.name),
-        };
-        match self.change(NEW_ROUTE, CREATE | EXCLUSIVE, &message, what) {
-            Err(error) if error.os_error() == Some(EEXIST) => Ok(()),
-            result => result,
-        }
-    }
-
     fn change(
         &mut self,
         kind: u16,
@@ -232,13 +199,17 @@ fn no_link(error: Error, name: &str) -> Error {
     if error.os_error() == Some(ENODEV) { Error::NoLink(name.into()) } else { error }
 }
 
-fn read_link(message: &Message, what: impl Fn() -> String) -> Result<Option<Link>> {
-    if message.kind != NEW_LINK {
+/// The link that a message is about, whether it announces the link or its removal.
+pub(crate) fn read_link(message: &Message, what: impl Fn() -> String) -> Result<Option<Link>> {
+    if message.kind != NEW_LINK && message.kind != DELETE_LINK {
         return Ok(None);
     }
     let parsed = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&message.bytes)
         .map_err(|error| Error::Answer { what: what(), reason: error.to_string() })?;
-    let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(found)) = parsed.payload else {
+    let NetlinkPayload::InnerMessage(
+        RouteNetlinkMessage::NewLink(found) | RouteNetlinkMessage::DelLink(found),
+    ) = parsed.payload
+    else {
         return Ok(None);
     };
     let mut link =

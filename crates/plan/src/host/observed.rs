@@ -1,0 +1,169 @@
+//! What a node has, by the names of links.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::names::{LinkName, Note, Sandbox};
+
+/// What the agent has seen on its node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    links: BTreeMap<LinkName, ObservedLink>,
+    ports: BTreeMap<LinkName, ObservedPort>,
+    guards: BTreeSet<LinkName>,
+    /// Links by pod UID and interface; of several the one with the highest index is the newest.
+    links_by_pod: BTreeMap<(String, String), BTreeMap<u32, LinkName>>,
+    /// The datapath of OVN's bridge; none while there is no bridge.
+    datapath: Option<Datapath>,
+}
+
+/// How frames get from links to flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datapath {
+    /// In the kernel.
+    System,
+    /// In ovs-vswitchd, which reads them by packet sockets: every link needs a guard.
+    Netdev,
+}
+
+/// A host-side link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedLink {
+    /// Its number. A link that was made later has a higher one.
+    pub index: u32,
+    /// What is noted on it.
+    pub note: Note,
+}
+
+/// A port of OVN's bridge, with its interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedPort {
+    /// What its tags say.
+    pub note: Note,
+    /// Its pod, as `namespace/name`.
+    pub pod: String,
+    /// `iface-id` of its interface.
+    pub iface_id: Option<String>,
+}
+
+impl Observed {
+    /// A link, if it exists.
+    pub fn link(&self, name: &LinkName) -> Option<&ObservedLink> {
+        self.links.get(name)
+    }
+
+    /// A port, if it exists.
+    pub fn port(&self, name: &LinkName) -> Option<&ObservedPort> {
+        self.ports.get(name)
+    }
+
+    /// Whether a link has a guard, or had one: it may outlive the link.
+    pub fn is_guarded(&self, name: &LinkName) -> bool {
+        self.guards.contains(name)
+    }
+
+    /// The datapath of OVN's bridge; none while there is no bridge.
+    pub fn datapath(&self) -> Option<Datapath> {
+        self.datapath
+    }
+
+    /// What the port or the link of a unit says about itself.
+    pub fn note(&self, name: &LinkName) -> Option<&Note> {
+        let link = self.links.get(name).map(|link| &link.note);
+        link.or_else(|| self.ports.get(name).map(|port| &port.note))
+    }
+
+    /// True if anything of a unit exists.
+    pub fn has(&self, name: &LinkName) -> bool {
+        self.links.contains_key(name) || self.ports.contains_key(name) || self.guards.contains(name)
+    }
+
+    /// Every unit of which something exists.
+    pub fn units(&self) -> BTreeSet<LinkName> {
+        self.links.keys().chain(self.ports.keys()).chain(&self.guards).cloned().collect()
+    }
+
+    /// The units of which something exists and that a call made.
+    pub fn units_of(&self, sandbox: &Sandbox) -> BTreeSet<LinkName> {
+        let made = |note: &Note| note.sandbox == *sandbox;
+        let links = self.links.iter().filter(|(_, link)| made(&link.note)).map(|(name, _)| name);
+        let ports = self.ports.iter().filter(|(_, port)| made(&port.note)).map(|(name, _)| name);
+        // Of the link that the call names, the guard is known by its name alone.
+        let named = Some(sandbox.link(&sandbox.call)).filter(|name| self.has(name));
+        links.chain(ports).cloned().chain(named).collect()
+    }
+
+    /// The ports, by name.
+    pub fn ports(&self) -> impl Iterator<Item = (&LinkName, &ObservedPort)> {
+        self.ports.iter()
+    }
+
+    /// The links of a pod's interface, the newest last.
+    pub fn links_of_pod(&self, uid: &str, interface: &str) -> impl Iterator<Item = &LinkName> {
+        self.links_by_pod.get(&(uid.to_owned(), interface.to_owned())).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Every unit of a pod, by its UID.
+    pub fn units_of_pod(&self, uid: &str) -> BTreeSet<LinkName> {
+        let of_pod = |note: &Note| note.pod_uid.as_deref() == Some(uid);
+        let links = self.links.iter().filter(|(_, link)| of_pod(&link.note)).map(|(name, _)| name);
+        let ports = self.ports.iter().filter(|(_, port)| of_pod(&port.note)).map(|(name, _)| name);
+        links.chain(ports).cloned().collect()
+    }
+
+    /// A link was seen, or seen to be gone. Answers the units that this concerns: which of several links of one pod's interface is the
+    /// newest may have changed.
+    pub fn set_link(&mut self, name: &LinkName, link: Option<ObservedLink>) -> BTreeSet<LinkName> {
+        let mut concerned = BTreeSet::from([name.clone()]);
+        let old = match &link {
+            Some(new) if self.links.get(name) == Some(new) => return BTreeSet::new(),
+            Some(new) => self.links.insert(name.clone(), new.clone()),
+            None => self.links.remove(name),
+        };
+        let key = |link: &ObservedLink| Some((link.note.pod_uid.clone()?, link.note.interface.clone()));
+        if let Some((key, old)) = old.as_ref().and_then(|old| Some((key(old)?, old)))
+            && let Some(links) = self.links_by_pod.get_mut(&key)
+        {
+            links.remove(&old.index);
+            concerned.extend(links.values().cloned());
+            if links.is_empty() {
+                self.links_by_pod.remove(&key);
+            }
+        }
+        if let Some((key, new)) = link.as_ref().and_then(|new| Some((key(new)?, new))) {
+            let links = self.links_by_pod.entry(key).or_default();
+            links.insert(new.index, name.clone());
+            concerned.extend(links.values().cloned());
+        }
+        concerned
+    }
+
+    /// A port was seen, or seen to be gone.
+    pub fn set_port(&mut self, name: &LinkName, port: Option<ObservedPort>) {
+        match port {
+            Some(port) => drop(self.ports.insert(name.clone(), port)),
+            None => drop(self.ports.remove(name)),
+        }
+    }
+
+    /// A guard was made or removed.
+    pub fn set_guard(&mut self, name: &LinkName, exists: Guard) {
+        match exists {
+            Guard::Present => drop(self.guards.insert(name.clone())),
+            Guard::Absent => drop(self.guards.remove(name)),
+        }
+    }
+
+    /// The bridge was seen, or seen to be gone. True if that is a change.
+    pub fn set_datapath(&mut self, datapath: Option<Datapath>) -> bool {
+        std::mem::replace(&mut self.datapath, datapath) != datapath
+    }
+}
+
+/// Whether a guard exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// It does.
+    Present,
+    /// It does not.
+    Absent,
+}
