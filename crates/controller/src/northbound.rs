@@ -97,7 +97,7 @@ impl Northbound {
         }
         let batches = engine.plan(&self.client.read(), BATCH_ROWS);
         if !batches.is_empty() {
-            self.writing = Some(Box::pin(send(self.client.clone(), batches)));
+            self.writing = Some(Box::pin(write(self.client.clone(), batches)));
         }
     }
 
@@ -179,21 +179,40 @@ fn report(written: Vec<Written>, engine: &mut Engine) {
     }
 }
 
+/// What batches are sent to.
+trait Commit {
+    fn commit(&self, batch: &Batch) -> impl Future<Output = Result<(), TransactError>> + Send;
+}
+
+impl Commit for Client {
+    async fn commit(&self, batch: &Batch) -> Result<(), TransactError> {
+        self.transact(&transaction(batch)).await.map(drop)
+    }
+}
+
+/// Sends transactions to the database, and waits until its copy is in step.
+async fn write(client: Client, batches: Vec<Batch>) -> Vec<Written> {
+    let written = send(&client, batches).await;
+    if written.iter().any(|written| matches!(written.result, WriteResult::Outdated)) {
+        // Only a copy that is in step says what is there.
+        client.ready().await;
+    }
+    written
+}
+
 /// Sends transactions one after another. One that is refused is halved until the unit is found that is to blame; one that
 /// was outdated ends the series.
-async fn send(client: Client, batches: Vec<Batch>) -> Vec<Written> {
+async fn send(database: &impl Commit, batches: Vec<Batch>) -> Vec<Written> {
     let mut queue = VecDeque::from(batches);
     let mut written = Vec::new();
     while let Some(batch) = queue.pop_front() {
-        let Err(error) = client.transact(&transaction(&batch)).await else {
+        let Err(error) = database.commit(&batch).await else {
             tracing::info!(units = batch.len(), "committed");
             written.push(Written { batch, result: WriteResult::Committed });
             continue;
         };
         if is_outdated(&error) {
             tracing::info!(%error, "the copy of the northbound database was behind: comparing again");
-            // Only a copy that is in step says what is there.
-            client.ready().await;
             written.push(Written { batch, result: WriteResult::Outdated });
             written.extend(queue.into_iter().map(|batch| Written { batch, result: WriteResult::Unsent }));
             break;
@@ -231,8 +250,75 @@ fn transaction(batch: &Batch) -> Transaction {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use portolan_plan::memdb::MemDb;
+    use portolan_plan::northbound::DATABASE;
+    use portolan_plan::{Rows, batches};
+
     use super::*;
+
+    const NB_SCHEMA: &str = include_str!("../../ovn-schema/schemas/ovn-nb.ovsschema");
+
+    /// A database that fails every transaction with one unit in it.
+    struct Fails {
+        unit: &'static str,
+        error: fn() -> TransactError,
+        transactions: AtomicUsize,
+    }
+
+    impl Fails {
+        fn on(unit: &'static str, error: fn() -> TransactError) -> Self {
+            Fails { unit, error, transactions: AtomicUsize::new(0) }
+        }
+    }
+
+    impl Commit for Fails {
+        async fn commit(&self, batch: &Batch) -> Result<(), TransactError> {
+            self.transactions.fetch_add(1, Ordering::Relaxed);
+            if batch.units().any(|unit| unit == self.unit) { Err((self.error)()) } else { Ok(()) }
+        }
+    }
+
+    /// Batches of `limit` units each, of units `unit-0` and so on, one row each.
+    fn of_units(count: usize, limit: usize) -> Vec<Batch> {
+        let rows = |number: usize| {
+            let mut rows = Rows::new(&format!("unit-{number}"), "owner");
+            rows.root("", ovn_schema::nb::LogicalSwitch::default());
+            rows
+        };
+        let rows: Vec<Rows> = (0..count).map(rows).collect();
+        let cache = MemDb::new(NB_SCHEMA).unwrap().cache(DATABASE.indexes());
+        batches(DATABASE.diff(&rows, &[], &cache).atoms, limit)
+    }
+
+    fn units(written: &[Written], result: impl Fn(&WriteResult) -> bool) -> Vec<String> {
+        let batches = written.iter().filter(|written| result(&written.result));
+        batches
+            .flat_map(|written| written.batch.units().map(ToString::to_string).collect::<Vec<_>>())
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn a_unit_that_is_refused_is_found_by_halving_and_stops_no_other() {
+        let database = Fails::on("unit-37", || TransactError::Refused("no".into()));
+        let written = send(&database, of_units(128, 64)).await;
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Refused(_))), ["unit-37"]);
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Committed)).len(), 127);
+        // Both batches, and two for each time that 64 is halved.
+        assert_eq!(database.transactions.into_inner(), 2 + 2 * 6);
+    }
+
+    #[tokio::test]
+    async fn after_a_copy_that_was_behind_nothing_more_is_sent() {
+        let database = Fails::on("unit-3", || TransactError::OutcomeUnknown("OVN_Northbound".into()));
+        let written = send(&database, of_units(6, 2)).await;
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Committed)), ["unit-0", "unit-1"]);
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Outdated)), ["unit-2", "unit-3"]);
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Unsent)), ["unit-4", "unit-5"]);
+    }
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 

@@ -102,7 +102,7 @@ impl Engine {
     /// The time has come to try a unit again.
     pub(super) fn retry_unit(&mut self, unit: Unit) {
         self.confirm_unlisted();
-        self.northbound.changed(unit, Urgency::Immediate);
+        self.northbound.retry(unit);
     }
 
     /// These batches were committed.

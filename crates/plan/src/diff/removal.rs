@@ -6,7 +6,7 @@ use super::atom::Atom;
 use super::members::Members;
 use super::{Differ, Present};
 use crate::rows::DesiredRow;
-use crate::table::{ParentColumn, Table};
+use crate::table::{Owned, ParentColumn, Strength, Table};
 
 impl<'a> Differ<'a> {
     /// What a unit has and should not have, but for rows that others may stand on.
@@ -71,11 +71,23 @@ impl<'a> Differ<'a> {
     /// Takes a row from what holds it, unless everything that holds it goes.
     fn release(&self, table: &Table, row: &Row, goes: impl Fn(Uuid) -> bool, atom: &mut Atom) {
         let holders = self.holders(table, row);
-        if !holders.is_empty() && holders.iter().all(|(_, holder)| goes(*holder)) {
+        // Another unit may drop the holder before this one has its turn.
+        let dropped = |by: &ParentColumn, holder: Uuid| {
+            let parent = self.database.table(by.table).zip(self.table(by.table).get(holder));
+            let early = || parent.is_some_and(|(table, parent)| !self.goes_late(table, parent));
+            self.dropped.contains_key(&holder) && !self.claimed.contains(&row.uuid()) && early()
+        };
+        if !holders.is_empty() && holders.iter().all(|(by, holder)| goes(*holder) || dropped(by, *holder)) {
             return;
         }
         for (by, holder) in holders {
             atom.release(by, holder, row.uuid());
+        }
+        // The server counts the references of a row that only vanishes: what it refers to could not go with it.
+        let strong = |owned: &&Owned| owned.refers_to.is_some_and(|to| to.strength == Strength::Strong);
+        let mut refers = table.owned.iter().filter(strong).filter_map(|owned| row.datum(owned.column));
+        if refers.any(|value| !value.is_default()) {
+            atom.delete(table, row.uuid());
         }
     }
 
