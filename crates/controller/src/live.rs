@@ -11,10 +11,10 @@ use portolan_api::{kubeovn, portolan};
 use portolan_ipam::Confirm;
 use portolan_model::{Unit, UnitState, VpcPair, World, doors};
 use portolan_plan::Absence;
+use portolan_watch as served;
 use serde::de::DeserializeOwned;
 
 use crate::engine::Confirmation;
-use crate::served;
 
 /// What a live read found of who should be there.
 enum Found {

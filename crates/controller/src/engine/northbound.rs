@@ -88,6 +88,9 @@ impl Engine {
             match absence {
                 Absence::Confirmed => {
                     let dirty = self.world.confirm_absence(&unit);
+                    for unit in &dirty.units {
+                        self.compare_conditions_of_unit(unit);
+                    }
                     self.note(dirty, Evidence::Event);
                 }
                 Absence::Refuted | Absence::Unknown => {
