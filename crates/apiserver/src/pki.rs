@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_an_authority_is_told_and_a_lone_key_is_made_anew() {
+    fn half_of_an_authority_is_an_error_and_a_lone_key_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         drop(Pki::open(directory.path()).unwrap());
         std::fs::remove_file(directory.path().join("ca.key")).unwrap();

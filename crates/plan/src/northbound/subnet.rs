@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use ovn_schema::nb::{LogicalRouterPort, LogicalSwitch, LogicalSwitchPort};
+use ovn_schema::nb::{LogicalRouter, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort};
 use portolan_api::{Family, Mac, SubnetConfig};
 use portolan_model::Unit;
 use portolan_model::view::{SubnetView, VpcRef};
 
 use super::{Settings, dhcp, names, private, router_advertisement};
-use crate::rows::{Layer, Parent, Rows};
+use crate::rows::{RowRef, Rows};
 
 pub(super) fn rows(unit: &Unit, view: SubnetView<'_>, settings: &Settings) -> Rows {
     let subnet = view.subnet;
     let config = &subnet.config;
-    let mut rows = Rows::new(unit, &subnet.uid, Layer::Switch);
+    let mut rows = Rows::new(unit, &subnet.uid);
     if config.vni.is_some() {
         // The VXLAN fabric carries it, without OVN.
         return rows;
@@ -30,7 +30,7 @@ pub(super) fn rows(unit: &Unit, view: SubnetView<'_>, settings: &Settings) -> Ro
     }
     if config.private {
         for (key, acl) in private::acls(config) {
-            rows.child(&key, &switch, acl);
+            rows.child(&key, switch.column(LogicalSwitch::ACLS), acl);
         }
     }
     rows
@@ -39,7 +39,7 @@ pub(super) fn rows(unit: &Unit, view: SubnetView<'_>, settings: &Settings) -> Ro
 /// The pair of ports by which switch and router are connected.
 fn connect(
     rows: &mut Rows,
-    switch: &Parent,
+    switch: &RowRef<LogicalSwitch>,
     vpc: VpcRef<'_>,
     subnet: &str,
     config: &SubnetConfig,
@@ -62,8 +62,9 @@ fn connect(
         options: config.mtu.map(|mtu| ("gateway_mtu".into(), mtu.to_string())).into_iter().collect(),
         ..Default::default()
     };
-    rows.child(names::THE_ONE, &names::router_row(vpc.name, vpc.uid), router_port);
-    rows.child(names::THE_ONE, switch, switch_port);
+    let router = names::router_row(vpc.name, vpc.uid);
+    rows.child(names::THE_ONE, router.column(LogicalRouter::PORTS), router_port);
+    rows.child(names::THE_ONE, switch.column(LogicalSwitch::PORTS), switch_port);
 }
 
 /// The gateway's address in each prefix, with the prefix's length.

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde_json::{Number, Value};
 
 /// A string between quotation marks, as `%q` has it.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {
@@ -38,13 +38,13 @@ pub(crate) fn quote(text: &str) -> String {
 }
 
 /// A list of strings, as `%q` has it.
-pub(crate) fn quote_list<S: AsRef<str>>(texts: &[S]) -> String {
+pub fn quote_list<S: AsRef<str>>(texts: &[S]) -> String {
     let quoted: Vec<_> = texts.iter().map(|text| quote(text.as_ref())).collect();
     format!("[{}]", quoted.join(" "))
 }
 
 /// Letters, marks, numbers, punctuation, symbols and the plain space.
-pub(crate) fn is_print(character: char) -> bool {
+pub fn is_print(character: char) -> bool {
     if character.is_ascii() {
         return matches!(character, ' '..='~');
     }
@@ -57,7 +57,7 @@ pub(crate) fn is_print(character: char) -> bool {
 }
 
 /// The name of the type that Go decodes this value to.
-pub(crate) fn type_name(value: &Value) -> &'static str {
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",
@@ -70,19 +70,19 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 /// Whether Go decodes this number to an integer: the others, even whole ones, become floats.
-pub(crate) fn is_integer(number: &Number) -> bool {
+pub fn is_integer(number: &Number) -> bool {
     number.is_i64()
 }
 
 /// A value as `%v` has it.
-pub(crate) fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     let mut text = String::new();
     write_plain(&mut text, value);
     text
 }
 
 /// A list of values as `%v` has it.
-pub(crate) fn plain_list(values: &[Value]) -> String {
+pub fn plain_list(values: &[Value]) -> String {
     let mut text = String::new();
     write_plain_list(&mut text, values);
     text
@@ -123,7 +123,7 @@ fn write_plain_list(out: &mut String, values: &[Value]) {
 }
 
 /// A value as `%#v` has it.
-pub(crate) fn syntax(value: &Value) -> String {
+pub fn syntax(value: &Value) -> String {
     let mut text = String::new();
     write_syntax(&mut text, value);
     text
@@ -159,8 +159,15 @@ fn write_syntax(out: &mut String, value: &Value) {
     }
 }
 
+/// A value as `encoding/json` writes it.
+pub fn json(value: &Value) -> String {
+    let mut text = String::new();
+    write_json(&mut text, value);
+    text
+}
+
 /// Appends a value as `encoding/json` writes it: fields in order, and nothing that could be taken for HTML.
-pub(crate) fn write_json(out: &mut String, value: &Value) {
+pub fn write_json(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(true) => out.push_str("true"),
@@ -193,7 +200,7 @@ pub(crate) fn write_json(out: &mut String, value: &Value) {
 }
 
 /// Appends a string as `encoding/json` writes it.
-pub(crate) fn write_json_string(out: &mut String, text: &str) {
+pub fn write_json_string(out: &mut String, text: &str) {
     out.push('"');
     for character in text.chars() {
         match character {
@@ -223,8 +230,15 @@ enum Exponent {
     Long,
 }
 
+/// A float as `%v` has it: `1.5`, `1e+06`.
+pub fn float(float: f64) -> String {
+    let mut text = String::new();
+    write_float(&mut text, float, Exponent::Short);
+    text
+}
+
 /// A number as `%v` has it.
-pub(crate) fn number(number: &Number) -> String {
+pub fn number(number: &Number) -> String {
     let mut text = String::new();
     write_number(&mut text, number, Exponent::Short);
     text
@@ -244,7 +258,11 @@ fn write_number(out: &mut String, number: &Number, exponent: Exponent) {
 fn write_float(out: &mut String, float: f64, exponent: Exponent) {
     let scientific = format!("{float:e}");
     let Some((mantissa, power)) = scientific.split_once('e') else {
-        return out.push_str(&scientific);
+        return out.push_str(match float {
+            f64::INFINITY => "+Inf",
+            f64::NEG_INFINITY => "-Inf",
+            _ => "NaN",
+        });
     };
     let power: i32 = power.parse().unwrap_or_default();
     let written_out = match exponent {
@@ -307,6 +325,22 @@ mod tests {
         ];
         for (value, text) in cases {
             assert_eq!(plain(&value), text);
+        }
+    }
+
+    #[test]
+    fn floats_are_printed_as_go_prints_them() {
+        for (number, text) in [
+            (1.0, "1"),
+            (0.00001, "1e-05"),
+            (100_000.0, "100000"),
+            (1_000_000.0, "1e+06"),
+            (-1_234_567.5, "-1.2345675e+06"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(float(number), text);
         }
     }
 

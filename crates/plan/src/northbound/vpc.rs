@@ -8,14 +8,14 @@ use portolan_model::Unit;
 use portolan_model::view::VpcView;
 
 use super::names;
-use crate::rows::{Layer, Rows};
+use crate::rows::Rows;
 
 /// After how many seconds a router forgets a neighbour that it learned.
 const MAC_BINDING_AGE: &str = "300";
 
 pub(super) fn rows(unit: &Unit, view: VpcView<'_>) -> Rows {
     let vpc = view.vpc;
-    let mut rows = Rows::new(unit, &vpc.uid, Layer::Router);
+    let mut rows = Rows::new(unit, &vpc.uid);
     let router = rows.root(
         names::THE_ONE,
         LogicalRouter {
@@ -32,11 +32,11 @@ pub(super) fn rows(unit: &Unit, view: VpcView<'_>) -> Rows {
     for route in &vpc.config.static_routes {
         let policy = policy(route.policy);
         let key = format!("{policy} {} {}", route.prefix, route.next_hop);
-        rows.child(&key, &router, static_route(route, policy));
+        rows.child(&key, router.column(LogicalRouter::STATIC_ROUTES), static_route(route, policy));
     }
     for route in &vpc.config.policy_routes {
         let key = format!("{} {}", route.priority, route.matches);
-        rows.child(&key, &router, policy_route(route));
+        rows.child(&key, router.column(LogicalRouter::POLICIES), policy_route(route));
     }
     rows
 }

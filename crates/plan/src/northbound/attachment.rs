@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ovn_schema::nb::LogicalSwitchPort;
+use ovn_schema::nb::{LogicalSwitch, LogicalSwitchPort};
 use portolan_api::{Domain, Family};
 use portolan_model::Unit;
 use portolan_model::view::AttachmentView;
 
 use super::names;
-use crate::rows::{Layer, Rows};
+use crate::rows::Rows;
 
 pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
     let AttachmentView { attachment, subnet, chassis } = view;
-    let mut rows = Rows::new(unit, attachment.owner(), Layer::Port);
+    let mut rows = Rows::new(unit, attachment.owner());
     if matches!(subnet.domain, Domain::Vni(_)) {
         // The VXLAN fabric carries it, without OVN.
         return rows;
@@ -20,7 +20,7 @@ pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
     let switch = names::switch_row(subnet.name, subnet.uid);
     let dhcp = |family| {
         let asks = subnet.dhcp && attachment.addresses_of(family).next().is_some();
-        asks.then(|| names::dhcp_row(&switch, subnet.uid, family))
+        asks.then(|| names::dhcp_row(subnet.name, subnet.uid, family))
     };
     // The chassis by its name: nodes of one machine share a hostname.
     let requested_chassis = chassis.map(|chassis| ("requested-chassis".to_owned(), chassis.to_owned()));
@@ -36,7 +36,7 @@ pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
         options: requested_chassis.into_iter().chain(version).collect::<BTreeMap<_, _>>(),
         ..Default::default()
     };
-    rows.child(names::THE_ONE, &switch, port);
+    rows.child(names::THE_ONE, switch.column(LogicalSwitch::PORTS), port);
     rows
 }
 

@@ -1,19 +1,20 @@
 //! A peering: a pair of router ports that name each other. The routes over it are the VPCs' own.
 
-use ovn_schema::nb::LogicalRouterPort;
+use ovn_schema::nb::{LogicalRouter, LogicalRouterPort};
 use portolan_api::Mac;
 use portolan_model::Unit;
 use portolan_model::peering::PeeringEnd;
 use portolan_model::view::PeeringView;
 
 use super::names;
-use crate::rows::{Layer, Rows};
+use crate::rows::Rows;
 
 pub(super) fn rows(unit: &Unit, view: PeeringView<'_>) -> Rows {
-    let mut rows = Rows::new(unit, view.peering.owner(), Layer::Switch);
+    let mut rows = Rows::new(unit, view.peering.owner());
     let [first, second] = &view.peering.ends;
     for (end, other) in [(first, second), (second, first)] {
-        rows.child(&end.vpc, &names::router_row(&end.vpc, &end.vpc_uid), router_port(end, other));
+        let router = names::router_row(&end.vpc, &end.vpc_uid);
+        rows.child(&end.vpc, router.column(LogicalRouter::PORTS), router_port(end, other));
     }
     rows
 }

@@ -1,4 +1,11 @@
-//! What rows a unit should have.
+//! OVN's northbound database: what rows a unit should have there.
+//!
+//! | unit | rows |
+//! |---|---|
+//! | VPC | a logical router, its static routes and policy routes |
+//! | subnet | a logical switch; its pair of ports with the VPC's router; DHCP options; ACLs if it is private |
+//! | peering | a pair of router ports that name each other |
+//! | attachment | a port of its subnet's switch |
 
 mod attachment;
 mod dhcp;
@@ -7,12 +14,14 @@ mod peering;
 mod private;
 mod router_advertisement;
 mod subnet;
+mod tables;
 mod vpc;
 
-use ovsdb_core::SmolStr;
 use portolan_model::view::View;
 use portolan_model::{Unit, UnitState, World};
 
+pub use self::tables::DATABASE;
+use crate::reconciler::Plan;
 use crate::rows::Rows;
 
 /// What a cluster's operator decides, and no object says.
@@ -22,24 +31,13 @@ pub struct Settings {
     pub mtu: u16,
 }
 
-/// What to do about a unit.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
-    /// It should have exactly these rows.
-    Rows(Rows),
-    /// What it has stays as it is.
-    Hold,
-    /// It should have none: it is stale.
-    Remove(SmolStr),
-}
-
 /// What to do about a unit, given the World.
-pub fn plan(unit: &Unit, world: &World, settings: &Settings) -> Plan {
+pub fn plan(unit: &Unit, world: &World, settings: &Settings) -> Plan<Rows> {
     // There is a view of live units only, and most units that are planned are live.
     match world.view(unit) {
-        Some(view) => Plan::Rows(rows(unit, &view, settings)),
+        Some(view) => Plan::Desired(rows(unit, &view, settings)),
         None if world.state(unit) == UnitState::Held => Plan::Hold,
-        None => Plan::Remove(unit.to_string().into()),
+        None => Plan::Remove,
     }
 }
 

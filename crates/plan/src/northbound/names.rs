@@ -4,12 +4,11 @@
 //! switch ports and router ports share one space of names in OVN.
 
 use ovn_schema::nb::{DhcpOptions, LogicalRouter, LogicalSwitch};
-use ovsdb_core::{SmolStr, TypedRow, Uuid};
+use ovsdb_core::Uuid;
 use portolan_api::Family;
 use portolan_model::Unit;
 
-use crate::row_uuid::row_uuid;
-use crate::rows::Parent;
+use crate::rows::RowRef;
 
 /// The router of a VPC, and the prefix of its ports' names.
 pub(super) fn router(vpc: &str) -> String {
@@ -37,18 +36,18 @@ pub(super) fn peer_port(vpc: &str, remote: &str) -> String {
 }
 
 /// The row of a VPC's router.
-pub(super) fn router_row(vpc: &str, uid: &str) -> Parent {
-    unit_row(LogicalRouter::TABLE, &Unit::Vpc(vpc.to_owned()), uid)
+pub(super) fn router_row(vpc: &str, uid: &str) -> RowRef<LogicalRouter> {
+    RowRef::new(&Unit::Vpc(vpc.to_owned()), uid, THE_ONE)
 }
 
 /// The row of a subnet's switch.
-pub(super) fn switch_row(subnet: &str, uid: &str) -> Parent {
-    unit_row(LogicalSwitch::TABLE, &Unit::Subnet(subnet.to_owned()), uid)
+pub(super) fn switch_row(subnet: &str, uid: &str) -> RowRef<LogicalSwitch> {
+    RowRef::new(&Unit::Subnet(subnet.to_owned()), uid, THE_ONE)
 }
 
 /// The row of a subnet's DHCP options.
-pub(super) fn dhcp_row(switch: &Parent, subnet_uid: &str, family: Family) -> Uuid {
-    row_uuid(DhcpOptions::TABLE, subnet_uid, &switch.unit, dhcp_key(family))
+pub(super) fn dhcp_row(subnet: &str, uid: &str, family: Family) -> Uuid {
+    RowRef::<DhcpOptions>::new(&Unit::Subnet(subnet.to_owned()), uid, dhcp_key(family)).uuid()
 }
 
 /// What tells the rows of a subnet's DHCP options apart.
@@ -57,12 +56,6 @@ pub(super) fn dhcp_key(family: Family) -> &'static str {
         Family::IPv4 => "v4",
         Family::IPv6 => "v6",
     }
-}
-
-/// The one row of a table that a unit has.
-fn unit_row(table: &str, unit: &Unit, uid: &str) -> Parent {
-    let unit = SmolStr::from(unit.to_string());
-    Parent { uuid: row_uuid(table, uid, &unit, THE_ONE), unit }
 }
 
 /// The key of a row that is its unit's only one in its table.
