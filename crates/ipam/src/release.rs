@@ -125,8 +125,9 @@ fn reason(world: &World, id: &AttachmentId, request: Option<&Request>) -> Option
             (!same).then_some(ReleaseReason::HolderGone)
         }
         HolderKind::NetworkAttachment => {
-            let same =
-                world.network_attachment(namespace, id.name()).is_some_and(|wish| wish.uid == id.uid());
+            let same = world
+                .network_attachment(namespace, id.name())
+                .is_some_and(|attachment| attachment.uid == id.uid());
             (!same).then_some(ReleaseReason::HolderGone)
         }
         HolderKind::Node => {

@@ -20,6 +20,7 @@ pub mod doors;
 #[cfg(feature = "fixtures")]
 pub mod fixtures;
 pub mod group;
+pub mod guest;
 pub mod lock;
 pub mod nad;
 pub mod node;
@@ -42,7 +43,7 @@ pub use nad::Nad;
 pub use node::Node;
 pub use peering::{Peering, PeeringEnd, PeeringProblem, VpcPair};
 pub use pod::{Pod, PodController};
-pub use request::{InterfaceRequest, Request, Requester, Wait};
+pub use request::{InterfaceRequest, Needs, Request, Requester, Wait};
 pub use subnet::{Subnet, Validation};
 pub use unit::{Unit, UnitState};
 pub use view::{AttachmentView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView};

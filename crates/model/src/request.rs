@@ -91,6 +91,20 @@ pub struct Request {
     pub warnings: Vec<FieldError>,
 }
 
+/// Whether a requester needs anything of Portolan's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Needs {
+    /// Nothing is known of it: it was not seen, or has no node yet.
+    Unknown,
+    /// It needs nothing: it asks for no network of Portolan's, is on its node's network, or has finished.
+    Nothing {
+        /// What was written and has no effect.
+        warnings: Vec<FieldError>,
+    },
+    /// It asks for interfaces, or for something that is not known yet.
+    Interfaces(Box<Request>),
+}
+
 impl Request {
     /// True if all of it is known and nothing is wrong with it.
     pub fn is_ready(&self) -> bool {
@@ -113,8 +127,10 @@ pub struct InterfaceRequest {
     pub pool: Vec<AddressPair>,
     /// MAC address it is to have.
     pub mac: Option<Mac>,
-    /// Routes by this interface.
+    /// Routes by this interface, as the requester asks for them.
     pub routes: Vec<GuestRoute>,
+    /// Routes by this interface, as its network attachment definition has them.
+    pub network_routes: Vec<GuestRoute>,
     /// The default route goes by this interface: by these routers, or by the subnet's gateway if there are none.
     pub default_route: Option<Vec<IpAddr>>,
     /// Where in the object it was asked for.
@@ -139,6 +155,13 @@ pub enum Wait {
     Validated(String),
     /// A subnet that is there, to be understood.
     Corrected(String),
+    /// The VPC that a subnet names.
+    Vpc {
+        /// The subnet.
+        subnet: String,
+        /// The VPC.
+        vpc: String,
+    },
     /// A subnet for the pods of a namespace.
     DefaultSubnet {
         /// The namespace.
@@ -178,6 +201,9 @@ impl fmt::Display for Wait {
             }
             Wait::Corrected(name) => {
                 write!(f, "waiting for Subnet {name} to be corrected; see its conditions")
+            }
+            Wait::Vpc { subnet, vpc } => {
+                write!(f, "waiting for VPC {vpc}, which Subnet {subnet} names and which does not exist")
             }
             Wait::DefaultSubnet { namespace } => write!(
                 f,

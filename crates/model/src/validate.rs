@@ -96,8 +96,8 @@ impl Validate for NetworkAttachmentDefinition {
 impl Validate for NetworkAttachment {
     fn validate(&self, world: &World) -> Findings {
         let mut notes = Notes::default();
-        let wish = doors::attachment::network_attachment(self);
-        let config = match wish.config {
+        let wanted = doors::attachment::network_attachment(self);
+        let config = match wanted.config {
             Ok(config) => config,
             Err(errors) => return Notes { errors, ..Notes::default() }.into_findings(),
         };
@@ -112,10 +112,10 @@ impl Validate for NetworkAttachment {
             notes.warnings.add(&at, &config.subnet, Reason::Invalid, message);
             return notes.into_findings();
         };
-        if !world.may_use(subnet, &wish.namespace) {
+        if !world.may_use(subnet, &wanted.namespace) {
             let message = format!(
                 "is a Subnet that namespace {0} may not use; whoever owns it can let {0} in",
-                wish.namespace
+                wanted.namespace
             );
             notes.errors.add(&at, &config.subnet, Reason::Forbidden, message);
         }
@@ -138,8 +138,8 @@ impl Validate for IPLock {
 impl Validate for Pod {
     fn validate(&self, _: &World) -> Findings {
         // What a pod refers to may come later, so only its own words count.
-        let wishes = doors::pod::wishes(self);
-        Findings { errors: wishes.problems, warnings: wishes.warnings }
+        let networks = doors::pod::requested_networks(self);
+        Findings { errors: networks.problems, warnings: networks.warnings }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The World: all that users asked for, in plain maps with the indexes that planning and deciding need.
 
+mod evaluation;
 mod holding;
 mod index;
+mod interfaces;
 mod locks;
 mod pods;
 mod requests;
@@ -24,7 +26,7 @@ use self::rivals::Rivals;
 pub use self::source::Source;
 use crate::attachment::{Attachment, AttachmentId};
 use crate::dirty::Dirty;
-use crate::doors::attachment::AttachmentWish;
+use crate::doors::attachment::RequestedAttachment;
 use crate::group::Group;
 use crate::lock::Lock;
 use crate::nad::Nad;
@@ -74,7 +76,7 @@ pub struct World {
     pods: BTreeMap<Name, PodEntry>,
     stateful_sets: BTreeMap<Name, StatefulSet>,
     machines: BTreeMap<Name, VirtualMachine>,
-    network_attachments: BTreeMap<Name, AttachmentWish>,
+    network_attachments: BTreeMap<Name, RequestedAttachment>,
     locks: BTreeMap<String, Lock>,
     /// Attachments whose holders are confirmed to be gone; each is forgotten with its last lock.
     released: BTreeSet<AttachmentId>,
@@ -322,7 +324,7 @@ impl World {
     }
 
     /// A `NetworkAttachment`.
-    pub fn network_attachment(&self, namespace: &str, name: &str) -> Option<&AttachmentWish> {
+    pub fn network_attachment(&self, namespace: &str, name: &str) -> Option<&RequestedAttachment> {
         self.network_attachments.get(&(namespace.to_owned(), name.to_owned()))
     }
 

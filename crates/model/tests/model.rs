@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod model {
+    mod guest;
     mod properties;
     mod requests;
     mod validation;

@@ -6,7 +6,7 @@ use portolan_api::portolan::{AttachmentConfig, NetworkAttachment};
 
 /// A `NetworkAttachment` as the World holds it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AttachmentWish {
+pub struct RequestedAttachment {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -18,8 +18,8 @@ pub struct AttachmentWish {
 }
 
 /// A NetworkAttachment as a value.
-pub fn network_attachment(object: &NetworkAttachment) -> AttachmentWish {
-    AttachmentWish {
+pub fn network_attachment(object: &NetworkAttachment) -> RequestedAttachment {
+    RequestedAttachment {
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
         uid: object.uid().unwrap_or_default(),

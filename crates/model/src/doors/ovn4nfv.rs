@@ -2,37 +2,37 @@
 
 use portolan_api::nfn_network::{NFN_NETWORK, NFN_ROUTES, NfnInterface, parse_nfn_network, parse_nfn_routes};
 
-use super::pod::{Wish, WishedNetwork, Wishes};
+use super::pod::{PodNetworks, RequestedInterface, RequestedNetwork};
 use crate::pod::Pod;
 
-/// Adds what the annotations of OVN4NFV wish for. Names that they leave out go on counting from the others'.
-pub(super) fn add_wishes(pod: &Pod, wishes: &mut Wishes) {
+/// Adds what the annotations of OVN4NFV ask for. Names that they leave out go on counting from the others'.
+pub(super) fn add_networks(pod: &Pod, networks: &mut PodNetworks) {
     match pod.annotations.get(NFN_NETWORK).map(|text| parse_nfn_network(text)) {
         None => {}
-        Some(Err(errors)) => wishes.problems.extend(errors),
+        Some(Err(errors)) => networks.problems.extend(errors),
         Some(Ok(request)) => {
-            wishes.warnings.extend(request.warnings);
+            networks.warnings.extend(request.warnings);
             // The first interface is in the list, so its length is the number of the next.
-            let next = wishes.interfaces.len().max(1);
+            let next = networks.interfaces.len().max(1);
             let interfaces = request.interfaces.into_iter().enumerate();
-            wishes.interfaces.extend(interfaces.map(|(i, interface)| wish(interface, i, next + i)));
+            networks.interfaces.extend(interfaces.map(|(i, interface)| requested(interface, i, next + i)));
         }
     }
     match pod.annotations.get(NFN_ROUTES).map(|text| parse_nfn_routes(text)) {
         None => {}
-        Some(Err(errors)) => wishes.problems.extend(errors),
-        Some(Ok(routes)) => wishes.routes = routes,
+        Some(Err(errors)) => networks.problems.extend(errors),
+        Some(Ok(routes)) => networks.routes = routes,
     }
 }
 
-fn wish(interface: NfnInterface, index: usize, number: usize) -> Wish {
+fn requested(interface: NfnInterface, index: usize, number: usize) -> RequestedInterface {
     let routers = || interface.gateway.map(|pair| pair.addresses().collect()).unwrap_or_default();
-    Wish {
+    RequestedInterface {
         default_route: interface.default_gateway.then(routers),
         addresses: interface.address.map(|pair| pair.addresses().collect()).unwrap_or_default(),
         mac: interface.mac,
         interface: interface.interface.unwrap_or_else(|| format!("net{number}")),
-        network: WishedNetwork::Subnet(interface.network),
+        network: RequestedNetwork::Subnet(interface.network),
         path: format!("metadata.annotations[{NFN_NETWORK}].interface[{index}]"),
     }
 }

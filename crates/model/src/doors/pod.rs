@@ -1,4 +1,4 @@
-//! Core Kubernetes and its kin: Pod, StatefulSet, and what a pod's annotations wish for.
+//! Core Kubernetes and its kin: Pod, StatefulSet, and what a pod's annotations ask for.
 
 use std::net::IpAddr;
 
@@ -53,11 +53,13 @@ fn controller(object: &core::v1::Pod) -> PodController {
 }
 
 fn asks_for_networks(key: &str) -> bool {
-    let kube_ovn = || {
-        let what = key.split_once(".kubernetes.io/").map(|(_, what)| what);
-        what.is_some_and(|what| KUBE_OVN.contains(&what.split('.').next().unwrap_or_default()))
-    };
-    [NETWORKS, DEFAULT_NETWORK, NFN_NETWORK, NFN_ROUTES].contains(&key) || kube_ovn()
+    [NETWORKS, DEFAULT_NETWORK, NFN_NETWORK, NFN_ROUTES].contains(&key) || is_kube_ovn_annotation(key)
+}
+
+/// True for the annotations by which Kube-OVN's users ask something of an interface.
+pub(crate) fn is_kube_ovn_annotation(key: &str) -> bool {
+    let what = key.split_once(".kubernetes.io/").map(|(_, what)| what);
+    what.is_some_and(|what| KUBE_OVN.contains(&what.split('.').next().unwrap_or_default()))
 }
 
 /// A StatefulSet as a value.
@@ -74,11 +76,11 @@ pub fn stateful_set(object: &apps::v1::StatefulSet) -> StatefulSet {
     }
 }
 
-/// Everything a pod's annotations wish for, before anyone knows whether it exists.
+/// Everything a pod's annotations ask for, before anyone knows whether it exists.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wishes {
+pub struct PodNetworks {
     /// Its interfaces, in order: the first, then every entry of the annotations, other plugins' included.
-    pub interfaces: Vec<Wish>,
+    pub interfaces: Vec<RequestedInterface>,
     /// Further routes.
     pub routes: Vec<NfnRoute>,
     /// What is wrong.
@@ -87,13 +89,13 @@ pub struct Wishes {
     pub warnings: Vec<FieldError>,
 }
 
-/// One interface that a pod wishes for.
+/// One interface that a pod asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct RequestedInterface {
     /// What it is called.
     pub interface: String,
     /// What it is on.
-    pub network: WishedNetwork,
+    pub network: RequestedNetwork,
     /// Addresses it is to have.
     pub addresses: Vec<IpAddr>,
     /// MAC address it is to have.
@@ -106,7 +108,7 @@ pub struct Wish {
 
 /// What an interface is to be on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WishedNetwork {
+pub enum RequestedNetwork {
     /// The network of first interfaces.
     First,
     /// A network attachment definition.
@@ -120,21 +122,21 @@ pub enum WishedNetwork {
     Subnet(String),
 }
 
-/// What a pod's annotations wish for.
-pub fn wishes(pod: &Pod) -> Wishes {
-    let mut wishes = Wishes::default();
-    wishes.first(pod);
-    wishes.further(pod);
-    ovn4nfv::add_wishes(pod, &mut wishes);
-    wishes
+/// What a pod's annotations ask for.
+pub fn requested_networks(pod: &Pod) -> PodNetworks {
+    let mut networks = PodNetworks::default();
+    networks.first(pod);
+    networks.further(pod);
+    ovn4nfv::add_networks(pod, &mut networks);
+    networks
 }
 
-impl Wishes {
+impl PodNetworks {
     fn first(&mut self, pod: &Pod) {
         match pod.annotations.get(DEFAULT_NETWORK).map(|text| parse_default_network(text, &pod.namespace)) {
-            None => self.interfaces.push(Wish {
+            None => self.interfaces.push(RequestedInterface {
                 interface: FIRST_INTERFACE.to_owned(),
-                network: WishedNetwork::First,
+                network: RequestedNetwork::First,
                 addresses: Vec::new(),
                 mac: None,
                 default_route: None,
@@ -142,7 +144,7 @@ impl Wishes {
             }),
             Some(Ok(selection)) => {
                 let path = format!("metadata.annotations[{DEFAULT_NETWORK}]");
-                self.interfaces.push(Wish::of(selection, FIRST_INTERFACE.to_owned(), path));
+                self.interfaces.push(RequestedInterface::of(selection, FIRST_INTERFACE.to_owned(), path));
             }
             Some(Err(errors)) => self.problems.extend(errors),
         }
@@ -156,7 +158,7 @@ impl Wishes {
                 for (i, selection) in selections.networks.into_iter().enumerate() {
                     let path = format!("metadata.annotations[{NETWORKS}][{i}]");
                     // Multus numbers all entries, whoever makes them.
-                    self.interfaces.push(Wish::of(selection, format!("net{}", i + 1), path));
+                    self.interfaces.push(RequestedInterface::of(selection, format!("net{}", i + 1), path));
                 }
             }
             Some(Err(errors)) => self.problems.extend(errors),
@@ -164,11 +166,11 @@ impl Wishes {
     }
 }
 
-impl Wish {
+impl RequestedInterface {
     fn of(selection: NetworkSelection, interface: String, path: String) -> Self {
         Self {
             interface: selection.interface.unwrap_or(interface),
-            network: WishedNetwork::Nad { namespace: selection.namespace, name: selection.name },
+            network: RequestedNetwork::Nad { namespace: selection.namespace, name: selection.name },
             addresses: selection.ips.iter().map(|ip| ip.address).collect(),
             mac: selection.mac,
             default_route: (!selection.default_route.is_empty()).then_some(selection.default_route),

@@ -4,18 +4,18 @@ use portolan_api::portolan::{Holder, HolderKind};
 
 use super::{Name, Topic, World};
 use crate::dirty::Dirty;
-use crate::doors::attachment::AttachmentWish;
-use crate::doors::pod::{Wishes, wishes};
+use crate::doors::attachment::RequestedAttachment;
+use crate::doors::pod::{PodNetworks, requested_networks};
 use crate::nad::Nad;
 use crate::pod::{Pod, PodController, StatefulSet, VirtualMachine};
 use crate::request::Requester;
 use crate::unit::Unit;
 
-/// A pod, with what its annotations wish for.
+/// A pod, with the interfaces its annotations ask for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PodEntry {
     pub(super) pod: Pod,
-    pub(super) wishes: Wishes,
+    pub(super) networks: PodNetworks,
 }
 
 impl World {
@@ -42,8 +42,8 @@ impl World {
         }
         match new {
             Some(pod) => {
-                let wishes = wishes(&pod);
-                self.pods.insert(key.clone(), PodEntry { pod, wishes });
+                let networks = requested_networks(&pod);
+                self.pods.insert(key.clone(), PodEntry { pod, networks });
             }
             None => {
                 self.pods.remove(key);
@@ -120,14 +120,14 @@ impl World {
     pub(super) fn set_network_attachment(
         &mut self,
         key: &Name,
-        new: Option<AttachmentWish>,
+        new: Option<RequestedAttachment>,
         dirty: &mut Dirty,
     ) {
         if self.network_attachments.get(key) == new.as_ref() {
             return;
         }
         match new {
-            Some(wish) => self.network_attachments.insert(key.clone(), wish),
+            Some(wanted) => self.network_attachments.insert(key.clone(), wanted),
             None => self.network_attachments.remove(key),
         };
         self.reconsider(&Requester::network_attachment(&key.0, &key.1), dirty);

@@ -155,10 +155,14 @@ namespaced!(Pod, pods, set_pod);
 namespaced!(StatefulSet, stateful_sets, set_stateful_set);
 namespaced!(VirtualMachine, machines, set_machine);
 namespaced!(crate::nad::Nad, nads, set_nad);
-namespaced!(crate::doors::attachment::AttachmentWish, network_attachments, set_network_attachment);
+namespaced!(crate::doors::attachment::RequestedAttachment, network_attachments, set_network_attachment);
 
 by_door!(core::v1::Pod, Pod, doors::pod::pod);
 by_door!(core::v1::Node, Node, doors::node::node);
 by_door!(apps::v1::StatefulSet, StatefulSet, doors::pod::stateful_set);
 by_door!(NetworkAttachmentDefinition, crate::nad::Nad, doors::nad::nad);
-by_door!(NetworkAttachment, crate::doors::attachment::AttachmentWish, doors::attachment::network_attachment);
+by_door!(
+    NetworkAttachment,
+    crate::doors::attachment::RequestedAttachment,
+    doors::attachment::network_attachment
+);

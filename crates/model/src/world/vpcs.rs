@@ -69,6 +69,8 @@ impl World {
             let after = self.subnet_state(&subnet);
             if before != after {
                 self.dirty_attachments(&subnet, dirty);
+            }
+            if before != after || state_before != state {
                 self.publish(&[Topic::Subnet(subnet.clone())], dirty);
             }
             if before != after || (after == UnitState::Live && uid(old) != uid(new)) {

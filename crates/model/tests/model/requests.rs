@@ -3,7 +3,7 @@
 use portolan_api::portolan::HolderKind;
 use portolan_model::fixtures::*;
 use portolan_model::pod::VirtualMachine;
-use portolan_model::{FirstInterface, Pod, PodController, Request, Requester, Settings, Unit, World};
+use portolan_model::{FirstInterface, Needs, Pod, PodController, Request, Requester, Settings, Unit, World};
 
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 const NFN: &str = "k8s.plugin.opnfv.org/nfn-network";
@@ -268,4 +268,36 @@ fn who_has_everything_is_left_in_peace() {
     assert_eq!((dirty.requesters.len(), world.unsatisfied().count()), (0, 0));
     assert!(matches!(dirty.units.first(), Some(Unit::Attachment(_))));
     assert!(world.delete(&mk_nad("default", "net")).is_empty());
+}
+
+#[test]
+fn a_pod_waits_for_the_vpc_that_its_subnet_names_and_is_woken_by_it() {
+    let mut world = World::default();
+    let mut web = mk_subnet("web", "10.0.0.0/24", "blue");
+    web.spec.provider = Some("net.default.ovn".to_owned());
+    let _ = (world.apply(&web), world.apply(&mk_nad("default", "net")));
+    let request = ask(&mut world, &mk_pod("default", "a", &[(NETWORKS, "net")]));
+    assert_eq!(waits(&request), ["waiting for VPC blue, which Subnet web names and which does not exist"]);
+    assert!(world.apply(&mk_vpc("blue")).requesters.contains(&Requester::pod("default", "a")));
+    assert!(world.request(&Requester::pod("default", "a")).unwrap().is_ready());
+}
+
+#[test]
+fn annotations_that_no_interface_uses_are_warned_about() {
+    let mut world = world(FirstInterface::Other);
+    let key = "ovn.kubernetes.io/ip_address";
+    let _ = world.apply(&mk_pod("default", "a", &[(key, "10.0.0.9")]));
+    let Needs::Nothing { warnings } = world.needs(&Requester::pod("default", "a")) else { panic!() };
+    let texts: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "metadata.annotations[ovn.kubernetes.io/ip_address]: has no effect: another plugin makes the pod's first interface; name the network whose interface is meant, as in <name>.<namespace>.ovn.kubernetes.io/…"
+        ]
+    );
+    let used = [(NETWORKS, "net"), ("net.default.ovn.kubernetes.io/ip_address", "10.0.0.9")];
+    let request = ask(&mut world, &mk_pod("default", "a", &used));
+    assert_eq!(request.warnings, []);
+    let other = [(NETWORKS, "net"), ("db.default.ovn.kubernetes.io/ip_address", "10.0.0.9")];
+    assert_eq!(ask(&mut world, &mk_pod("default", "a", &other)).warnings.len(), 1);
 }

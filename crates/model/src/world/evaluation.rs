@@ -1,0 +1,198 @@
+//! From what a requester asks for to a [`Request`], with everything that it depends on.
+
+use std::collections::BTreeSet;
+
+use portolan_api::portolan::{Holder, HolderKind, LockUser};
+
+use super::pods::PodEntry;
+use super::requests::Topic;
+use super::{FirstInterface, Name, World};
+use crate::attachment::{NETWORK_ATTACHMENT_INTERFACE, NODE_INTERFACE};
+use crate::pod::{Pod, PodController};
+use crate::request::{InterfaceRequest, Request, Requester, Wait};
+use crate::subnet::Subnet;
+
+impl World {
+    pub(super) fn evaluate(&self, requester: &Requester) -> Option<Evaluation<'_>> {
+        match requester {
+            Requester::Pod { namespace, name } => {
+                self.evaluate_pod(self.pods.get(&(namespace.clone(), name.clone()))?, requester)
+            }
+            Requester::NetworkAttachment { namespace, name } => {
+                self.evaluate_network_attachment(&(namespace.clone(), name.clone()), requester)
+            }
+            Requester::Node { name } => self.evaluate_node(name, requester),
+            Requester::VirtualMachine { .. } => None,
+        }
+    }
+
+    fn evaluate_pod(&self, entry: &PodEntry, requester: &Requester) -> Option<Evaluation<'_>> {
+        let pod = &entry.pod;
+        let node = pod.node.as_ref()?;
+        if pod.finished || pod.host_network {
+            return None;
+        }
+        let mut evaluation = Evaluation::new(self, requester, node, pod.namespace.clone());
+        evaluation.request.host_ip = pod.host_ip.or(evaluation.request.host_ip);
+        evaluation.request.problems.clone_from(&entry.networks.problems);
+        evaluation.request.warnings.clone_from(&entry.networks.warnings);
+        for wanted in &entry.networks.interfaces {
+            evaluation.resolve(wanted, pod);
+        }
+        evaluation.add_routes(&entry.networks.routes);
+        evaluation.warn_of_unused_annotations(pod);
+        // A pod that asks Portolan for nothing is none of its business, whatever it runs.
+        if evaluation.concerns_us() {
+            evaluation.hold_for(pod);
+        }
+        Some(evaluation)
+    }
+
+    fn evaluate_network_attachment(&self, key: &Name, requester: &Requester) -> Option<Evaluation<'_>> {
+        let wanted = self.network_attachments.get(key)?;
+        let config = match &wanted.config {
+            Ok(config) => config,
+            Err(errors) => {
+                let mut evaluation = Evaluation::new(self, requester, "", key.0.clone());
+                evaluation.request.problems.extend(errors.iter().cloned());
+                return Some(evaluation);
+            }
+        };
+        let mut evaluation = Evaluation::new(self, requester, &config.node, key.0.clone());
+        evaluation.request.holder = Holder {
+            kind: HolderKind::NetworkAttachment,
+            namespace: Some(key.0.clone()),
+            name: key.1.clone(),
+            uid: wanted.uid.clone(),
+            interface: None,
+        };
+        if !self.nodes.contains_key(&config.node) {
+            evaluation.request.waits.push(Wait::Node(config.node.clone()));
+        }
+        if evaluation.usable(&config.subnet, "spec.subnet").is_some() {
+            evaluation.request.interfaces.push(InterfaceRequest {
+                addresses: config.address.map(|pair| pair.addresses().collect()).unwrap_or_default(),
+                mac: config.mac,
+                path: "spec".to_owned(),
+                ..InterfaceRequest::new(NETWORK_ATTACHMENT_INTERFACE, &config.subnet)
+            });
+        }
+        Some(evaluation)
+    }
+
+    fn evaluate_node(&self, name: &str, requester: &Requester) -> Option<Evaluation<'_>> {
+        let node = self.nodes.get(name)?;
+        if self.settings.first_interface == FirstInterface::Other {
+            return None;
+        }
+        let mut evaluation = Evaluation::new(self, requester, name, String::new());
+        evaluation.request.holder = Holder {
+            kind: HolderKind::Node,
+            namespace: None,
+            name: name.to_owned(),
+            uid: node.uid.clone(),
+            interface: None,
+        };
+        evaluation.topics.insert(Topic::Default);
+        match self.default_subnets.get(&()).next() {
+            None => evaluation.request.waits.push(Wait::DefaultSubnet { namespace: "(nodes)".to_owned() }),
+            Some(subnet) => {
+                if evaluation.usable(subnet, "spec").is_some() {
+                    evaluation.request.interfaces.push(InterfaceRequest::new(NODE_INTERFACE, subnet));
+                }
+            }
+        }
+        Some(evaluation)
+    }
+
+    /// The subnet for the pods of a namespace that ask for no other, by name.
+    pub fn default_subnet(&self, namespace: &str) -> Option<&str> {
+        let mut named = self.subnets_by_namespace.get(namespace).map(String::as_str).peekable();
+        let first = named.peek().copied();
+        let usable = named.find(|name| self.subnet(name).is_some());
+        let by_vpc = || {
+            let vpcs = self.vpcs_by_namespace.get(namespace).filter_map(|name| self.vpc(name));
+            vpcs.filter_map(|vpc| vpc.config.default_subnet.as_deref()).next()
+        };
+        let default = || self.default_subnets.get(&()).next().map(String::as_str);
+        usable.or(first).or_else(by_vpc).or_else(default)
+    }
+
+    /// True if pods of a namespace may have interfaces on a subnet.
+    pub fn may_use(&self, subnet: &Subnet, namespace: &str) -> bool {
+        let by_vpc = || {
+            let mut vpcs = self.vpcs_by_namespace.get(namespace).filter_map(|name| self.vpc(name));
+            vpcs.any(|vpc| vpc.config.default_subnet.as_ref() == Some(&subnet.name))
+        };
+        subnet.allows(namespace) || subnet.config.default || by_vpc()
+    }
+}
+
+/// A request in the making, with all that it depends on.
+pub(super) struct Evaluation<'w> {
+    pub(super) world: &'w World,
+    pub(super) namespace: String,
+    pub(super) request: Request,
+    pub(super) topics: BTreeSet<Topic>,
+    /// Names of interfaces that are taken, other plugins' included.
+    pub(super) interfaces: BTreeSet<String>,
+}
+
+impl<'w> Evaluation<'w> {
+    fn new(world: &'w World, requester: &Requester, node: &str, namespace: String) -> Self {
+        let request = Request {
+            requester: requester.clone(),
+            holder: Holder::default(),
+            user: None,
+            node: node.to_owned(),
+            host_ip: world.node(node).and_then(|node| node.addresses.first().copied()),
+            interfaces: Vec::new(),
+            problems: Vec::new(),
+            waits: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let topics = BTreeSet::from([Topic::Node(node.to_owned())]);
+        Self { world, namespace, request, topics, interfaces: BTreeSet::new() }
+    }
+
+    pub(super) fn concerns_us(&self) -> bool {
+        !self.request.interfaces.is_empty() || !self.request.is_ready()
+    }
+
+    /// Settles who holds a pod's addresses.
+    fn hold_for(&mut self, pod: &Pod) {
+        let holder = |kind, name: &str, uid: &str| Holder {
+            kind,
+            namespace: Some(pod.namespace.clone()),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            interface: None,
+        };
+        let user = || Some(LockUser { pod: pod.name.clone(), uid: pod.uid.clone() });
+        match &pod.controller {
+            PodController::Other => self.request.holder = holder(HolderKind::Pod, &pod.name, &pod.uid),
+            PodController::StatefulSet { uid, .. } => {
+                self.request.holder = holder(HolderKind::StatefulSet, &pod.name, uid);
+                self.request.user = user();
+            }
+            PodController::VirtualMachine { name } => {
+                let machine = (pod.namespace.clone(), name.clone());
+                self.topics.insert(Topic::Machine(machine.clone()));
+                match self.world.machines.get(&machine) {
+                    Some(found) => {
+                        self.request.holder = holder(HolderKind::VirtualMachine, name, &found.uid);
+                        self.request.user = user();
+                    }
+                    None => {
+                        let (namespace, name) = machine.clone();
+                        self.request.waits.push(Wait::VirtualMachine { namespace, name });
+                    }
+                }
+                let current = self.world.pod_of_machine(&machine);
+                if let Some((_, other)) = current.filter(|(_, name)| *name != pod.name) {
+                    self.request.waits.push(Wait::OtherPod { pod: other.clone() });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The interfaces of a request: which subnet each is on, and what was asked of it.
+
+use portolan_api::nad::NadConfig;
+use portolan_api::nfn_network::{NFN_ROUTES, NfnRoute};
+use portolan_api::pod_annotations::{self, IpPool, parse_interface_request};
+use portolan_api::portolan::HolderKind;
+use portolan_api::{FieldError, GuestRoute, Provider, Reason};
+
+use super::evaluation::Evaluation;
+use super::requests::Topic;
+use super::{FirstInterface, World};
+use crate::doors::pod::{RequestedInterface, RequestedNetwork, is_kube_ovn_annotation};
+use crate::group::Group;
+use crate::pod::Pod;
+use crate::request::{InterfaceRequest, Wait};
+use crate::subnet::{DEFAULT_VPC, Subnet};
+use crate::unit::UnitState;
+
+impl<'w> Evaluation<'w> {
+    /// Finds the subnet of an interface that a pod asks for, and adds what the pod asks of it.
+    pub(super) fn resolve(&mut self, wanted: &RequestedInterface, pod: &Pod) {
+        let world = self.world;
+        let (provider, network_routes) = match &wanted.network {
+            RequestedNetwork::First if world.settings.first_interface == FirstInterface::Other => {
+                self.interfaces.insert(wanted.interface.clone());
+                return;
+            }
+            RequestedNetwork::First => (Provider::Default, Vec::new()),
+            RequestedNetwork::Subnet(_) => {
+                if self.name_interface(wanted) {
+                    self.resolve_on_subnet(wanted);
+                }
+                return;
+            }
+            RequestedNetwork::Nad { namespace, name } => {
+                let key = (namespace.clone(), name.clone());
+                self.topics.insert(Topic::Nad(key.clone()));
+                match world.nads.get(&key).map(|nad| &nad.config) {
+                    None => {
+                        self.request.waits.push(Wait::Nad { namespace: key.0, name: key.1 });
+                        return;
+                    }
+                    Some(Err(errors)) => {
+                        let message = format!(
+                            "asks for network attachment definition {namespace}/{name}, which is wrong: {errors}"
+                        );
+                        self.problem(&wanted.path, None, Reason::Invalid, message);
+                        return;
+                    }
+                    // It makes no interface of its own: what the pod gets, its other annotation says.
+                    Some(Ok(NadConfig::Nfn { .. })) => return,
+                    Some(Ok(NadConfig::Foreign { .. })) => {
+                        self.name_interface(wanted);
+                        return;
+                    }
+                    Some(Ok(NadConfig::Portolan(nad))) => (nad.provider.clone(), nad.routes.clone()),
+                }
+            }
+        };
+        if !self.name_interface(wanted) {
+            return;
+        }
+        let asked = match parse_interface_request(&pod.annotations, &provider, Some(&wanted.interface)) {
+            Ok(asked) => asked,
+            Err(errors) => {
+                self.request.problems.extend(errors);
+                return;
+            }
+        };
+        let Some(subnet) = self.subnet_of(&provider, wanted, asked.subnet.as_deref()) else { return };
+        if self.usable(&subnet, &wanted.path).is_some() {
+            let request = self.interface(wanted, asked, subnet, Some(provider), network_routes);
+            self.request.interfaces.extend(request);
+        }
+    }
+
+    /// Notes the name of an interface; false if another has it.
+    fn name_interface(&mut self, wanted: &RequestedInterface) -> bool {
+        let new = self.interfaces.insert(wanted.interface.clone());
+        if !new {
+            let message = "is the interface of another network of this pod already; choose another name";
+            let path = format!("{}.interface", wanted.path);
+            self.problem(&path, Some(&wanted.interface), Reason::Duplicate, message.to_owned());
+        }
+        new
+    }
+
+    /// An interface on a subnet that the pod names, as OVN4NFV has it.
+    fn resolve_on_subnet(&mut self, wanted: &RequestedInterface) {
+        let RequestedNetwork::Subnet(subnet) = &wanted.network else { return };
+        if self.usable(subnet, &wanted.path).is_some() {
+            let provider = self.world.known_subnet(subnet).and_then(|subnet| subnet.config.provider.clone());
+            let asked = pod_annotations::InterfaceRequest::default();
+            let request = self.interface(wanted, asked, subnet.clone(), provider, Vec::new());
+            self.request.interfaces.extend(request);
+        }
+    }
+
+    /// The name of the subnet that serves a provider, or of the one that the pod names.
+    fn subnet_of(
+        &mut self,
+        provider: &Provider,
+        wanted: &RequestedInterface,
+        named: Option<&str>,
+    ) -> Option<String> {
+        let world = self.world;
+        if *provider == Provider::Default {
+            if let Some(named) = named {
+                return Some(named.to_owned());
+            }
+            self.topics.insert(Topic::Namespace(self.namespace.clone()));
+            self.topics.insert(Topic::Default);
+            self.topics.extend(world.subnets_by_namespace.get(&self.namespace).cloned().map(Topic::Subnet));
+            let found = world.default_subnet(&self.namespace).map(str::to_owned);
+            if found.is_none() {
+                self.request.waits.push(Wait::DefaultSubnet { namespace: self.namespace.clone() });
+            }
+            return found;
+        }
+        self.topics.insert(Topic::Provider(provider.clone()));
+        let found: Vec<_> = world.subnets_by_provider.get(provider).cloned().collect();
+        match (found.as_slice(), named) {
+            ([], _) => {
+                self.request.waits.push(Wait::SubnetOfProvider(provider.clone()));
+                None
+            }
+            ([only], None) => Some(only.clone()),
+            (some, Some(named)) if some.iter().any(|name| name == named) => Some(named.to_owned()),
+            (_, Some(named)) => {
+                let message = format!("is a subnet that does not have the provider {provider}");
+                let path = format!("metadata.annotations[{provider}.kubernetes.io/logical_switch]");
+                self.problem(&path, Some(named), Reason::Forbidden, message);
+                None
+            }
+            (several, None) => {
+                let message = format!(
+                    "asks for provider {provider}, which several subnets have ({}); remove all but one, or name one in the annotation {provider}.kubernetes.io/logical_switch",
+                    several.join(", ")
+                );
+                self.problem(&wanted.path, None, Reason::Invalid, message);
+                None
+            }
+        }
+    }
+
+    /// A subnet that the requester may use. What it has to wait for is noted; the request goes on without it, so that those
+    /// who only ask for its content (the routes of a running guest) have all of it.
+    pub(super) fn usable(&mut self, name: &str, path: &str) -> Option<&'w Subnet> {
+        let world = self.world;
+        self.topics.insert(Topic::Subnet(name.to_owned()));
+        let Some(subnet) = world.known_subnet(name) else {
+            let wait = match world.subnet_state(name) {
+                UnitState::Absent => Wait::Subnet,
+                UnitState::Held | UnitState::Live => Wait::Corrected,
+            };
+            self.request.waits.push(wait(name.to_owned()));
+            return None;
+        };
+        let node = self.request.holder.kind == HolderKind::Node;
+        if !node && !world.may_use(subnet, &self.namespace) {
+            let field = match subnet.group {
+                Group::Portolan => "spec.allowedNamespaces",
+                Group::KubeOvn => "spec.namespaces",
+            };
+            let message = format!(
+                "asks for Subnet {name}, which namespace {0} may not use; whoever owns the Subnet can add {0} to its {field}",
+                self.namespace
+            );
+            self.problem(path, None, Reason::Forbidden, message);
+            return None;
+        }
+        if !subnet.is_validated() || world.subnet_state(name) != UnitState::Live {
+            self.request.waits.push(Wait::Validated(name.to_owned()));
+        } else if let Some(vpc) = world.missing_vpc(subnet) {
+            self.request.waits.push(Wait::Vpc { subnet: name.to_owned(), vpc: vpc.to_owned() });
+        }
+        Some(subnet)
+    }
+
+    /// Puts together what the two ways of asking say about one interface.
+    fn interface(
+        &mut self,
+        wanted: &RequestedInterface,
+        asked: pod_annotations::InterfaceRequest,
+        subnet: String,
+        provider: Option<Provider>,
+        network_routes: Vec<GuestRoute>,
+    ) -> Option<InterfaceRequest> {
+        let problems = self.request.problems.len();
+        let disagree = |what: &str, ours: String, theirs: String| {
+            format!("asks for {what} {ours}, and another annotation of the pod for {theirs}; remove one")
+        };
+        let list =
+            |ips: &[std::net::IpAddr]| ips.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        if !wanted.addresses.is_empty() && !asked.addresses.is_empty() && wanted.addresses != asked.addresses
+        {
+            let message = disagree("the addresses", list(&wanted.addresses), list(&asked.addresses));
+            self.problem(&wanted.path, None, Reason::Invalid, message);
+        }
+        if let (Some(ours), Some(theirs)) = (wanted.mac, asked.mac)
+            && ours != theirs
+        {
+            let message = disagree("the MAC address", ours.to_string(), theirs.to_string());
+            self.problem(&wanted.path, None, Reason::Invalid, message);
+        }
+        let pool = match asked.pool {
+            None => Vec::new(),
+            Some(IpPool::Addresses(pairs)) => pairs,
+            Some(IpPool::Named(name)) => {
+                let message = "is an IPPool, which is not supported yet; list the addresses".to_owned();
+                self.problem(&wanted.path, Some(&name), Reason::NotSupported, message);
+                Vec::new()
+            }
+        };
+        let by_annotation = asked.default_route.unwrap_or_default().then(Vec::new);
+        (self.request.problems.len() == problems).then(|| InterfaceRequest {
+            interface: wanted.interface.clone(),
+            subnet,
+            provider,
+            addresses: if wanted.addresses.is_empty() { asked.addresses } else { wanted.addresses.clone() },
+            pool,
+            mac: wanted.mac.or(asked.mac),
+            routes: asked.routes,
+            network_routes,
+            default_route: wanted.default_route.clone().or(by_annotation),
+            path: wanted.path.clone(),
+        })
+    }
+
+    /// Adds the further routes of OVN4NFV to the interfaces they go by.
+    pub(super) fn add_routes(&mut self, routes: &[NfnRoute]) {
+        for (i, NfnRoute { route, interface }) in routes.iter().enumerate() {
+            let world = self.world;
+            let by_name = |request: &InterfaceRequest| interface.as_ref() == Some(&request.interface);
+            let by_gateway = |request: &InterfaceRequest| {
+                let subnet = world.known_subnet(&request.subnet);
+                route.gateway.is_some_and(|gw| subnet.is_some_and(|subnet| subnet.config.cidr.contains(gw)))
+            };
+            let ready = self.request.is_ready();
+            let interfaces = &mut self.request.interfaces;
+            let found = match interface {
+                Some(_) => interfaces.iter_mut().find(|request| by_name(request)),
+                None => interfaces.iter_mut().find(|request| by_gateway(request)),
+            };
+            match (found, interface) {
+                (Some(request), _) => request.routes.push(*route),
+                // The interface may be one of those that are not known yet.
+                _ if !ready => {}
+                (None, Some(name)) => {
+                    let path = format!("metadata.annotations[{NFN_ROUTES}][{i}].dev");
+                    let message = "is no interface that Portolan makes for this pod".to_owned();
+                    self.problem(&path, Some(name), Reason::Invalid, message);
+                }
+                (None, None) => {
+                    let path = format!("metadata.annotations[{NFN_ROUTES}][{i}].gw");
+                    let message = "is on no network of this pod; name the interface in dev".to_owned();
+                    let gateway = route.gateway.map(|gw| gw.to_string());
+                    self.problem(&path, gateway.as_deref(), Reason::Invalid, message);
+                }
+            }
+        }
+    }
+
+    /// Annotations of Kube-OVN that no interface of the pod uses have no effect.
+    pub(super) fn warn_of_unused_annotations(&mut self, pod: &Pod) {
+        if !self.request.is_ready() {
+            return;
+        }
+        let keys = pod.annotations.keys().filter(|key| is_kube_ovn_annotation(key) && !self.is_used(key));
+        for key in keys.collect::<Vec<_>>() {
+            let first = key.strip_prefix("ovn.kubernetes.io/").is_some();
+            let message = if first && self.world.settings.first_interface == FirstInterface::Other {
+                "has no effect: another plugin makes the pod's first interface; name the network whose interface is meant, as in <name>.<namespace>.ovn.kubernetes.io/…"
+            } else {
+                "has no effect: the pod has no interface on this network"
+            };
+            self.request.warnings.push(FieldError {
+                path: format!("metadata.annotations[{key}]"),
+                value: None,
+                reason: Reason::NotSupported,
+                message: message.to_owned(),
+            });
+        }
+    }
+
+    /// True if an annotation of Kube-OVN is about one of the interfaces of the request.
+    fn is_used(&self, key: &str) -> bool {
+        let Some((prefix, _)) = key.split_once(".kubernetes.io/") else { return true };
+        self.request.interfaces.iter().any(|interface| {
+            let Some(provider) = interface.provider.as_ref() else { return false };
+            let text = provider.to_string();
+            let short = matches!(provider, Provider::Nad { namespace, name } if prefix == format!("{name}.{namespace}"));
+            prefix == text || short || prefix.strip_prefix(&text) == Some(&format!(".{}", interface.interface))
+        })
+    }
+
+    fn problem(&mut self, path: &str, value: Option<&str>, reason: Reason, message: String) {
+        self.request.problems.push(FieldError {
+            path: path.to_owned(),
+            value: value.map(str::to_owned),
+            reason,
+            message,
+        });
+    }
+}
+
+impl InterfaceRequest {
+    pub(super) fn new(interface: &str, subnet: &str) -> Self {
+        Self {
+            interface: interface.to_owned(),
+            subnet: subnet.to_owned(),
+            provider: None,
+            addresses: Vec::new(),
+            pool: Vec::new(),
+            mac: None,
+            routes: Vec::new(),
+            network_routes: Vec::new(),
+            default_route: None,
+            path: String::new(),
+        }
+    }
+}
+
+impl World {
+    /// The VPC that a subnet names and that does not exist. The default VPC is there without an object.
+    pub fn missing_vpc<'s>(&self, subnet: &'s Subnet) -> Option<&'s str> {
+        subnet.vpc().filter(|vpc| *vpc != DEFAULT_VPC && self.vpc_state(vpc) == UnitState::Absent)
+    }
+}
