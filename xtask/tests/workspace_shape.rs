@@ -42,6 +42,7 @@ const MEMBERS: &[Member] = &[
     },
     // Drivers and edges.
     Member { name: "portolan-host", knows: &[], never: &[KUBE_CLIENT] },
+    Member { name: "portolan-watch", knows: &[], never: &[] },
     Member { name: "portolan-cni", knows: &[], never: &[RUNTIME, TLS, KUBE_CLIENT, KUBE] },
     Member {
         name: "portolan-controller",
@@ -53,6 +54,7 @@ const MEMBERS: &[Member] = &[
             "portolan-model",
             "portolan-ipam",
             "portolan-plan",
+            "portolan-watch",
         ],
         never: &[],
     },
@@ -68,6 +70,7 @@ const MEMBERS: &[Member] = &[
             "portolan-ipam",
             "portolan-plan",
             "portolan-host",
+            "portolan-watch",
             "portolan-cni",
         ],
         never: &[],
@@ -91,6 +94,7 @@ const MEMBERS: &[Member] = &[
             "portolan-model",
             "portolan-ipam",
             "portolan-host",
+            "portolan-watch",
             "portolan-controller",
             "portolan-agent",
             "portolan-lab",

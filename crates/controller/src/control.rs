@@ -11,20 +11,21 @@ use crate::act::Actor;
 use crate::backoff::Backoff;
 use crate::engine::Engine;
 use crate::northbound::Northbound;
-use crate::{Config, reflect};
+use crate::{Config, follow};
 
 /// Something to be told to the engine.
 pub(crate) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
 
 pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let client = kube::Client::try_from(config.kube).context("cannot make a client of the API server")?;
+    let client = portolan_watch::client(config.kube).context("cannot make a client of the API server")?;
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
     let mut nb = Northbound::connect(config.nb, config.nb_tls);
     let (sender, mut messages) = mpsc::channel::<Message>(1024);
     // Whatever runs ends with this function, however that ends.
+    let mut followers = follow::follow_all(client.clone(), &sender);
+    let mut recoveries = followers.recoveries();
     let mut tasks = JoinSet::new();
-    reflect::spawn_all(&mut tasks, &client, &sender);
     let actor = Actor::new(client, sender);
     let mut later = Backoff::default();
     let mut shutdown = std::pin::pin!(shutdown);
@@ -68,10 +69,13 @@ pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> a
                     engine.retry(retry);
                 }
             }
+            // The API server is back: whatever failed meanwhile need not wait any longer.
+            () = recoveries.next() => later.hasten(Instant::now()),
+            ended = followers.ended() => return Err(ended.into()),
             Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                 if let Err(error) = ended {
-                    // A reflector or an action that panicked would leave the engine waiting for ever.
-                    anyhow::bail!("a task ended before its time: {error}");
+                    // An action that panicked would leave the engine waiting for ever.
+                    anyhow::bail!("an action failed: {error}");
                 }
             }
         }

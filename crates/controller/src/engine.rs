@@ -10,6 +10,7 @@
 //! router port that it has.
 
 mod feed;
+mod kinds;
 mod locks;
 mod mistakes;
 mod northbound;
@@ -20,8 +21,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
 use portolan_model::{Dirty, Group, Requester, Settings, Unit, World};
+pub use portolan_watch::Change;
 
-pub use self::feed::{Change, Fed, Kind};
+pub(crate) use self::kinds::for_each_kind;
+pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
 use self::locks::{Creations, Releasing};
 use self::mistakes::ToldMistakes;

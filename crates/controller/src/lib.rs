@@ -1,7 +1,7 @@
 //! The controller: watches what users ask for, takes addresses by creating locks, and writes OVN's northbound database.
 //!
 //! ```text
-//!  reflect ──▶ Engine (no IO) ──┬─▶ act: locks, live reads, conditions, Events ──▶ API server
+//!  follow ───▶ Engine (no IO) ──┬─▶ act: locks, live reads, conditions, Events ──▶ API server
 //!  changes of NB ──▶   ▲        └─▶ northbound: transactions ──▶ OVN NB
 //!                      └── answers ──┘
 //! ```
@@ -17,10 +17,9 @@ mod act;
 mod backoff;
 mod control;
 pub mod engine;
+mod follow;
 mod live;
 mod northbound;
-mod reflect;
-mod served;
 
 use std::future::Future;
 

@@ -7,6 +7,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use portolan_api::condition::{ConditionUpdate, VALIDATED, set_condition};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::Group;
+use portolan_watch::list;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -14,7 +15,6 @@ use tokio::sync::oneshot;
 
 use super::Actor;
 use crate::engine::{Engine, Lists, Verdict};
-use crate::served::list;
 
 impl Actor {
     /// Lists, asks the engine, and writes what it says.

@@ -7,8 +7,7 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::{FieldErrors, kubeovn, portolan};
 use portolan_model::{Group, doors};
 
-use super::feed::Change;
-use super::{Action, Engine, Subject};
+use super::{Action, Change, Engine, Subject};
 
 /// What was told about whom: its UID, and what is wrong.
 pub(super) type ToldMistakes = BTreeMap<Subject, (String, String)>;

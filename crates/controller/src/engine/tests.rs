@@ -39,7 +39,7 @@ impl Scene {
         Scene { engine, nb, cache, pods, locks, version: 0, told: Vec::new(), creations: 0 }
     }
 
-    fn list<K: Fed>(&mut self, objects: Vec<K>) {
+    fn list<K: Observed>(&mut self, objects: Vec<K>) {
         self.engine.feed(&Change::Listed(objects));
     }
 
