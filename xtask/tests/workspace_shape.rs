@@ -30,6 +30,11 @@ const MEMBERS: &[Member] = &[
     Member { name: "apimachinery", knows: &["apischema"], never: PURE },
     Member { name: "apistore", knows: &[], never: &[KUBE_CLIENT] },
     Member { name: "apiserver", knows: &["apischema", "apimachinery", "apistore"], never: &[KUBE_CLIENT] },
+    Member {
+        name: "apiserver-builtin",
+        knows: &["apischema", "apimachinery", "apistore", "apiserver"],
+        never: &[KUBE_CLIENT],
+    },
     // Pure: values in, values out.
     Member { name: "ovn-schema", knows: &["ovsdb-core"], never: PURE },
     Member { name: "portolan-api", knows: &[], never: PURE },
@@ -89,6 +94,7 @@ const MEMBERS: &[Member] = &[
             "apischema",
             "apistore",
             "apiserver",
+            "apiserver-builtin",
             "ovn-schema",
             "portolan-api",
             "portolan-model",
@@ -101,9 +107,15 @@ const MEMBERS: &[Member] = &[
         ],
         never: &[],
     },
+    // Only ever development dependencies.
+    Member {
+        name: "portolan-testbed",
+        knows: &["ovsdb-core", "ovsdb", "ovn-schema", "portolan-api", "portolan-lab"],
+        never: &[],
+    },
     Member {
         name: "apiserver-conformance",
-        knows: &["apischema", "apimachinery", "apistore", "apiserver", "portolan-lab"],
+        knows: &["apischema", "apimachinery", "apistore", "apiserver", "apiserver-builtin"],
         never: &[],
     },
     Member { name: "xtask", knows: &["ovsdb-core", "portolan-api"], never: &[KUBE_CLIENT] },
@@ -119,6 +131,19 @@ const PURE: &[&[&str]] = &[RUNTIME, TLS, KUBE_CLIENT, RANDOM];
 
 /// Nothing here is built with these, tests and build scripts included.
 const BANNED: &[&str] = &["ring", "openssl", "openssl-sys", "native-tls"];
+
+/// What only tests need: crates, and features of crates.
+const TEST_ONLY: &[&str] = &[
+    "portolan-testbed",
+    "apiserver-conformance",
+    "insta",
+    "proptest",
+    "portolan-model feature \"fixtures\"",
+    "portolan-plan feature \"memdb\"",
+];
+
+/// The binaries that run with privileges on users' machines.
+const PRODUCTS: &[&str] = &["portolan", "portolan-cni"];
 
 /// The one crate that calls the kernel, and so has lints of its own.
 const MAY_BE_UNSAFE: &str = "portolan-host";
@@ -174,6 +199,30 @@ fn crates_never_link_what_their_kind_must_not() {
         violations.extend(never_linked(member, &linked));
     }
     assert!(violations.is_empty(), "{}", violations.join("\n"));
+}
+
+#[test]
+fn the_product_links_nothing_that_only_tests_need() {
+    for product in PRODUCTS {
+        let arguments = ["--package", product, "--edges", "normal,features"];
+        let linked = cargo(&[&["tree", "--locked", "--prefix", "none"][..], &arguments].concat());
+        assert!(linked.contains(&format!("{product} v")), "what {product} links is not a list: {linked}");
+        assert_eq!(
+            test_only(&linked),
+            Vec::<&str>::new(),
+            "linked by {product}; `cargo tree --package {product} --edges normal,features` says why"
+        );
+    }
+}
+
+#[test]
+fn a_crate_or_feature_for_tests_is_found_in_what_is_linked() {
+    let linked = "portolan v0.1.0 (/p)\nportolan-model feature \"fixtures\"\n└── portolan-model v0.1.0 (/m)\ninsta v1.49.0";
+    assert_eq!(test_only(linked), ["insta", "portolan-model feature \"fixtures\""]);
+    assert_eq!(
+        test_only("portolan v0.1.0 (/p)\nportolan-model v0.1.0 (/m)\ninstant v1.0.0"),
+        Vec::<&str>::new()
+    );
 }
 
 #[test]
@@ -248,6 +297,16 @@ fn never_linked(member: &Member, linked: &BTreeSet<String>) -> Vec<String> {
             format!("{0} links {name}; `cargo tree --package {0} --invert {name}` says why", member.name)
         })
         .collect()
+}
+
+/// What is for tests only in a dependency tree with features.
+fn test_only(tree: &str) -> Vec<&'static str> {
+    let is_linked = |name: &&&str| {
+        tree.lines().any(|line| {
+            line.strip_prefix(**name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        })
+    };
+    TEST_ONLY.iter().filter(is_linked).copied().collect()
 }
 
 fn root() -> &'static Path {

@@ -1,11 +1,13 @@
-//! Agents on two nodes of a real OVN, with a real kube-apiserver. The controller is played by hand: locks by kubectl, ports by ovn-nbctl.
+//! Agents on nodes of a real OVN, with a real kube-apiserver. The controller is played by hand: locks by kubectl, ports by ovn-nbctl.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
-use std::io::{Read, Write};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,24 +17,14 @@ use portolan_api::portolan::{DecidedInterface, Holder, IPLock, IPLockSpec, LockA
 use portolan_cni::protocol::{self, PROTOCOL};
 use portolan_cni::shim::{Environment, Places, run};
 use portolan_cni::{Request, Verb};
-use portolan_lab::{KubeApiServer, Lab, Namespace, Node, OvnCentral, Test, Underlay};
+use portolan_testbed::{ApiKind, Namespace, Node, Test, TestLab, Testbed};
 use serde_json::{Value, json};
 
-const CRDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
-
-/// The cluster that all tests here need, with a VPC's subnet in it.
-struct Cluster {
-    central: OvnCentral,
-    api: KubeApiServer,
-    nodes: Vec<AgentNode>,
-    underlay: Underlay,
-}
-
-/// A node with an agent on it.
-struct AgentNode {
-    // Dropped, and so stopped, before the node.
-    _agent: Agent,
-    node: Node,
+/// A cluster without a controller, with an agent of this process on each node, and a VPC's subnet in it.
+struct Stage {
+    // Dropped, and so stopped, before the nodes.
+    _agents: Vec<Agent>,
+    testbed: Testbed,
 }
 
 struct Agent {
@@ -41,8 +33,10 @@ struct Agent {
 }
 
 impl Agent {
+    /// Starts an agent and waits until it is ready.
     fn start(node: &Node, kubeconfig: &std::path::Path, deadline: Duration) -> Self {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let (ready, is_ready) = mpsc::channel();
         let (name, kubeconfig) = (node.name().to_owned(), kubeconfig.to_owned());
         let body = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -53,12 +47,15 @@ impl Agent {
                 let mut config = Config::new(name, kube);
                 config.deadline = deadline;
                 tokio::select! {
-                    ended = portolan_agent::run(config, || ()) => panic!("the agent ended: {ended:?}"),
+                    ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
+                        panic!("the agent ended: {ended:?}")
+                    }
                     _ = stopped => {}
                 }
             });
         };
         let thread = node.namespace().spawn_thread("agent", body).unwrap();
+        is_ready.recv().expect("the agent becomes ready");
         Self { stop: Some(stop), thread: Some(thread) }
     }
 }
@@ -70,29 +67,25 @@ impl Drop for Agent {
     }
 }
 
-impl Cluster {
-    fn start(lab: &Lab, nodes: u8, deadline: Duration) -> Self {
+impl Stage {
+    fn start(lab: &TestLab, nodes: usize, deadline: Duration) -> Self {
         let _ = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::INFO)
             .with_env_filter("info,portolan_agent=debug")
             .with_test_writer()
             .try_init();
-        let underlay = Underlay::start(lab).unwrap();
-        let central = OvnCentral::builder().start(lab).unwrap();
-        let api = KubeApiServer::builder().advertise(underlay.home_address()).start(lab).unwrap();
-        let kubeconfig =
-            api.kubeconfig_for("agents", Some("system:masters"), underlay.home_address().into()).unwrap();
-        let mut cluster = Self { central, api, nodes: Vec::new(), underlay };
-        cluster.kubectl(&["apply", "-f", CRDS], "");
-        cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], "");
-        cluster.kubectl(&["create", "serviceaccount", "default"], "");
-        cluster.apply(
+        let builder = Testbed::builder().nodes(nodes).api(ApiKind::Kubernetes);
+        let testbed = builder.without_controller().without_agents().start(lab).unwrap();
+        let kubeconfig = testbed.kubeconfig_for("agents").unwrap();
+        let start = |node| Agent::start(node, &kubeconfig, deadline);
+        let stage = Self { _agents: testbed.nodes().iter().map(start).collect(), testbed };
+        stage.apply(
             &json!({ "apiVersion": "portolan.dev/v1alpha1", "kind": "Subnet", "metadata": { "name": "sea" },
             "spec": { "vpc": "aegean", "cidrBlock": "10.0.0.0/24,fd00::/64", "mtu": 1400 } }),
         );
         let validated = json!({ "status": { "conditions": [{ "type": "Validated", "status": "True", "reason": "Tested",
             "message": "", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z" }] } });
-        cluster.kubectl(
+        stage.kubectl(
             &[
                 "patch",
                 "subnets.portolan.dev",
@@ -104,17 +97,12 @@ impl Cluster {
             ],
             "",
         );
-        cluster.central.nbctl(&["ls-add", "sea"]).unwrap();
-        for index in 1..=nodes {
-            let node = Node::builder(format!("node{index}")).ovn(&cluster.central);
-            let node = node.start(&cluster.underlay).unwrap();
-            cluster.nodes.push(AgentNode { _agent: Agent::start(&node, &kubeconfig, deadline), node });
-        }
-        cluster
+        stage.testbed.central().nbctl(&["ls-add", "sea"]).unwrap();
+        stage
     }
 
     fn kubectl(&self, arguments: &[&str], stdin: &str) -> String {
-        self.api.kubectl().unwrap().args(arguments).stdin(stdin).read().unwrap()
+        self.testbed.kubectl().unwrap().args(arguments).stdin(stdin).read().unwrap()
     }
 
     fn apply(&self, object: &Value) {
@@ -157,7 +145,8 @@ impl Cluster {
             let lock = IPLock::of(&Domain::Vpc("aegean".into()), address, spec);
             self.apply(&serde_json::to_value(lock).unwrap());
         }
-        self.central
+        self.testbed
+            .central()
             .nbctl(&[
                 "lsp-add",
                 "sea",
@@ -204,17 +193,8 @@ impl Runtime {
         };
         let mut config = json!({ "cniVersion": "1.1.0", "name": "portolan", "type": "portolan-cni" });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        // An agent that has only just been started may not listen yet.
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        loop {
-            let output = run(&environment, config.to_string().as_bytes(), &self.places);
-            let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            let absent = said["msg"].as_str().is_some_and(|msg| msg.contains("cannot be reached"));
-            if !absent || std::time::Instant::now() > deadline {
-                return (output.code, said);
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        let output = run(&environment, config.to_string().as_bytes(), &self.places);
+        (output.code, serde_json::from_slice(&output.stdout).unwrap_or_default())
     }
 
     fn succeeds(&self, command: &str) -> Value {
@@ -245,20 +225,20 @@ async fn blocking<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) 
 fn pods_on_two_nodes_are_plugged_reach_each_other_and_leave_nothing() {
     Test::new().deadline(Duration::from_secs(180)).run(async |lab| {
         blocking(move || {
-            let cluster = Cluster::start(&lab, 2, Duration::from_secs(60));
-            let [one, two] = &cluster.nodes[..] else { panic!("two nodes") };
-            let uids = [cluster.pod("argo", "node1"), cluster.pod("ikaros", "node2")];
-            let netns = [one, two].map(|one| one.node.namespace().network_beside("pod").unwrap());
-            let argo = Runtime::new(&one.node, "cafe01", "argo", &uids[0], &netns[0]);
-            let ikaros = Runtime::new(&two.node, "cafe02", "ikaros", &uids[1], &netns[1]);
+            let stage = Stage::start(&lab, 2, Duration::from_secs(60));
+            let [one, two] = stage.testbed.nodes() else { panic!("two nodes") };
+            let uids = [stage.pod("argo", "node1"), stage.pod("ikaros", "node2")];
+            let netns = [one, two].map(|one| one.namespace().network_beside("pod").unwrap());
+            let argo = Runtime::new(one, "cafe01", "argo", &uids[0], &netns[0]);
+            let ikaros = Runtime::new(two, "cafe02", "ikaros", &uids[1], &netns[1]);
 
             // One call comes before its pod has addresses, the other after.
             let early = {
                 let argo = argo.clone();
                 thread::spawn(move || argo.succeeds("ADD"))
             };
-            cluster.assign("ikaros", &uids[1], "node2", 8);
-            cluster.assign("argo", &uids[0], "node1", 7);
+            stage.assign("ikaros", &uids[1], "node2", 8);
+            stage.assign("argo", &uids[0], "node1", 7);
             let result = early.join().unwrap();
             ikaros.succeeds("ADD");
 
@@ -286,14 +266,14 @@ fn pods_on_two_nodes_are_plugged_reach_each_other_and_leave_nothing() {
             argo.succeeds("CHECK");
 
             // DEL needs neither the API server nor the namespace.
-            cluster.api.kill().unwrap();
+            stage.testbed.component("kube-apiserver").unwrap().kill().unwrap();
             argo.succeeds("DEL");
             argo.succeeds("DEL");
-            assert_eq!(made_on(&one.node), Vec::<String>::new());
+            assert_eq!(made_on(one), Vec::<String>::new());
             assert_eq!(argo.call("CHECK").0, 1);
-            assert!(!made_on(&two.node).is_empty(), "the other node's is untouched");
+            assert!(!made_on(two).is_empty(), "the other node's is untouched");
             Runtime { netns: None, ..ikaros }.succeeds("DEL");
-            assert_eq!(made_on(&two.node), Vec::<String>::new());
+            assert_eq!(made_on(two), Vec::<String>::new());
         })
         .await;
     });
@@ -303,15 +283,16 @@ fn pods_on_two_nodes_are_plugged_reach_each_other_and_leave_nothing() {
 fn a_call_that_is_given_up_is_undone_and_a_late_del_leaves_the_new_sandbox_alone() {
     Test::new().deadline(Duration::from_secs(180)).run(async |lab| {
         blocking(move || {
-            let cluster = Cluster::start(&lab, 1, Duration::from_secs(10));
-            let node = &cluster.nodes[0].node;
-            let uid = cluster.pod("argo", "node1");
+            let stage = Stage::start(&lab, 1, Duration::from_secs(10));
+            let node = &stage.testbed.nodes()[0];
+            let uid = stage.pod("argo", "node1");
             let (first, second) = (
                 node.namespace().network_beside("first").unwrap(),
                 node.namespace().network_beside("second").unwrap(),
             );
             let old = Runtime::new(node, "cafe01", "argo", &uid, &first);
-            until(|| old.call("STATUS").0 == 0);
+            old.succeeds("STATUS");
+            let links = LinkEvents::of(node);
 
             // The plugin is killed while the pod's addresses are awaited, and its link is there already.
             let mut plugin = UnixStream::connect(&old.places.socket).unwrap();
@@ -326,11 +307,14 @@ fn a_call_that_is_given_up_is_undone_and_a_late_del_leaves_the_new_sandbox_alone
             };
             let descriptor = std::fs::File::open(first.path()).unwrap();
             protocol::send(&mut plugin, &request, Some(descriptor.as_fd())).unwrap();
-            until(|| !made_on(node).is_empty());
+            links.wait_for_new();
             drop(plugin);
-            until(|| made_on(node).is_empty());
+            // Calls for one sandbox take turns: the answer to this one comes when the other is undone.
+            let undone = Runtime { container: "cafe00".into(), ..old.clone() };
+            assert_eq!(undone.call("CHECK").0, 1);
+            assert_eq!(made_on(node), Vec::<String>::new());
 
-            cluster.assign("argo", &uid, "node1", 7);
+            stage.assign("argo", &uid, "node1", 7);
             old.succeeds("ADD");
             let new = Runtime::new(node, "cafe02", "argo", &uid, &second);
             new.succeeds("ADD");
@@ -364,11 +348,26 @@ fn send_4_mib(from: &Namespace, to: &Namespace, address: &'static str) {
     sender.unwrap().join().unwrap();
 }
 
-/// The agent says nothing when it is done with a call that nobody waits for: asking is all there is.
-fn until(done: impl Fn() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while !done() {
-        assert!(std::time::Instant::now() < deadline, "it did not come about");
-        thread::sleep(Duration::from_millis(20));
+/// What the kernel says about links of a node, from when this was made.
+struct LinkEvents(Child);
+
+impl LinkEvents {
+    fn of(node: &Node) -> Self {
+        let monitor = node.command("ip").args(["-o", "monitor", "link"]);
+        Self(monitor.spawn_with(Stdio::null(), Stdio::piped(), Stdio::null()).unwrap())
+    }
+
+    /// Waits until an agent has made a link.
+    fn wait_for_new(mut self) {
+        let lines = BufReader::new(self.0.stdout.take().unwrap()).lines();
+        let names = lines.map_while(Result::ok).filter_map(|line| Some(line.split(": ").nth(1)?.to_owned()));
+        assert!(names.into_iter().any(|name| name.starts_with("pt")), "a link of the agent comes");
+    }
+}
+
+impl Drop for LinkEvents {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

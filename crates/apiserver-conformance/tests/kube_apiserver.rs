@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use apiserver_conformance::{ClientCertificate, Endpoint, Suite, token_file};
-use portolan_lab::{KubeApiServer, Lab};
+use portolan_testbed::{KubeApiServer, Lab};
 
 /// Admission that does half of a work whose other half is kube-controller-manager's: it gives the tokens that pods are made
 /// to mount, and takes away the taint that nodes are born with.
@@ -13,7 +13,7 @@ const WITHOUT: &str = "--disable-admission-plugins=ServiceAccount,TaintNodesByCo
 #[test]
 #[ignore = "half a minute; part of make test-full"]
 fn kube_apiserver_answers_as_recorded() {
-    portolan_lab::Test::new().deadline(Duration::from_secs(600)).run(async |lab| {
+    portolan_testbed::Test::new().deadline(Duration::from_secs(600)).run(async |lab| {
         let suite = Suite::load().unwrap();
         let (server, endpoint) = start(&lab).unwrap();
         let report = if std::env::var_os("PORTOLAN_RECORD").is_some() {
@@ -29,7 +29,7 @@ fn kube_apiserver_answers_as_recorded() {
 }
 
 /// What etcd held until now is gone: no list is of the first version, and no watch begins there.
-fn forget_history(lab: &Lab, server: &KubeApiServer) -> portolan_lab::Result<()> {
+fn forget_history(lab: &Lab, server: &KubeApiServer) -> portolan_testbed::Result<()> {
     let etcd = |path: &str, body: String| {
         let url = format!("{}/v3/kv/{path}", server.etcd().urls()[0]);
         lab.command("curl").args(["-sSf", "-d", &body, &url]).read()
@@ -40,7 +40,7 @@ fn forget_history(lab: &Lab, server: &KubeApiServer) -> portolan_lab::Result<()>
     Ok(())
 }
 
-fn start(lab: &Lab) -> portolan_lab::Result<(KubeApiServer, Endpoint)> {
+fn start(lab: &Lab) -> portolan_testbed::Result<(KubeApiServer, Endpoint)> {
     let tokens = lab.path().join("tokens.csv");
     std::fs::write(&tokens, token_file()).expect("the lab's directory can be written");
     let server = KubeApiServer::builder()

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use apiserver::authn::UserInfo;
-use apiserver::embedded::Embedded;
 use apiserver::pki::Pki;
+use apiserver_builtin::Embedded;
 use apiserver_conformance::{ClientCertificate, Endpoint, Outcome, Suite, USERS};
 
 const PENDING: &str = include_str!("../pending.txt");

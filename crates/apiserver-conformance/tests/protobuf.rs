@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use apimachinery::protobuf;
 use apiserver_conformance::{USERS, token_file};
-use portolan_lab::{KubeApiServer, Lab};
+use portolan_testbed::{KubeApiServer, Lab};
 use serde_json::{Value, json};
 
 /// Pods may name a service account that nobody makes, and priorities.
@@ -17,7 +17,7 @@ const WITHOUT: &str = "--disable-admission-plugins=ServiceAccount,Priority,Runti
 #[test]
 #[ignore = "half a minute; part of make test-full"]
 fn objects_are_the_same_in_protobuf_and_in_json() {
-    portolan_lab::Test::new().deadline(Duration::from_secs(300)).run(async |lab| {
+    portolan_testbed::Test::new().deadline(Duration::from_secs(300)).run(async |lab| {
         let tokens = lab.path().join("tokens.csv");
         fs::write(&tokens, token_file()).unwrap();
         let server = KubeApiServer::builder()

@@ -1,6 +1,7 @@
 //! A Kubernetes API server as a library: the machinery, over a [`Store`](apistore::Store), with kinds and admission injected.
 //!
-//! It knows nothing of any project's kinds. Whoever uses it describes [resources](registry::Resource), puts a
+//! It knows no kinds but those that it works by itself (custom resource definitions, webhook configurations, reviews): those of
+//! Kubernetes are in the crate `apiserver-builtin`, with an assembly of it all. Whoever uses it describes [resources](registry::Resource), puts a
 //! [`Server`] together, and serves:
 //!
 //! ```text
@@ -32,10 +33,8 @@ pub mod authz;
 pub mod content;
 pub mod context;
 pub mod controllers;
-pub mod core;
 pub mod crd;
 pub mod discovery;
-pub mod embedded;
 pub mod endpoint;
 mod failure;
 mod health;
@@ -53,7 +52,6 @@ pub mod verbs;
 mod version;
 pub mod watch;
 
-pub use crate::core::resources as core_resources;
 pub use health::Health;
 pub use server::{Server, ServerBuilder};
 pub use version::VersionInfo;

@@ -3,6 +3,7 @@
 //! A [`Resource`] describes one: its names, its versions, and the [`Strategy`] by which its kind adds behaviour of its own.
 //! The set may change while the server runs; whoever reads it holds one [`Snapshot`], in which nothing changes.
 
+mod age;
 mod column;
 mod resource;
 mod strategy;
@@ -10,6 +11,7 @@ mod strategy;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+pub use age::human_duration;
 pub use column::{Column, ColumnFormat, Columns};
 pub use resource::{
     ALL_VERBS, NameRule, Origin, Resource, ScalePaths, Scope, Subresource, SubresourceKind, Version,

@@ -26,7 +26,7 @@ pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub use list::Listed;
 pub(crate) use modify::IfAbsent;
 pub use modify::{Existing, Modified, Owner};
-pub(crate) use ownership::{spec_field, status_field};
+pub use ownership::{spec_field, status_field};
 pub use patch::{Patch, PatchType};
 pub use scale::ScaleWrite;
 pub(crate) use type_meta::{missing_kind, not_registered};

@@ -3,76 +3,63 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, ResourceExt};
-use ovsdb::{Cache, Endpoint, Monitor};
+use kube::{Api, ResourceExt};
+use ovsdb::Endpoint;
 use portolan_api::portolan::IPLock;
 use portolan_controller::Config;
-use portolan_lab::{KubeApiServer, Lab, OvnCentral};
-use portolan_plan::tag;
+use portolan_testbed::cluster::define_kinds;
+use portolan_testbed::{ApiKind, Northbound, TestLab, Testbed};
 use tokio::task::JoinHandle;
 
 const OBJECTS: &str = include_str!("objects.yaml");
 const POD: &str = include_str!("pod.yaml");
 const USER: &str = "portolan-controller";
 
-/// An API server with the CRDs, a northbound database, and clients of both.
+/// An API server with the CRDs, and a northbound database; no nodes. Controllers are started by the test, in its process.
 struct Stage {
-    server: KubeApiServer,
-    central: OvnCentral,
-    kube: Client,
-    nb: ovsdb::Client,
+    testbed: Testbed,
+    northbound: Northbound,
 }
 
 impl Stage {
-    async fn new(lab: &Lab) -> Self {
-        let stage = Self::without_kinds(lab).await;
-        stage.define_kinds();
+    async fn new(lab: &TestLab) -> Self {
+        let stage = Self::without_kinds(lab);
+        stage.define_kinds().await;
         stage
     }
 
     /// The API server as it is made: it knows none of our kinds.
-    async fn without_kinds(lab: &Lab) -> Self {
-        let server = KubeApiServer::builder().audit_log().start(lab).unwrap();
-        let central = OvnCentral::builder().start(lab).unwrap();
-        let config = kube_config(server.kubeconfig()).await;
-        let mut builder = ovsdb::Client::builder("OVN_Northbound", endpoints(&central));
-        for (table, _) in portolan_plan::indexes() {
-            builder = builder.monitor(Monitor::table(table));
-        }
-        let nb = builder.connect();
-        assert!(nb.ready().await);
-        let stage = Stage { server, central, kube: Client::try_from(config).unwrap(), nb };
-        stage.kubectl(&["create", "serviceaccount", "default"], "");
-        stage
+    fn without_kinds(lab: &TestLab) -> Self {
+        let builder = Testbed::builder().nodes(0).api(ApiKind::Kubernetes).audit_log();
+        let testbed = builder.without_kinds().without_controller().without_agents().start(lab).unwrap();
+        Self { northbound: testbed.northbound(), testbed }
     }
 
-    fn define_kinds(&self) {
-        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-        self.kubectl(&["apply", "--server-side", "-f", crds.to_str().unwrap()], "");
-        self.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"], "");
+    async fn define_kinds(&self) {
+        define_kinds(&self.testbed.client()).await.unwrap();
     }
 
     fn kubectl(&self, arguments: &[&str], input: &str) -> String {
-        self.server.kubectl().unwrap().args(arguments).stdin(input).read().unwrap()
+        self.testbed.kubectl().unwrap().args(arguments).stdin(input).read().unwrap()
     }
 
     async fn start_controller(&self) -> JoinHandle<()> {
-        let kubeconfig =
-            self.server.kubeconfig_for(USER, Some("system:masters"), Ipv4Addr::LOCALHOST.into()).unwrap();
-        let config = Config::new(kube_config(&kubeconfig).await, endpoints(&self.central));
+        let kubeconfig = self.testbed.kubeconfig_for(USER).unwrap();
+        let endpoints = Endpoint::parse_list(&self.testbed.central().nb().endpoint()).unwrap();
+        let config = Config::new(kube_config(&kubeconfig).await, endpoints);
         tokio::spawn(async move { portolan_controller::run(config, std::future::pending()).await.unwrap() })
     }
 
     /// Waits until there are so many locks, and returns their names.
     async fn locks(&self, count: usize) -> BTreeSet<String> {
-        let mut events = watcher(Api::<IPLock>::all(self.kube.clone()), watcher::Config::default()).boxed();
+        let mut events =
+            watcher(Api::<IPLock>::all(self.testbed.client()), watcher::Config::default()).boxed();
         let (mut names, mut listed) = (BTreeSet::new(), false);
         loop {
             match events.next().await.unwrap().unwrap() {
@@ -94,8 +81,8 @@ impl Stage {
     /// Waits until exactly these units have rows.
     async fn units(&self, expected: &[&str]) {
         let expected: BTreeSet<&str> = expected.iter().copied().collect();
-        let seen = self.nb.wait_for(|cache| {
-            let units = units(cache);
+        let seen = self.northbound.client().wait_for(|cache| {
+            let units = Northbound::units_in(cache);
             let shown: BTreeSet<&str> = units
                 .iter()
                 .map(|unit| {
@@ -106,13 +93,13 @@ impl Stage {
             (shown == expected).then(|| units.clone())
         });
         if tokio::time::timeout(Duration::from_secs(30), seen).await.is_err() {
-            panic!("expected {expected:?}, there are {:?}", units(&self.nb.read()));
+            panic!("expected {expected:?}, there are {:?}", self.northbound.units());
         }
     }
 
     /// What the controller wrote: verbs and resources.
     fn writes(&self) -> Vec<(String, String)> {
-        let audit = std::fs::read_to_string(self.server.audit_log().unwrap()).unwrap();
+        let audit = std::fs::read_to_string(self.testbed.api().audit_log().unwrap()).unwrap();
         let events = audit.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         let writes = events.filter(|event| {
             let verb = event["verb"].as_str().unwrap();
@@ -140,15 +127,6 @@ async fn kube_config(path: &Path) -> kube::Config {
     kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap()
 }
 
-fn endpoints(central: &OvnCentral) -> Vec<Endpoint> {
-    Endpoint::parse_list(&central.nb().endpoint()).unwrap()
-}
-
-fn units(cache: &Cache) -> BTreeSet<String> {
-    let rows = cache.tables().iter().flat_map(ovsdb::Table::iter);
-    rows.filter_map(|row| tag::unit_of(row)).map(ToString::to_string).collect()
-}
-
 const ALL: &[&str] = &[
     "attachment/pod/default/app/net1",
     "attachment/pod/default/app/net2",
@@ -159,7 +137,7 @@ const ALL: &[&str] = &[
 
 #[test]
 fn a_pod_costs_one_write_per_address_and_leaves_nothing() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let stage = Stage::new(&lab).await;
         let controller = stage.start_controller().await;
         stage.kubectl(&["apply", "-f-"], OBJECTS);
@@ -168,7 +146,7 @@ fn a_pod_costs_one_write_per_address_and_leaves_nothing() {
         stage.kubectl(&["apply", "-f-"], POD);
         stage.locks(2).await;
         stage.units(ALL).await;
-        let shown = stage.central.nbctl(&["show"]).unwrap();
+        let shown = stage.testbed.central().nbctl(&["show"]).unwrap();
         assert!(shown.contains("port:default/app/net1/"), "{shown}");
         // The watch may show a subnet's condition before the audit log has the write.
         let mut writes = stage.writes().split_off(before);
@@ -183,18 +161,17 @@ fn a_pod_costs_one_write_per_address_and_leaves_nothing() {
 
 #[test]
 fn a_controller_killed_between_lock_and_plan_is_replaced_by_the_next() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let stage = Stage::new(&lab).await;
         // Somebody else is the writer, so that the first controller comes as far as the locks.
-        let mut writer = stage.nb.lock("portolan");
-        assert!(writer.held().await);
+        let writer = stage.northbound.hold_writes();
         let first = stage.start_controller().await;
         stage.kubectl(&["apply", "-f-"], OBJECTS);
         stage.kubectl(&["apply", "-f-"], POD);
         let locks = stage.locks(2).await;
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled());
-        assert_eq!(units(&stage.nb.read()), BTreeSet::new());
+        assert_eq!(stage.northbound.units(), BTreeSet::new());
         drop(writer);
 
         let second = stage.start_controller().await;
@@ -208,15 +185,15 @@ fn a_controller_killed_between_lock_and_plan_is_replaced_by_the_next() {
 
 #[test]
 fn a_controller_that_starts_before_its_kinds_are_defined_serves_them_once_they_are() {
-    portolan_lab::test(async |lab| {
-        let stage = Stage::without_kinds(&lab).await;
+    portolan_testbed::test(async |lab| {
+        let stage = Stage::without_kinds(&lab);
         // Rows of a VPC whose kind is not served: discovery says that it is gone, and so do its rows.
         let tags = ["external_ids:portolan/unit=\"vpc/old\"", "external_ids:portolan/owner=\"an-old-uid\""];
         let create = ["create", "Logical_Router", "name=\"vpc:old\""].into_iter().chain(tags);
-        stage.central.nbctl(&create.collect::<Vec<_>>()).unwrap();
+        stage.testbed.central().nbctl(&create.collect::<Vec<_>>()).unwrap();
         let controller = stage.start_controller().await;
         stage.units(&[]).await;
-        stage.define_kinds();
+        stage.define_kinds().await;
         stage.kubectl(&["apply", "-f-"], OBJECTS);
         stage.kubectl(&["apply", "-f-"], POD);
         stage.units(ALL).await;
@@ -228,7 +205,7 @@ fn a_controller_that_starts_before_its_kinds_are_defined_serves_them_once_they_a
 
 #[test]
 fn two_controllers_at_once_end_like_one() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let stage = Stage::new(&lab).await;
         let (one, other) = (stage.start_controller().await, stage.start_controller().await);
         stage.kubectl(&["apply", "-f-"], OBJECTS);

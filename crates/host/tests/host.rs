@@ -12,7 +12,7 @@ use nix::sys::socket::{
 };
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{Ethtool, LinkChange, LinkMonitor, Route, Rtnetlink, Veth, announce, guard, netns};
-use portolan_lab::{Lab, Namespace};
+use portolan_testbed::{Lab, Namespace};
 
 const MAC: [u8; 6] = [0x0a, 0x58, 10, 0, 0, 7];
 
@@ -34,7 +34,7 @@ fn place(lab: &Lab) -> Place {
 
 #[test]
 fn a_pair_of_links_has_the_names_the_mac_the_mtu_and_the_alias_it_was_given() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let mut place = place(&lab);
         let alias = "portolan sandbox eth0";
         place
@@ -65,7 +65,7 @@ fn a_pair_of_links_has_the_names_the_mac_the_mtu_and_the_alias_it_was_given() {
 
 #[test]
 fn addresses_and_routes_are_usable_at_once() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let mut place = place(&lab);
         place.host.set_link("pt0", LinkSettings { up: true, ..Default::default() }).unwrap();
         let mut inside = Rtnetlink::open_in(place.netns.as_fd()).unwrap();
@@ -102,7 +102,7 @@ fn addresses_and_routes_are_usable_at_once() {
 
 #[test]
 fn checksum_offload_is_off() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let place = place(&lab);
         Ethtool::open_in(place.netns.as_fd()).unwrap().checksum_offload_off("eth0").unwrap();
         Ethtool::open().unwrap().checksum_offload_off("pt0").unwrap();
@@ -119,7 +119,7 @@ fn checksum_offload_is_off() {
 
 #[test]
 fn neighbours_hear_who_has_an_address() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let mut place = place(&lab);
         lab.home().sysctl("net.ipv4.conf.all.arp_accept", "1").unwrap();
         lab.home().sysctl("net.ipv4.conf.pt0.arp_accept", "1").unwrap();
@@ -157,7 +157,7 @@ fn neighbour_changes() -> OwnedFd {
 
 #[test]
 fn a_guarded_link_reaches_packet_sockets_and_nothing_else_of_the_host() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let mut place = place(&lab);
         guard::ipv6_off("pt0").unwrap();
         place.host.set_link("pt0", LinkSettings { up: true, ..Default::default() }).unwrap();
@@ -192,7 +192,7 @@ fn a_guarded_link_reaches_packet_sockets_and_nothing_else_of_the_host() {
 
 #[test]
 fn changes_of_links_are_reported() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let monitor = LinkMonitor::open().unwrap();
         let mut place = place(&lab);
         place

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use portolan_host::{Link, Route, Rtnetlink};
-use portolan_lab::{Lab, Namespace};
+use portolan_testbed::{Lab, Namespace};
 
 /// A pod with another plugin's `eth0`, which has the default routes, and a further interface `net1`.
 struct Pod {
@@ -48,7 +48,7 @@ impl Pod {
 
 #[test]
 fn a_default_route_takes_the_place_of_another_plugins() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let mut pod = pod(&lab);
         assert_eq!([pod.way_to("192.0.2.1"), pod.way_to("2001:db8::1")], ["eth0", "eth0"]);
         for _ in 0..2 {
@@ -65,7 +65,7 @@ fn a_default_route_takes_the_place_of_another_plugins() {
 
 #[test]
 fn networks_that_the_first_interface_keeps_do_not_follow_the_default_route() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let mut pod = pod(&lab);
         let kept = ["10.244.0.0/16", "10.96.0.0/12", "198.51.100.7/32", "fd96::/64"];
         let kept: Vec<_> = kept.iter().map(|network| network.parse().unwrap()).collect();
@@ -85,7 +85,7 @@ fn networks_that_the_first_interface_keeps_do_not_follow_the_default_route() {
 
 #[test]
 fn a_route_to_the_network_of_another_link_is_refused() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let mut pod = pod(&lab);
         let error = pod.set("10.244.1.0/24", "172.20.0.1").unwrap_err();
         assert_eq!(

@@ -1,49 +1,28 @@
 //! A whole cluster on one machine: nodes, OVN, an API server, Portolan's controller and agents as their real binaries, and a
-//! runtime on each node for pods. `portolan lab` raises one for people, tests raise one for themselves; it is the same.
+//! runtime on each node for pods. `portolan lab` raises one for people; tests raise one through `portolan_testbed::Testbed`.
 //!
-//! ```no_run
-//! use portolan_lab::Result;
-//! use portolan_lab::cluster::Cluster;
-//!
-//! # fn pods_of_a_switch_reach_each_other() {
-//! portolan_lab::test(async |lab| -> Result<()> {
-//!     let cluster = Cluster::builder().nodes(2).start(&lab)?;
-//!     cluster.apply(include_str!("../../portolan/tests/skeleton/objects.yaml"))?;
-//!     let a = cluster.pod("a").on("node1").nad("web").start()?;
-//!     let b = cluster.pod("b").on("node2").nad("web").start()?;
-//!     cluster.ping(&a, &b).succeeds();
-//!     cluster.tcp(&a, &b).succeeds();
-//!     b.delete()?;
-//!     cluster.ping(&a, b.address()).fails();
-//!     Ok(())
-//! });
-//! # }
-//! ```
-//!
-//! Calls block, as all of this crate's do. When a test fails, [`Cluster`] leaves behind what is needed to find out why.
+//! Calls block, as all of this crate's do.
 
 mod api_server;
-mod artefacts;
 mod builder;
 mod component;
 mod forward;
 mod kubeconfig;
-mod pod;
 mod programs;
 mod tasks;
-mod traffic;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use api_server::{Api, ApiServer, ApiServerBuilder, OtherApiServer, PortolanApiServer};
-pub use builder::{ClusterBuilder, Progress};
+pub use api_server::{
+    Api, ApiServer, ApiServerBuilder, ApiServerOptions, Audit, LabApiServer, OtherApiServer,
+    PortolanApiServer, StartApiServer,
+};
+pub use builder::{ClusterBuilder, Progress, client, define_kinds};
 pub use component::{Component, Health};
 pub use forward::Forward;
-pub use pod::{Pod, PodBuilder};
 pub use programs::Programs;
-pub use traffic::{Destination, Ping, Tcp, Udp};
 
 use crate::cluster::tasks::Tasks;
 use crate::command::Command;
@@ -66,10 +45,10 @@ pub struct Cluster {
 
 /// Declared, and so dropped, in the order in which the parts need each other.
 struct Inner {
-    binder: tokio::task::AbortHandle,
+    binder: Option<tokio::task::AbortHandle>,
     runtimes: Vec<NodeRuntime>,
     agents: Vec<Process>,
-    controller: Process,
+    controller: Option<Process>,
     nodes: Vec<Node>,
     central: OvnCentral,
     api: ApiServer,
@@ -77,7 +56,7 @@ struct Inner {
     kubeconfig: std::path::PathBuf,
     tasks: Tasks,
     name: String,
-    _underlay: Underlay,
+    underlay: Underlay,
     lab: Lab,
 }
 
@@ -92,6 +71,16 @@ impl Cluster {
         &self.inner.name
     }
 
+    /// The lab it runs in.
+    pub fn lab(&self) -> &Lab {
+        &self.inner.lab
+    }
+
+    /// The network that joins its nodes.
+    pub fn underlay(&self) -> &Underlay {
+        &self.inner.underlay
+    }
+
     /// Its nodes.
     pub fn nodes(&self) -> &[Node] {
         &self.inner.nodes
@@ -102,7 +91,17 @@ impl Cluster {
         self.inner.nodes.iter().find(|node| node.name() == name)
     }
 
-    /// The runtimes of its nodes, in the same order.
+    /// The controller, unless the cluster was built without.
+    pub fn controller(&self) -> Option<&Process> {
+        self.inner.controller.as_ref()
+    }
+
+    /// The agents of its nodes, in the same order; none if the cluster was built without.
+    pub fn agents(&self) -> &[Process] {
+        &self.inner.agents
+    }
+
+    /// The runtimes of its nodes, in the same order; none if the cluster was built without.
     pub fn runtimes(&self) -> &[NodeRuntime] {
         &self.inner.runtimes
     }
@@ -120,6 +119,11 @@ impl Cluster {
     /// The kubeconfig of an administrator, for use in the lab's home namespace.
     pub fn kubeconfig(&self) -> &Path {
         &self.inner.kubeconfig
+    }
+
+    /// Writes the kubeconfig of a user who may do everything, for use in the home namespace and on nodes.
+    pub fn kubeconfig_for(&self, user: &str) -> Result<std::path::PathBuf> {
+        self.inner.api.kubeconfig_for(user, &self.inner.lab, self.inner.underlay.home_address())
     }
 
     /// A client of the API server. Its futures must be awaited in the lab's home namespace, as in the body of a test.
@@ -162,7 +166,9 @@ impl Cluster {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.binder.abort();
+        if let Some(binder) = &self.binder {
+            binder.abort();
+        }
     }
 }
 

@@ -105,7 +105,8 @@ pub enum Error {
 }
 
 /// Adds to an [`io::Error`] what was being tried.
-pub(crate) trait Trying<T> {
+pub trait Trying<T> {
+    /// Turns the error into an [`Error::System`]; `what` completes "cannot …".
     fn trying(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -28,13 +28,13 @@ pub(crate) fn program(name: &OsStr) -> Result<PathBuf> {
 }
 
 /// A program that `scripts/build-kubernetes` has built.
-pub(crate) fn built_program(name: &str) -> Result<PathBuf> {
+pub fn built_program(name: &str) -> Result<PathBuf> {
     let cache = std::env::var_os("PORTOLAN_CACHE").unwrap_or_else(|| "/var/cache/portolan".into());
     program(Path::new(&cache).join("bin").join(name).as_os_str())
 }
 
 /// A program that the machine may have, or else `scripts/build-kubernetes` has built.
-pub(crate) fn program_or_built(name: &str) -> Result<PathBuf> {
+pub fn program_or_built(name: &str) -> Result<PathBuf> {
     program(name.as_ref()).or_else(|_| built_program(name))
 }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -18,7 +18,7 @@ use crate::readiness::{Ready, Waited, Waiting, readable};
 const TAIL: usize = 40;
 
 /// What to run as a daemon.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a daemon does not run until it is started"]
 pub struct Daemon {
     name: String,
@@ -26,8 +26,15 @@ pub struct Daemon {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     ready: Ready,
+    probe: Option<Probe>,
     patience: Duration,
 }
+
+/// Asks a daemon, from its namespace, whether it is ready.
+type Probe = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The pause between two questions to a daemon that is not ready yet.
+const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
 impl Daemon {
     /// A daemon that counts as ready once it runs. Its name must be unique in the lab: it is also that of its log.
@@ -38,6 +45,7 @@ impl Daemon {
             arguments: Vec::new(),
             environment: Vec::new(),
             ready: Ready::Spawned,
+            probe: None,
             patience: Duration::from_secs(30),
         }
     }
@@ -66,6 +74,13 @@ impl Daemon {
         self
     }
 
+    /// A question whose answer must be yes, after its notice, before it counts as ready. It is asked from the daemon's namespace. For
+    /// daemons that give notice too early, and whose being ready makes no event.
+    pub fn probe(mut self, probe: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.probe = Some(Arc::new(probe));
+        self
+    }
+
     /// How long it may take to become ready, and to stop; 30 seconds unless set.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -90,6 +105,17 @@ impl Daemon {
         };
         process.spawn_again(&mut process.running())?;
         Ok(process)
+    }
+}
+
+impl std::fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, program, arguments, .. } = self;
+        f.debug_struct("Daemon")
+            .field("name", name)
+            .field("program", program)
+            .field("arguments", arguments)
+            .finish_non_exhaustive()
     }
 }
 
@@ -185,7 +211,10 @@ impl Process {
             None => Waited::Exited,
         };
         match waited {
-            Waited::Ready => Ok(()),
+            Waited::Ready => {
+                drop(running);
+                self.wait_for_probe()
+            }
             Waited::Exited => {
                 running.wait().trying(|| format!("wait for {}", self.name()))?;
                 Err(self.exited(&running))
@@ -194,8 +223,23 @@ impl Process {
         }
     }
 
+    fn wait_for_probe(&self) -> Result<()> {
+        let Some(probe) = &self.daemon.probe else { return Ok(()) };
+        let deadline = Instant::now() + self.daemon.patience;
+        loop {
+            let probe = Arc::clone(probe);
+            if self.namespace.run(move || probe()) {
+                return Ok(());
+            }
+            if Instant::now() > deadline || !self.is_alive() {
+                return Err(self.not_ready());
+            }
+            std::thread::sleep(PROBE_PAUSE);
+        }
+    }
+
     /// The error to give when the daemon runs but does not do what it should within its time.
-    pub(crate) fn not_ready(&self) -> Error {
+    pub fn not_ready(&self) -> Error {
         let mut running = self.running.try_lock();
         if let Ok(running) = &mut running {
             running.reap();
@@ -211,7 +255,8 @@ impl Process {
         }
     }
 
-    pub(crate) fn patience(&self) -> Duration {
+    /// How long it may take to become ready, and to stop.
+    pub fn patience(&self) -> Duration {
         self.daemon.patience
     }
 

@@ -178,7 +178,7 @@ impl NodeRuntime {
     }
 
     /// The pods that have a network, as `namespace/name`, with its namespace.
-    pub(crate) fn networks(&self) -> Vec<(String, Namespace)> {
+    pub fn networks(&self) -> Vec<(String, Namespace)> {
         let records = self.shared.records();
         records.values().filter_map(|record| Some((record.pod.to_string(), record.view().netns?))).collect()
     }

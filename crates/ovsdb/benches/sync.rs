@@ -14,7 +14,7 @@ use ovn_schema::nb::AddressSet;
 use ovsdb::frame::Scanner;
 use ovsdb::message::Message;
 use ovsdb::{Client, Endpoint, Monitor, Rows, Transaction, TypedRow, Uuid};
-use portolan_lab::{Lab, OVN_NB_SCHEMA, OvsdbServer, Test};
+use portolan_testbed::{Lab, OVN_NB_SCHEMA, OvsdbServer, Test};
 use rustix::time::{ClockId, clock_gettime};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use apiserver::authn::UserInfo;
-use apiserver::embedded::Embedded;
+use apiserver_builtin::Embedded;
 use clap::Args;
 
 #[derive(Debug, Args)]

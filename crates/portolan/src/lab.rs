@@ -60,7 +60,7 @@ enum Command {
   portolan lab up                          three nodes
   portolan lab up --nodes 2 --name other   another lab beside it
   portolan lab up --ovn-raft               OVN's databases as clusters of three
-  portolan lab up --api portolan           with Portolan's own API server")]
+  portolan lab up --kubeconfig FILE        on another API server")]
     Up {
         /// What the lab is called.
         #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]

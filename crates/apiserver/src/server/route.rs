@@ -180,14 +180,31 @@ pub(super) fn header(headers: &HeaderMap, name: HeaderName) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::{Origin, Registry};
+    use crate::registry::{Origin, Registry, Scope, Subresource};
     use crate::request::{Query, Target};
+
+    /// Some resources like those of Kubernetes.
+    fn built_in() -> [Resource; 4] {
+        let status =
+            |resource: Resource| resource.version(|version| version.subresource(Subresource::status()));
+        let finalize =
+            Subresource { name: "finalize".into(), verbs: vec![Verb::Update], ..Subresource::status() };
+        let mut namespaces = Resource::new("", "v1", "namespaces", "Namespace", Scope::Cluster)
+            .version(|version| version.subresource(finalize));
+        namespaces.verbs.retain(|verb| *verb != Verb::DeleteCollection);
+        [
+            namespaces,
+            status(Resource::new("", "v1", "nodes", "Node", Scope::Cluster)),
+            status(Resource::new("", "v1", "pods", "Pod", Scope::Namespaced)),
+            status(Resource::new("apps", "v1", "deployments", "Deployment", Scope::Namespaced)),
+        ]
+    }
 
     /// Where a request leads: a verb and an endpoint, or how it is lost.
     fn led(line: &str, header: (&'static str, &'static str)) -> String {
-        let mut custom = Resource::new("ex.io", "v1", "ships", "Ship", crate::registry::Scope::Namespaced);
+        let mut custom = Resource::new("ex.io", "v1", "ships", "Ship", Scope::Namespaced);
         custom.origin = Origin::Custom;
-        let registry = Registry::new(crate::core_resources().into_iter().chain([custom]));
+        let registry = Registry::new(built_in().into_iter().chain([custom]));
         let (method, path) = line.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
         let Ok(Target::Resource(path)) = Target::parse(path) else { panic!("{path} is a resource's") };

@@ -89,14 +89,14 @@ impl Versions for OtherVersions<'_> {
 }
 
 /// `status`, which a write of the object itself does not touch.
-pub(crate) fn status_field() -> &'static FieldSet<'static> {
+pub fn status_field() -> &'static FieldSet<'static> {
     static STATUS: LazyLock<FieldSet<'static>> =
         LazyLock::new(|| FieldSet::of([apply::Path::of_fields(&["status"])]));
     &STATUS
 }
 
 /// `spec`, which a write of the status does not touch.
-pub(crate) fn spec_field() -> &'static FieldSet<'static> {
+pub fn spec_field() -> &'static FieldSet<'static> {
     static SPEC: LazyLock<FieldSet<'static>> =
         LazyLock::new(|| FieldSet::of([apply::Path::of_fields(&["spec"])]));
     &SPEC

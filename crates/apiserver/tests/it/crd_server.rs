@@ -43,7 +43,7 @@ impl ExtensionServer {
         let definitions = Definitions::default();
         let running = definitions.clone();
         let server = Server::on(storage)
-            .resources(apiserver::core_resources())
+            .resources(apiserver_builtin::resources())
             .resources([crd::resource()])
             .resources(webhook::resources())
             .admission(NamespaceLifecycle)

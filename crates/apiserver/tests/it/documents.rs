@@ -46,6 +46,21 @@ async fn kinds_are_explained_by_the_documents_that_the_index_names() {
 }
 
 #[tokio::test]
+async fn every_built_in_kind_is_described() {
+    let server = TestServer::start().await;
+    let document = server.client.get("/openapi/v2").await.ok();
+    let definitions = &document["definitions"];
+    for resource in apiserver_builtin::resources() {
+        let known = apischema::core::kinds()
+            .iter()
+            .find(|known| known.group == resource.group && known.kind == resource.kind)
+            .unwrap();
+        let kind = &definitions[&known.type_name]["properties"]["kind"];
+        assert!(kind["description"].is_string(), "{}: {kind}", known.type_name);
+    }
+}
+
+#[tokio::test]
 async fn the_older_openapi_is_one_document_in_two_forms() {
     let server = TestServer::start().await;
     let document = server.client.get("/openapi/v2").await.ok();
@@ -73,7 +88,7 @@ async fn every_request_is_in_the_audit_log_before_it_is_answered() {
     let (file, log) = (directory.path().join("store.redb"), directory.path().join("audit.log"));
     let open = move || apistore::Redb::open(file, apistore::Options::default()).unwrap();
     let server = Server::builder(tokio::task::spawn_blocking(open).await.unwrap())
-        .resources(apiserver::core_resources())
+        .resources(apiserver_builtin::resources())
         .audit(Some(AuditLog::open(&log).unwrap()))
         .build()
         .await

@@ -99,7 +99,7 @@ async fn certificates_and_tokens_over_tls_say_who_may() {
         apistore::Redb::open(directory.path().join("store.redb"), apistore::Options::default()).unwrap();
     let root = UserInfo::new("root", ["system:masters".into()]);
     let server = Server::builder(store)
-        .resources(apiserver::core_resources())
+        .resources(apiserver_builtin::resources())
         .authenticator(StaticTokens::new([("secret".into(), root)]))
         .authorizer(NamesOnly)
         .tls(tls)
@@ -241,8 +241,12 @@ async fn too_many_requests_at_once_are_told_to_come_back() {
     let store =
         apistore::Redb::open(directory.path().join("store.redb"), apistore::Options::default()).unwrap();
     let limits = Limits { mutating: 0, ..Limits::default() };
-    let server =
-        Server::builder(store).resources(apiserver::core_resources()).limits(limits).build().await.unwrap();
+    let server = Server::builder(store)
+        .resources(apiserver_builtin::resources())
+        .limits(limits)
+        .build()
+        .await
+        .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = crate::support::Client::new(listener.local_addr().unwrap());
     let served = tokio::spawn(server.serve(listener, std::future::pending()));

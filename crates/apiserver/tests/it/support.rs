@@ -34,7 +34,7 @@ pub(crate) struct TestServer {
 
 /// What a test's server serves.
 pub(crate) fn resources() -> Vec<Resource> {
-    apiserver::core_resources()
+    apiserver_builtin::resources()
 }
 
 impl TestServer {

@@ -1,7 +1,9 @@
 //! The API server of a cluster, whichever it is.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -10,9 +12,7 @@ use super::kubeconfig;
 use super::programs::Programs;
 use crate::command::Command;
 use crate::error::{Error, Result, Trying};
-use crate::etcd::Etcd;
 use crate::installed::program_or_built;
-use crate::kube_apiserver::KubeApiServer;
 use crate::lab::Lab;
 use crate::pki::Authority;
 use crate::process::{Daemon, Process};
@@ -22,36 +22,79 @@ use crate::readiness::Ready;
 const ADMINISTRATORS: &str = "system:masters";
 
 /// Which API server a cluster has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum Api {
     /// Portolan's own, on an embedded database.
     #[default]
     Portolan,
-    /// Kubernetes' own, on etcd. Without its controllers: namespaces that are deleted stay, and nothing is collected.
-    Kubernetes,
     /// Another one, by the current context of this kubeconfig. It is reached from the namespace of the caller.
     Other(PathBuf),
+    /// One that the caller starts in the lab.
+    Custom(Arc<dyn StartApiServer>),
+}
+
+/// Starts an API server in a lab's home namespace.
+pub trait StartApiServer: fmt::Debug + Send + Sync {
+    /// Starts it and waits until it is ready.
+    fn start(&self, lab: &Lab, options: &ApiServerOptions) -> Result<Box<dyn LabApiServer>>;
+}
+
+/// An API server in a lab's home namespace, whose users have certificates of the lab's authority.
+pub trait LabApiServer: fmt::Debug + Send + Sync {
+    /// The authority that signed its certificate and signs its users'.
+    fn authority(&self) -> &Authority;
+
+    /// Its port, on every address of the home namespace.
+    fn port(&self) -> u16;
+
+    /// The port at which this user reaches it.
+    fn port_for(&self, _user: &str) -> u16 {
+        self.port()
+    }
+
+    /// Its audit log, one JSON event per line, if it has one.
+    fn audit_log(&self) -> Option<&Path>;
+
+    /// Its processes, the one that serves the API last.
+    fn processes(&self) -> Vec<&Process>;
 }
 
 /// A running API server.
 #[derive(Debug)]
 pub enum ApiServer {
-    /// Portolan's own.
-    Portolan(Box<PortolanApiServer>),
-    /// Kubernetes' own.
-    Kubernetes(Box<KubeApiServer>),
-    /// Another one.
+    /// One in the lab.
+    Lab(Box<dyn LabApiServer>),
+    /// One elsewhere.
     Other(OtherApiServer),
 }
 
 /// How an API server shall be.
+#[derive(Clone, Debug)]
+pub struct ApiServerOptions {
+    /// The address at which nodes reach it.
+    pub address: Ipv4Addr,
+    /// Portolan's own binaries; [`Programs::built`] unless set.
+    pub programs: Option<Programs>,
+    /// Whether it writes an audit log.
+    pub audit: Audit,
+}
+
+/// Whether requests are written to a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audit {
+    /// They are not.
+    #[default]
+    Off,
+    /// All are, writes with their object.
+    On,
+}
+
+/// Builds an API server.
 #[derive(Debug)]
 #[must_use = "nothing runs until it is started"]
 pub struct ApiServerBuilder {
     api: Api,
-    address: Ipv4Addr,
-    programs: Option<Programs>,
-    audit: bool,
+    options: ApiServerOptions,
 }
 
 /// Portolan's API server in a lab's home namespace.
@@ -70,35 +113,17 @@ pub struct OtherApiServer {
     forward: Forward,
 }
 
-/// Whose an API server is.
-enum Origin<'a> {
-    /// The lab's, which signs its users' certificates.
-    Lab {
-        authority: &'a Authority,
-        port: u16,
-    },
-    Elsewhere(&'a OtherApiServer),
-}
-
 impl ApiServer {
-    fn origin(&self) -> Origin<'_> {
-        match self {
-            Self::Portolan(server) => Origin::Lab { authority: &server.authority, port: server.port },
-            Self::Kubernetes(server) => Origin::Lab { authority: server.authority(), port: server.port() },
-            Self::Other(server) => Origin::Elsewhere(server),
-        }
-    }
-
     /// An API server that is reached at this address of a lab's home namespace.
     pub fn builder(api: Api, address: Ipv4Addr) -> ApiServerBuilder {
-        ApiServerBuilder { api, address, programs: None, audit: false }
+        let options = ApiServerOptions { address, programs: None, audit: Audit::Off };
+        ApiServerBuilder { api, options }
     }
 
     /// Its audit log, one JSON event per line, if it was built with one.
     pub fn audit_log(&self) -> Option<&Path> {
         match self {
-            Self::Portolan(server) => server.audit_log.as_deref(),
-            Self::Kubernetes(server) => server.audit_log(),
+            Self::Lab(server) => server.audit_log(),
             Self::Other(_) => None,
         }
     }
@@ -113,9 +138,11 @@ impl ApiServer {
 
     /// The kubeconfig of a user who may do everything, for use in the home namespace and on nodes.
     pub fn kubeconfig_for(&self, user: &str, lab: &Lab, address: Ipv4Addr) -> Result<PathBuf> {
-        let config = match self.origin() {
-            Origin::Lab { authority, port } => administrator(authority, user, (address, port).into())?,
-            Origin::Elsewhere(server) => server.config_in_lab(),
+        let config = match self {
+            Self::Lab(server) => {
+                administrator(server.authority(), user, (address, server.port_for(user)).into())?
+            }
+            Self::Other(server) => server.config_in_lab(),
         };
         let path = lab.directory("kubeconfig")?.join(user.replace([':', '/'], "-"));
         kubeconfig::write(&config, &path)?;
@@ -124,17 +151,17 @@ impl ApiServer {
 
     /// Writes the kubeconfig of an administrator outside of the lab, who reaches the server at `address`.
     pub fn write_kubeconfig(&self, address: SocketAddr, path: &Path) -> Result<()> {
-        let config = match self.origin() {
-            Origin::Lab { authority, .. } => administrator(authority, "admin", address)?,
-            Origin::Elsewhere(server) => server.config.clone(),
+        let config = match self {
+            Self::Lab(server) => administrator(server.authority(), "admin", address)?,
+            Self::Other(server) => server.config.clone(),
         };
         kubeconfig::write(&config, path)
     }
 
     /// A forward from `listener`, which may be in any namespace, to the server; none if it is not the lab's.
     pub fn forward(&self, listener: TcpListener, lab: &Lab) -> Result<Option<Forward>> {
-        let Origin::Lab { port, .. } = self.origin() else { return Ok(None) };
-        Forward::start(listener, Some(lab.home()), "127.0.0.1", port).map(Some)
+        let Self::Lab(server) = self else { return Ok(None) };
+        Forward::start(listener, Some(lab.home()), "127.0.0.1", server.port()).map(Some)
     }
 }
 
@@ -147,13 +174,13 @@ fn administrator(authority: &Authority, user: &str, server: SocketAddr) -> Resul
 impl ApiServerBuilder {
     /// Portolan's own binaries; [`Programs::built`] unless set.
     pub fn programs(mut self, programs: Programs) -> Self {
-        self.programs = Some(programs);
+        self.options.programs = Some(programs);
         self
     }
 
-    /// Writes an audit log.
-    pub fn audit_log(mut self) -> Self {
-        self.audit = true;
+    /// Whether it writes an audit log; not unless set.
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.options.audit = audit;
         self
     }
 
@@ -161,43 +188,48 @@ impl ApiServerBuilder {
     pub fn start(self, lab: &Lab) -> Result<ApiServer> {
         match &self.api {
             Api::Portolan => {
-                let server = PortolanApiServer::start(lab, &self)?;
-                Ok(ApiServer::Portolan(Box::new(server)))
+                let server = PortolanApiServer::start(lab, &self.options)?;
+                Ok(ApiServer::Lab(Box::new(server)))
             }
-            Api::Kubernetes => {
-                let etcd = Etcd::builder().start(lab)?;
-                let server = KubeApiServer::builder()
-                    .etcd(etcd)
-                    .advertise(self.address)
-                    // Nobody makes service accounts, and nobody takes the taint off a node that became ready.
-                    .arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition");
-                let server = if self.audit { server.audit_log() } else { server };
-                Ok(ApiServer::Kubernetes(Box::new(server.start(lab)?)))
-            }
-            Api::Other(file) => OtherApiServer::reach(file, lab, self.address).map(ApiServer::Other),
+            Api::Custom(starter) => starter.start(lab, &self.options).map(ApiServer::Lab),
+            Api::Other(file) => OtherApiServer::reach(file, lab, self.options.address).map(ApiServer::Other),
         }
     }
 }
 
 impl PortolanApiServer {
-    fn start(lab: &Lab, how: &ApiServerBuilder) -> Result<Self> {
-        let programs = how.programs.clone().map_or_else(Programs::built, Ok)?;
+    /// Starts it and waits until it is ready.
+    pub fn start(lab: &Lab, options: &ApiServerOptions) -> Result<Self> {
+        let programs = options.programs.clone().map_or_else(Programs::built, Ok)?;
         let (directory, port) = (lab.directory("apiserver")?, lab.port());
-        let audit_log = how.audit.then(|| directory.join("audit.log"));
+        let audit_log = (options.audit == Audit::On).then(|| directory.join("audit.log"));
         let process = Daemon::new("apiserver", programs.portolan())
             .args(["apiserver", "--data-dir"])
             .arg(&directory)
-            .args(["--listen", &format!("0.0.0.0:{port}"), "--name", &how.address.to_string()])
+            .args(["--listen", &format!("0.0.0.0:{port}"), "--name", &options.address.to_string()])
             .args(audit_log.iter().flat_map(|log| ["--audit-log".as_ref(), log.as_os_str()]))
             .ready(Ready::Notify)
             .start(lab.home())?;
         let authority = Authority::read(&directory.join("ca.crt"), &directory.join("ca.key"))?;
         Ok(Self { process, authority, port, audit_log })
     }
+}
 
-    /// Its process.
-    pub fn process(&self) -> &Process {
-        &self.process
+impl LabApiServer for PortolanApiServer {
+    fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn audit_log(&self) -> Option<&Path> {
+        self.audit_log.as_deref()
+    }
+
+    fn processes(&self) -> Vec<&Process> {
+        vec![&self.process]
     }
 }
 

@@ -14,10 +14,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Client, ResourceExt as _};
 
-use super::api_server::{Api, ApiServer};
+use super::api_server::{Api, ApiServer, Audit};
 use super::programs::Programs;
 use super::tasks::Tasks;
-use super::{Cluster, Inner, artefacts};
+use super::{Cluster, Inner};
 use crate::error::{Error, Result};
 use crate::lab::Lab;
 use crate::node::Node;
@@ -40,8 +40,34 @@ pub struct ClusterBuilder {
     nodes: usize,
     raft: bool,
     api: Api,
+    audit: Audit,
+    kinds: Kinds,
+    control: Control,
+    node_software: NodeSoftware,
     programs: Option<Programs>,
     progress: Tell,
+}
+
+/// Whether Portolan's kinds are defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kinds {
+    Defined,
+    Undefined,
+}
+
+/// Whether a controller is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Control {
+    Started,
+    Absent,
+}
+
+/// What runs on nodes besides Open vSwitch and OVN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NodeSoftware {
+    Nothing,
+    Agent,
+    AgentAndRuntime,
 }
 
 /// A step on the way to a cluster that runs.
@@ -62,6 +88,10 @@ impl ClusterBuilder {
             nodes: 3,
             raft: false,
             api: Api::default(),
+            audit: Audit::Off,
+            kinds: Kinds::Defined,
+            control: Control::Started,
+            node_software: NodeSoftware::AgentAndRuntime,
             programs: None,
             progress: Box::new(|_| Ok(())),
         }
@@ -91,6 +121,36 @@ impl ClusterBuilder {
         self
     }
 
+    /// Whether its API server writes an audit log; not unless set.
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// Leaves the definition of Portolan's kinds to the caller.
+    pub fn without_kinds(mut self) -> Self {
+        self.kinds = Kinds::Undefined;
+        self
+    }
+
+    /// Starts no controller.
+    pub fn without_controller(mut self) -> Self {
+        self.control = Control::Absent;
+        self
+    }
+
+    /// Starts no agents on its nodes, and so no runtimes, and binds no pods.
+    pub fn without_agents(mut self) -> Self {
+        self.node_software = NodeSoftware::Nothing;
+        self
+    }
+
+    /// Runs no pods on its nodes, and binds none.
+    pub fn without_runtimes(mut self) -> Self {
+        self.node_software = NodeSoftware::Agent;
+        self
+    }
+
     /// Portolan's own binaries; [`Programs::built`] unless set.
     pub fn programs(mut self, programs: Programs) -> Self {
         self.programs = Some(programs);
@@ -105,17 +165,10 @@ impl ClusterBuilder {
 
     /// Raises it in a lab. Returns when every part says that it is ready.
     pub fn start(self, lab: &Lab) -> Result<Cluster> {
-        let programs = self.programs.clone().map_or_else(Programs::built, Ok)?;
         let underlay = Underlay::start(lab)?;
         let tasks = Tasks::new(lab)?;
-        let raising = Raising {
-            how: &self,
-            lab,
-            underlay: &underlay,
-            home: underlay.home_address(),
-            programs: &programs,
-            tasks: &tasks,
-        };
+        let raising =
+            Raising { how: &self, lab, underlay: &underlay, home: underlay.home_address(), tasks: &tasks };
         let (central, nodes, api, client) = thread::scope(|scope| {
             let api = scope.spawn(|| raising.api());
             let central = raising.step("OVN databases and northd", || raising.central())?;
@@ -123,9 +176,25 @@ impl ClusterBuilder {
             let (api, client) = join(api)?;
             Ok::<_, Error>((central, nodes, api, client))
         })?;
-        let controller = raising.step("controller", || raising.controller(&central, &api))?;
-        let (agents, runtimes) = raising.step("agents", || raising.agents(&nodes, &api, &client))?;
-        let binder = tasks.handle().spawn(runtime::bind(client.clone(), self.name.clone())).abort_handle();
+        let controller = match self.control {
+            Control::Started => Some(raising.step("controller", || raising.controller(&central, &api))?),
+            Control::Absent => None,
+        };
+        let agents = match self.node_software {
+            NodeSoftware::Nothing => Vec::new(),
+            NodeSoftware::Agent | NodeSoftware::AgentAndRuntime => {
+                raising.step("agents", || raising.agents(&nodes, &api))?
+            }
+        };
+        let (runtimes, binder) = match self.node_software {
+            NodeSoftware::Nothing | NodeSoftware::Agent => (Vec::new(), None),
+            NodeSoftware::AgentAndRuntime => {
+                let runtimes =
+                    nodes.iter().map(|node| raising.runtime(node, &client)).collect::<Result<_>>()?;
+                let bind = runtime::bind(client.clone(), self.name.clone());
+                (runtimes, Some(tasks.handle().spawn(bind).abort_handle()))
+            }
+        };
         let kubeconfig = raising.kubeconfig("admin", &api)?;
         let inner = Arc::new(Inner {
             binder,
@@ -139,10 +208,9 @@ impl ClusterBuilder {
             kubeconfig,
             tasks,
             name: self.name,
-            _underlay: underlay,
+            underlay,
             lab: lab.clone(),
         });
-        artefacts::collect_on_failure(lab, &inner);
         Ok(Cluster { inner })
     }
 }
@@ -154,7 +222,6 @@ struct Raising<'a> {
     underlay: &'a Underlay,
     /// The address of the lab's home namespace.
     home: Ipv4Addr,
-    programs: &'a Programs,
     tasks: &'a Tasks,
 }
 
@@ -191,48 +258,54 @@ impl Raising<'_> {
     }
 
     fn api(&self) -> Result<(ApiServer, Client)> {
-        let builder = ApiServer::builder(self.how.api.clone(), self.home).programs(self.programs.clone());
+        let mut builder = ApiServer::builder(self.how.api.clone(), self.home).audit(self.how.audit);
+        if let Some(programs) = &self.how.programs {
+            builder = builder.programs(programs.clone());
+        }
         let server = self.step("API server", || builder.start(self.lab))?;
+        let (file, kinds) = (self.kubeconfig("portolan-lab", &server)?, self.how.kinds);
         let client = self.step("kinds of Portolan", || {
-            let file = self.kubeconfig("portolan-lab", &server)?;
             self.tasks.wait(async move {
                 let client = client(&file).await?;
-                let defined = tokio::time::timeout(PATIENCE, define_kinds(&client)).await;
-                let late = |_| api_error("define kinds", &format!("not done after {PATIENCE:?}"));
-                defined.map_err(late)?.map(|()| client)
+                if kinds == Kinds::Defined {
+                    define_kinds(&client).await?;
+                }
+                wait_for_default_namespace(&client).await.map(|()| client)
             })
         })?;
         Ok((server, client))
     }
 
+    fn programs(&self) -> Result<Programs> {
+        self.how.programs.clone().map_or_else(Programs::built, Ok)
+    }
+
     fn controller(&self, central: &OvnCentral, api: &ApiServer) -> Result<Process> {
-        Daemon::new("controller", self.programs.portolan())
+        Daemon::new("controller", self.programs()?.portolan())
             .args(["controller", "--ovn-nb", &central.nb().endpoint(), "--kubeconfig"])
             .arg(self.kubeconfig("portolan-controller", api)?)
             .start(self.lab.home())
     }
 
-    /// An agent and a runtime for each node.
-    fn agents(
-        &self,
-        nodes: &[Node],
-        api: &ApiServer,
-        client: &Client,
-    ) -> Result<(Vec<Process>, Vec<NodeRuntime>)> {
+    fn agents(&self, nodes: &[Node], api: &ApiServer) -> Result<Vec<Process>> {
         thread::scope(|scope| {
-            let raise = |node| scope.spawn(move || self.agent(node, api, client));
+            let raise = |node| scope.spawn(move || self.agent(node, api));
             let raised: Vec<_> = nodes.iter().map(raise).collect();
-            raised.into_iter().map(join).collect::<Result<Vec<_>>>().map(|raised| raised.into_iter().unzip())
+            raised.into_iter().map(join).collect()
         })
     }
 
-    fn agent(&self, node: &Node, api: &ApiServer, client: &Client) -> Result<(Process, NodeRuntime)> {
-        NodeRuntime::install_plugin(node.namespace(), self.programs.plugin())?;
-        let agent = Daemon::new(format!("{}/agent", node.name()), self.programs.portolan())
+    fn agent(&self, node: &Node, api: &ApiServer) -> Result<Process> {
+        let programs = self.programs()?;
+        NodeRuntime::install_plugin(node.namespace(), programs.plugin())?;
+        Daemon::new(format!("{}/agent", node.name()), programs.portolan())
             .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
             .arg(self.kubeconfig(node.name(), api)?)
             .ready(Ready::Notify)
-            .start(node.namespace())?;
+            .start(node.namespace())
+    }
+
+    fn runtime(&self, node: &Node, client: &Client) -> Result<NodeRuntime> {
         let config = runtime::Config {
             name: node.name().into(),
             address: node.address(),
@@ -241,8 +314,7 @@ impl Raising<'_> {
             client: client.clone(),
             lab: self.how.name.clone(),
         };
-        let runtime = self.tasks.wait(NodeRuntime::start(config, self.tasks.handle().clone()))?;
-        Ok((agent, runtime))
+        self.tasks.wait(NodeRuntime::start(config, self.tasks.handle().clone()))
     }
 
     fn kubeconfig(&self, user: &str, api: &ApiServer) -> Result<PathBuf> {
@@ -255,7 +327,7 @@ fn join<T>(handle: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
 }
 
 /// A client that does as a kubeconfig says.
-async fn client(kubeconfig: &std::path::Path) -> Result<Client> {
+pub async fn client(kubeconfig: &std::path::Path) -> Result<Client> {
     let unusable = |why: String| Error::Kubeconfig { file: kubeconfig.into(), why };
     let file = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(error.to_string()))?;
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
@@ -263,8 +335,13 @@ async fn client(kubeconfig: &std::path::Path) -> Result<Client> {
     Client::try_from(config).map_err(|error| unusable(error.to_string()))
 }
 
-/// Defines Portolan's kinds and waits until they are served, and for the namespace that every cluster has.
-async fn define_kinds(client: &Client) -> Result<()> {
+/// Defines Portolan's kinds and waits until they are served.
+pub async fn define_kinds(client: &Client) -> Result<()> {
+    let late = |_| api_error("define kinds", &format!("not done after {PATIENCE:?}"));
+    tokio::time::timeout(PATIENCE, define_each_kind(client)).await.map_err(late)?
+}
+
+async fn define_each_kind(client: &Client) -> Result<()> {
     let api = kube::Api::<CustomResourceDefinition>::all(client.clone());
     let parameters = PatchParams::apply("portolan-lab").force();
     let definitions = portolan_api::crds();
@@ -275,7 +352,16 @@ async fn define_kinds(client: &Client) -> Result<()> {
         let established = await_condition(api.clone(), &name, conditions::is_crd_established()).await;
         established.map(drop).map_err(|error| failed(&error))
     });
-    futures::future::try_join_all(define).await?;
+    futures::future::try_join_all(define).await.map(drop)
+}
+
+/// Waits for the namespace that every cluster has.
+async fn wait_for_default_namespace(client: &Client) -> Result<()> {
+    let late = |_| api_error("find the namespace default", &format!("it is not there after {PATIENCE:?}"));
+    tokio::time::timeout(PATIENCE, default_namespace(client)).await.map_err(late)?
+}
+
+async fn default_namespace(client: &Client) -> Result<()> {
     let namespaces = kube::Api::<KubeNamespace>::all(client.clone());
     let created = await_condition(namespaces, "default", conditions::is_created()).await;
     created.map(drop).map_err(|error| api_error("find the namespace default", &error))

@@ -5,7 +5,6 @@ use std::path::Path;
 use super::api_server::ApiServer;
 use super::{Cluster, Inner};
 use crate::error::Result;
-use crate::kube_apiserver::KubeApiServer;
 use crate::node::Node;
 use crate::process::Process;
 use crate::runtime::NodeRuntime;
@@ -18,7 +17,6 @@ pub struct Component<'a> {
 
 enum Part<'a> {
     Process(&'a Process),
-    KubeApiServer(&'a KubeApiServer),
     Runtime { name: String, runtime: &'a NodeRuntime },
 }
 
@@ -47,21 +45,24 @@ impl Cluster {
             Component::process(inner.central.northd())
                 .probe(move || northd().map_err(|error| error.to_string())),
         );
-        components.push(Component::process(&inner.controller));
-        for ((node, agent), runtime) in inner.nodes.iter().zip(&inner.agents).zip(&inner.runtimes) {
+        components.extend(inner.controller.as_ref().map(Component::process));
+        for (index, node) in inner.nodes.iter().enumerate() {
             components.push(Component::process(node.ovsdb_server()));
             components.push(Component::process(node.vswitchd()));
             components.extend(node.ovn_controller().map(|controller| {
                 Component::process(controller).probe(move || connection_of(node, controller))
             }));
-            let ask = move || {
-                let namespace = node.namespace().clone();
-                let status = async move { NodeRuntime::plugin_status(&namespace).await };
-                inner.tasks.wait(status).map(|()| "serves the CNI plugin".to_owned())
-            };
-            components.push(Component::process(agent).probe(ask));
-            let name = format!("{}/runtime", node.name());
-            components.push(Component { part: Part::Runtime { name, runtime }, probe: None });
+            components.extend(inner.agents.get(index).map(|agent| {
+                Component::process(agent).probe(move || {
+                    let namespace = node.namespace().clone();
+                    let status = async move { NodeRuntime::plugin_status(&namespace).await };
+                    inner.tasks.wait(status).map(|()| "serves the CNI plugin".to_owned())
+                })
+            }));
+            components.extend(inner.runtimes.get(index).map(|runtime| {
+                let name = format!("{}/runtime", node.name());
+                Component { part: Part::Runtime { name, runtime }, probe: None }
+            }));
         }
         components
     }
@@ -101,15 +102,15 @@ impl Inner {
             })
         };
         let ready = move || ready().map(|said| if said == "ok" { "ready".into() } else { said });
-        match &self.api {
-            ApiServer::Portolan(server) => vec![Component::process(server.process()).probe(ready)],
-            ApiServer::Kubernetes(server) => {
-                let etcd = server.etcd().members().iter().map(Component::process);
-                let server = Component { part: Part::KubeApiServer(server), probe: None }.probe(ready);
-                etcd.chain([server]).collect()
-            }
-            ApiServer::Other(_) => Vec::new(),
-        }
+        let ApiServer::Lab(server) = &self.api else { return Vec::new() };
+        let mut components: Vec<_> = server.processes().into_iter().map(Component::process).collect();
+        // The last is the server itself; those before it are what it needs.
+        components
+            .pop()
+            .map(|server| server.probe(ready))
+            .into_iter()
+            .for_each(|server| components.push(server));
+        components
     }
 }
 
@@ -127,7 +128,6 @@ impl<'a> Component<'a> {
     pub fn name(&self) -> &str {
         match &self.part {
             Part::Process(process) => process.name(),
-            Part::KubeApiServer(server) => server.name(),
             Part::Runtime { name, .. } => name,
         }
     }
@@ -136,7 +136,6 @@ impl<'a> Component<'a> {
     pub fn pid(&self) -> Option<u32> {
         match &self.part {
             Part::Process(process) => process.pid(),
-            Part::KubeApiServer(server) => server.pid(),
             Part::Runtime { .. } => None,
         }
     }
@@ -145,7 +144,6 @@ impl<'a> Component<'a> {
     pub fn log(&self) -> Option<&Path> {
         match &self.part {
             Part::Process(process) => Some(process.log()),
-            Part::KubeApiServer(server) => Some(server.log()),
             Part::Runtime { .. } => None,
         }
     }
@@ -154,7 +152,6 @@ impl<'a> Component<'a> {
     pub fn health(&self) -> Health {
         let ended = match &self.part {
             Part::Process(process) => process.ended(),
-            Part::KubeApiServer(server) => server.ended(),
             Part::Runtime { runtime, .. } if runtime.is_alive() => None,
             Part::Runtime { .. } => return Health::Bad("killed".into()),
         };
@@ -169,7 +166,6 @@ impl<'a> Component<'a> {
     pub fn kill(&self) -> Result<()> {
         match &self.part {
             Part::Process(process) => process.kill(),
-            Part::KubeApiServer(server) => server.kill(),
             Part::Runtime { runtime, .. } => {
                 runtime.kill();
                 Ok(())
@@ -182,8 +178,6 @@ impl<'a> Component<'a> {
         match &self.part {
             Part::Process(process) if process.is_alive() => Ok(()),
             Part::Process(process) => process.restart(),
-            Part::KubeApiServer(server) if server.is_alive() => Ok(()),
-            Part::KubeApiServer(server) => server.restart(),
             Part::Runtime { runtime, .. } => {
                 runtime.resume();
                 Ok(())

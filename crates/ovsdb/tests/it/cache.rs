@@ -20,7 +20,7 @@ fn delete(n: u128) -> Operation {
 
 #[test]
 fn one_transaction_is_one_batch_of_changes() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let writer = client(SEA, &server.endpoint()).connect();
         let reader = client(SEA, &server.endpoint()).monitor(Monitor::table("Lighthouse")).connect();
@@ -46,7 +46,7 @@ fn one_transaction_is_one_batch_of_changes() {
 
 #[test]
 fn after_a_crash_of_the_server_only_what_changed_meanwhile_is_told() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let reader = client(SEA, &server.endpoint())
             .monitor(Monitor::table("Lighthouse").index(Index::column("name")))
@@ -88,7 +88,7 @@ fn after_a_crash_of_the_server_only_what_changed_meanwhile_is_told() {
 
 #[test]
 fn a_changed_schema_is_taken_over() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let reader = client(SEA, &server.endpoint()).monitor(Monitor::table("Lighthouse")).connect();
         reader.ready().await;
@@ -119,7 +119,7 @@ fn a_changed_schema_is_taken_over() {
 
 #[test]
 fn what_the_server_lacks_is_named() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let error = async |database: &str, monitor: Monitor| {
             let client = client(database, &server.endpoint()).monitor(monitor).connect();
@@ -147,7 +147,7 @@ fn what_the_server_lacks_is_named() {
 
 #[test]
 fn a_slow_consumer_gets_the_sum_of_what_it_missed() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client = client(SEA, &server.endpoint()).monitor(Monitor::table("Lighthouse")).connect();
         client.ready().await;
@@ -171,7 +171,7 @@ fn a_slow_consumer_gets_the_sum_of_what_it_missed() {
 
 #[test]
 fn a_server_that_is_replaced_by_an_empty_one_empties_the_cache() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let reader = client(SEA, &server.endpoint()).monitor(Monitor::table("Lighthouse")).connect();
         reader.ready().await;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ovsdb::{Clause, Client, Condition, ConditionError, Endpoint, Function, Monitor, Operation, Uuid};
-use portolan_lab::{RaftCluster, Test};
+use portolan_testbed::{RaftCluster, Test};
 use serde_json::json;
 
 use crate::network::Cable;
@@ -16,7 +16,7 @@ use crate::support::{
 
 #[test]
 fn conditions_choose_rows_and_can_change() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let name_is = |name: &str| Clause::new("name", Function::Equal, string(name));
         let reader = client(SEA, &server.endpoint())
@@ -56,7 +56,7 @@ fn conditions_choose_rows_and_can_change() {
 
 #[test]
 fn a_condition_that_the_server_cannot_test_is_refused_and_the_one_before_stays() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client = client(SEA, &server.endpoint())
             .monitor(Monitor::table("Lighthouse"))

@@ -157,7 +157,7 @@ async fn the_outcome_of_a_transaction_is_never_guessed() {
 
 #[test]
 fn a_network_that_delivers_byte_by_byte_is_only_slow() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client = client(SEA, &server.endpoint())
             .monitor(Monitor::table("Lighthouse"))
@@ -174,7 +174,7 @@ fn old_servers_are_monitored_in_the_ways_they_know() {
     for unknown in
         [&["monitor_cond_since"][..], &["monitor_cond_since", "monitor_cond", "monitor_cond_change"]]
     {
-        portolan_lab::test(async move |lab| {
+        portolan_testbed::test(async move |lab| {
             let server = sea(&lab);
             let writer = client(SEA, &server.endpoint()).connect();
             writer.ready().await;
@@ -226,7 +226,7 @@ fn old_servers_are_monitored_in_the_ways_they_know() {
 
 #[test]
 fn a_cut_network_loses_nothing() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let cable = Cable::new();
         let writer = client(SEA, &server.endpoint()).connect();

@@ -14,7 +14,7 @@ fn guarded() -> Transaction {
 
 #[test]
 fn a_lock_passes_to_the_next_in_line() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let start = || client(SEA, &server.endpoint()).monitor(Monitor::table("Port")).connect();
         let (first, second) = (start(), start());
@@ -39,7 +39,7 @@ fn a_lock_passes_to_the_next_in_line() {
 
 #[test]
 fn a_stolen_lock_is_known_to_be_lost() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let start = || client(SEA, &server.endpoint()).connect();
         let (victim, thief) = (start(), start());
@@ -60,7 +60,7 @@ fn a_stolen_lock_is_known_to_be_lost() {
 
 #[test]
 fn a_lock_is_asked_for_again_after_a_crash_of_the_server() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client = client(SEA, &server.endpoint()).connect();
         let mut lock = client.lock("writer");
@@ -75,7 +75,7 @@ fn a_lock_is_asked_for_again_after_a_crash_of_the_server() {
 
 #[test]
 fn a_name_that_no_server_takes_is_refused_and_harms_nothing() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client = client(SEA, &server.endpoint()).connect();
         client.ready().await;
@@ -87,7 +87,7 @@ fn a_name_that_no_server_takes_is_refused_and_harms_nothing() {
 
 #[test]
 fn asking_again_takes_the_place_of_asking_before() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client = client(SEA, &server.endpoint()).connect();
         client.ready().await;

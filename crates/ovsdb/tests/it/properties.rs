@@ -14,7 +14,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 use crate::support::{Content, SEA, client, content, dump, id, replay, rounds, sea, transaction};
-use portolan_lab::{OvsdbServer, Test};
+use portolan_testbed::{OvsdbServer, Test};
 
 fn sample<T>(runner: &mut TestRunner, strategy: &impl Strategy<Value = T>) -> T {
     strategy.new_tree(runner).unwrap().current()

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ovsdb::{Client, ErrorKind, Members, Monitor, Outcome, Status, TransactError};
-use portolan_lab::{Lab, RaftCluster, Test};
+use portolan_testbed::{Lab, RaftCluster, Test};
 use tokio::sync::Notify;
 
 use crate::network::Cable;
@@ -90,7 +90,7 @@ fn ten_thousand_inserts_survive_ten_deaths_of_the_leader() {
 
 #[test]
 fn the_leader_is_followed_and_a_follower_will_do_if_asked() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let cluster = cluster(&lab);
         let leader = cluster.leader(PATIENCE).unwrap();
         let follower = &cluster.members()[(leader + 1) % 3];
@@ -169,7 +169,7 @@ async fn away_while_ten_rows_change(endpoints: &str) -> u64 {
 
 #[test]
 fn a_cluster_tells_ten_changes_in_the_bytes_of_ten_changes() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let cluster = cluster(&lab);
         let bytes = away_while_ten_rows_change(&cluster.endpoint()).await;
         // The schema, the greeting and ten changes.
@@ -179,7 +179,7 @@ fn a_cluster_tells_ten_changes_in_the_bytes_of_ten_changes() {
 
 #[test]
 fn a_standalone_server_sends_everything_and_ten_changes_are_told() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let bytes = away_while_ten_rows_change(&server.endpoint()).await;
         assert!(bytes > 1_000_000, "{bytes} bytes: has the server learnt to continue? then use it here too");

@@ -59,7 +59,7 @@ async fn a_transaction_that_the_server_lost_track_of_may_have_been_applied() {
 
 #[test]
 fn a_session_that_a_bug_ended_says_so() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let initial = Index::function("initial", |row| {
             let name: String = row.get("name").unwrap();
@@ -124,7 +124,7 @@ async fn a_server_that_asks_and_never_listens_is_left() {
 
 #[test]
 fn a_caller_can_wait_for_what_it_wants_to_see() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let reader = client(SEA, &server.endpoint()).monitor(Monitor::table("Lighthouse")).connect();
         let writer = client(SEA, &server.endpoint()).connect();

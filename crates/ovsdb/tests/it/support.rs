@@ -8,7 +8,7 @@ use ovsdb::{
     Atom, Batch, Builder, Cache, Client, Datum, Endpoint, Operation, OperationResult, SmolStr, Transaction,
     Uuid,
 };
-use portolan_lab::{Lab, OvsdbServer};
+use portolan_testbed::{Lab, OvsdbServer};
 
 /// Ships with a unique name, in a fleet that keeps them alive; a port that refers to ships weakly.
 pub(crate) const SCHEMA: &str = r#"{"name": "Sea", "version": "1.0.0", "tables": {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ovsdb::{Monitor, ServerNames, Status, TlsFiles};
-use portolan_lab::pki::{Authority, Identity};
-use portolan_lab::{Lab, OvsdbServer};
+use portolan_testbed::pki::{Authority, Identity};
+use portolan_testbed::{Lab, OvsdbServer};
 
 use crate::support::{SCHEMA, SEA, client, lighthouse, transaction};
 
@@ -39,7 +39,7 @@ async fn error(server: &OvsdbServer, tls: Option<TlsFiles>) -> String {
 
 #[test]
 fn both_sides_have_to_be_of_the_same_authority() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let (ours, theirs) = (Authority::new("ours").unwrap(), Authority::new("theirs").unwrap());
         let server = server(&lab, &ours, &ours.server("sea", &["sea.example"]).unwrap());
         let friend = ours.client("friend", None).unwrap();
@@ -74,7 +74,7 @@ fn both_sides_have_to_be_of_the_same_authority() {
 
 #[test]
 fn rotated_certificates_are_used_by_the_next_connection() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let (old, new) = (Authority::new("old").unwrap(), Authority::new("new").unwrap());
         let before = server(&lab, &old, &old.server("sea", &["127.0.0.1"]).unwrap());
         let endpoint = before.ssl_endpoint().unwrap();

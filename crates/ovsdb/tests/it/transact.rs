@@ -7,7 +7,7 @@ use ovsdb::{
     Clause, Client, Datum, ErrorKind, Function, Monitor, Mutation, Mutator, Operation, OperationResult,
     Outcome, Rows, TransactError, Transaction, Uuid,
 };
-use portolan_lab::{OVN_NB_SCHEMA, OvsdbServer};
+use portolan_testbed::{OVN_NB_SCHEMA, OvsdbServer};
 
 use crate::support::{SEA, client, id, insert, lighthouse, sea, string, transaction};
 
@@ -23,7 +23,7 @@ fn typed_pair() -> Transaction {
 
 #[test]
 fn typed_rows_are_written_and_read_back() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = OvsdbServer::builder("nb").schema_file(OVN_NB_SCHEMA).start(&lab).unwrap();
         let client = client("OVN_Northbound", &server.endpoint())
             .monitor(Monitor::of::<LogicalSwitch>())
@@ -54,7 +54,7 @@ fn typed_rows_are_written_and_read_back() {
 
 #[test]
 fn errors_name_the_operation_that_caused_them() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client = client(SEA, &server.endpoint()).connect();
         client.ready().await;
@@ -108,7 +108,7 @@ fn errors_name_the_operation_that_caused_them() {
 
 #[test]
 fn a_stated_count_is_checked_and_a_required_row_keeps_everything_back() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client = client(SEA, &server.endpoint()).monitor(Monitor::table("Lighthouse")).connect();
         client.ready().await;
@@ -141,7 +141,7 @@ fn a_stated_count_is_checked_and_a_required_row_keeps_everything_back() {
 
 #[test]
 fn every_operation_works() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client = client(SEA, &server.endpoint()).connect();
         client.ready().await;
@@ -205,7 +205,7 @@ fn every_operation_works() {
 
 #[test]
 fn a_thousand_transactions_under_way_at_once_are_answered_each() {
-    portolan_lab::test(async |lab| {
+    portolan_testbed::test(async |lab| {
         let server = sea(&lab);
         let client: Client = client(SEA, &server.endpoint()).monitor(Monitor::table("Lighthouse")).connect();
         client.ready().await;

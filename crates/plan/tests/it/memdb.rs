@@ -4,8 +4,8 @@ use ovsdb::{
     Atom, Clause, Client, Datum, Endpoint, ErrorKind, Function, Map, Monitor, Mutation, Mutator, Operation,
     OperationResult, Set, SmolStr, TransactError, Transaction, Until, Uuid,
 };
-use portolan_lab::{OVN_NB_SCHEMA, OvsdbServer};
 use portolan_plan::memdb::{Content, Done, Refusal};
+use portolan_testbed::{OVN_NB_SCHEMA, OvsdbServer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -241,7 +241,7 @@ fn content(client: &Client) -> Content {
 fn any_history_has_the_same_results_errors_and_content_as_on_a_real_server() {
     const HISTORIES: usize = 12;
     const TRANSACTIONS: usize = 400;
-    portolan_lab::Test::new().deadline(std::time::Duration::from_secs(240)).run(async |lab| {
+    portolan_testbed::Test::new().deadline(std::time::Duration::from_secs(240)).run(async |lab| {
         let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
         let mut runner = TestRunner::new_with_rng(Config::default(), rng);
         let strategy = transaction();

@@ -8,8 +8,8 @@ use ovn_schema::nb::{
     LogicalSwitch, LogicalSwitchPort,
 };
 use ovsdb::{Client, Endpoint, Monitor, SmolStr, TypedRow};
-use portolan_lab::{Lab, OvnCentral};
 use portolan_plan::{Plan, Settings, diff, indexes, plan};
+use portolan_testbed::{OvnCentral, TestLab};
 
 use crate::object::{Guest, pod};
 use crate::scene::{self, Scene};
@@ -22,14 +22,14 @@ const DHCP_DISCOVER: &str = "eth.dst == ff:ff:ff:ff:ff:ff && ip4.src == 0.0.0.0 
 
 /// A scene in a real OVN.
 struct Ovn {
-    lab: Lab,
+    lab: TestLab,
     central: OvnCentral,
     client: Client,
 }
 
 impl Ovn {
     /// Starts OVN and brings the scene about.
-    async fn with(lab: Lab, scene: &Scene) -> Self {
+    async fn with(lab: TestLab, scene: &Scene) -> Self {
         let central = OvnCentral::builder().start(&lab).unwrap();
         let builder =
             Client::builder("OVN_Northbound", Endpoint::parse_list(&central.nb().endpoint()).unwrap());
@@ -169,7 +169,7 @@ fn outputs(trace: &str) -> Vec<String> {
 
 /// Runs a scene in an OVN of its own, and takes it away again.
 fn in_ovn(scene: fn() -> Scene, body: impl FnOnce(&Ovn) + Send + 'static) {
-    portolan_lab::test(async move |lab| {
+    portolan_testbed::test(async move |lab| {
         let scene = scene();
         let ovn = Ovn::with(lab, &scene).await;
         body(&ovn);

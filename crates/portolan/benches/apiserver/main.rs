@@ -9,7 +9,7 @@ mod watching;
 
 use std::fmt::Display;
 
-use portolan_lab::Test;
+use portolan_testbed::Test;
 
 use crate::server::Server;
 

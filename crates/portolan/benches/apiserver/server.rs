@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use portolan_lab::{Daemon, Etcd, KubeApiServer, Lab, Process, Ready};
+use portolan_testbed::{Daemon, Etcd, KubeApiServer, Lab, Process, Ready};
 
 /// A server, and whatever must live as long.
 pub(crate) struct Server {

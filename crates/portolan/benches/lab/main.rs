@@ -8,8 +8,8 @@ mod steps;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use portolan_lab::cluster::{Cluster, Pod};
-use portolan_lab::{Lab, Test};
+use portolan_testbed::{Pod, Testbed};
+use portolan_testbed::{Test, TestLab};
 
 /// A switch for everybody.
 const OBJECTS: &str = r#"
@@ -38,9 +38,9 @@ struct Took {
 
 fn main() {
     let (times, at_once) = if std::env::args().any(|argument| argument == "--quick") { QUICK } else { FULL };
-    Test::new().deadline(Duration::from_secs(600)).run(async move |lab: Lab| {
+    Test::new().deadline(Duration::from_secs(600)).run(async move |lab: TestLab| {
         let begun = Instant::now();
-        let cluster = Cluster::builder().nodes(3).start(&lab).unwrap();
+        let cluster = Testbed::builder().nodes(3).start(&lab).unwrap();
         println!("lab up, three nodes: {:.2} s", begun.elapsed().as_secs_f64());
         cluster.apply(OBJECTS).unwrap();
         let observer = cluster.pod("observer").on("node1").nad("sea").start().unwrap();
@@ -58,7 +58,7 @@ fn main() {
 }
 
 /// Makes a pod on another node than the observer's, and waits until the observer reaches it.
-fn measure(cluster: &Cluster, observer: &Pod, number: usize) -> Took {
+fn measure(cluster: &Testbed, observer: &Pod, number: usize) -> Took {
     let node = if number.is_multiple_of(2) { "node2" } else { "node3" };
     let begun = Instant::now();
     let name = format!("pod{number}");
@@ -72,14 +72,25 @@ fn measure(cluster: &Cluster, observer: &Pod, number: usize) -> Took {
 }
 
 /// Prints what was measured since the last report.
-fn report(what: &str, cluster: &Cluster, took: &[Took]) {
+fn report(what: &str, cluster: &Testbed, took: &[Took]) {
     let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
-    println!("\n{what:<38} {:>9} {:>9}", "p50, ms", "p99, ms");
+    let columns = columns(took.len());
+    let heads: String = columns.iter().map(|(head, _)| format!(" {:>12}", format!("{head}, ms"))).collect();
+    println!("\n{:<38}{heads}", format!("{what} ({} samples)", took.len()));
     line("asked for → reached from another node", took.iter().map(|took| ms(took.reached)));
     line("asked for → ready", took.iter().map(|took| ms(took.ready)));
     line("asked for → in the API server", took.iter().map(|took| ms(took.created)));
     for (step, taken) in steps::of_last(cluster, took.len()) {
         line(&format!("  {step}"), taken.into_iter());
+    }
+}
+
+/// What so many samples can say: a percentile needs some beyond it.
+fn columns(samples: usize) -> &'static [(&'static str, usize)] {
+    match samples {
+        0..100 => &[("median", 50), ("max", 100)],
+        100..1000 => &[("median", 50), ("p90", 90), ("max", 100)],
+        _ => &[("median", 50), ("p99", 99), ("max", 100)],
     }
 }
 
@@ -90,5 +101,7 @@ fn line(what: &str, taken: impl Iterator<Item = f64>) {
         return;
     }
     let at = |percent: usize| taken[(taken.len() * percent / 100).min(taken.len() - 1)];
-    println!("{what:<38} {:>9.1} {:>9.1}", at(50), at(99));
+    let values: String =
+        columns(taken.len()).iter().map(|(_, percent)| format!(" {:>12.1}", at(*percent))).collect();
+    println!("{what:<38}{values}");
 }

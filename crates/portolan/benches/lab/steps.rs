@@ -1,6 +1,6 @@
 //! How long each step of an ADD took, from the logs of the agents.
 
-use portolan_lab::cluster::Cluster;
+use portolan_testbed::Testbed;
 
 /// The steps in their order, by the names that the agents give them. They overlap.
 const STEPS: [(&str, &str); 8] = [
@@ -15,7 +15,7 @@ const STEPS: [(&str, &str); 8] = [
 ];
 
 /// What the steps of the last calls took, in milliseconds.
-pub(crate) fn of_last(cluster: &Cluster, calls: usize) -> Vec<(&'static str, Vec<f64>)> {
+pub(crate) fn of_last(cluster: &Testbed, calls: usize) -> Vec<(&'static str, Vec<f64>)> {
     let agents = cluster.components();
     let agents = agents.iter().filter(|component| component.name().ends_with("/agent"));
     let mut lines: Vec<String> = agents

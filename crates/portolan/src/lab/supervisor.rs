@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use portolan_lab::Lab;
 use portolan_lab::cluster::{Api, Cluster, Forward, Progress};
 use serde_json::json;
@@ -25,21 +25,10 @@ pub(super) struct Shape {
     /// OVN's databases as raft clusters of three members each, in place of one server.
     #[arg(long)]
     ovn_raft: bool,
-    /// Which API server it has, if not the usual one.
-    #[arg(long, value_name = "WHICH", conflicts_with = "kubeconfig")]
-    api: Option<ApiChoice>,
     /// Use the API server of this kubeconfig's current context, and raise none. It should be the lab's alone: the lab binds pods
     /// that have no node, and makes Nodes.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ApiChoice {
-    /// Portolan's own, on an embedded database.
-    Portolan,
-    /// Kubernetes' own, on etcd.
-    Kubernetes,
 }
 
 impl Shape {
@@ -48,10 +37,6 @@ impl Shape {
         let mut arguments = vec![format!("--nodes={}", self.nodes).into()];
         if self.ovn_raft {
             arguments.push("--ovn-raft".into());
-        }
-        if let Some(api) = self.api {
-            let api = api.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-            arguments.push(format!("--api={api}").into());
         }
         if let Some(file) = &self.kubeconfig {
             // The process that keeps the lab up works elsewhere.
@@ -66,12 +51,9 @@ impl Shape {
         if self.ovn_raft {
             builder = builder.ovn_raft();
         }
-        builder = match (&self.kubeconfig, self.api) {
-            (Some(file), _) => builder.api(Api::Other(file.clone())),
-            (None, Some(ApiChoice::Portolan)) => builder.api(Api::Portolan),
-            (None, Some(ApiChoice::Kubernetes)) => builder.api(Api::Kubernetes),
-            (None, None) => builder,
-        };
+        if let Some(file) = &self.kubeconfig {
+            builder = builder.api(Api::Other(file.clone()));
+        }
         builder.start(lab)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use futures::{AsyncBufReadExt as _, StreamExt as _};
 use http::Method;
-use portolan_lab::Test;
+use portolan_testbed::Test;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

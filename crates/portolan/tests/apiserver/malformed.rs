@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, Request};
-use portolan_lab::Test;
+use portolan_testbed::Test;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

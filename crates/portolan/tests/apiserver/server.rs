@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use http::{Method, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use portolan_lab::{Daemon, Lab, Process, Ready};
+use portolan_testbed::{Daemon, Lab, Process, Ready};
 use serde_json::Value;
 
 pub(crate) struct Server {

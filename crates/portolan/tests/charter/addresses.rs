@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use portolan_lab::cluster::Cluster;
+use portolan_testbed::Testbed;
 
 use crate::guests::{assert_connected, assert_told, example, guests, in_a_cluster, link, mac};
 
@@ -11,13 +11,13 @@ pub(crate) const ADDRESSES: &str = example!("addresses");
 
 #[test]
 fn gateways_excluded_and_static_addresses_are_honoured() {
-    in_a_cluster(Cluster::builder().nodes(2), &[ADDRESSES], |cluster| {
+    in_a_cluster(Testbed::builder().nodes(2), &[ADDRESSES], |cluster| {
         addresses(cluster);
         refusals_are_told_and_waiters_served(cluster);
     });
 }
 
-pub(crate) fn addresses(cluster: &Cluster) {
+pub(crate) fn addresses(cluster: &Testbed) {
     let [any1, any2, static1, static2] = guests(cluster, ["any1", "any2", "static1", "static2"]);
     let chosen: BTreeSet<_> = [&any1, &any2].map(|guest| guest.address().to_string()).into();
     assert_eq!(chosen, ["10.31.0.3", "10.31.0.4"].map(String::from).into());
@@ -37,7 +37,7 @@ pub(crate) fn addresses(cluster: &Cluster) {
     assert_connected(cluster, &static1, &static2);
 }
 
-fn refusals_are_told_and_waiters_served(cluster: &Cluster) {
+fn refusals_are_told_and_waiters_served(cluster: &Testbed) {
     let full = "Subnet small has no IPv4 address left; waiting for one to become free";
     cluster.pod("late").on("node2").nad("small").create().unwrap();
     assert_told(cluster, "default", "late", "SubnetFull", &[full]);

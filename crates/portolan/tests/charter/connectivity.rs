@@ -1,6 +1,6 @@
 //! Who reaches whom: within a subnet, between subnets, between VPCs; and how much fits into a packet.
 
-use portolan_lab::cluster::{Cluster, Pod};
+use portolan_testbed::{Pod, Testbed};
 
 use crate::guests::{Neighbour, assert_apart, assert_connected, example, guests, in_a_cluster, link};
 
@@ -14,7 +14,7 @@ pub(crate) const MTU: &str = example!("mtu");
 #[test]
 fn what_one_network_joins_is_connected() {
     let manifests = &[LAYER2, LAYER3, PEERING, MTU];
-    in_a_cluster(Cluster::builder().nodes(2), manifests, |cluster| {
+    in_a_cluster(Testbed::builder().nodes(2), manifests, |cluster| {
         layer2(cluster);
         layer3(cluster);
         peering(cluster);
@@ -24,13 +24,13 @@ fn what_one_network_joins_is_connected() {
 
 #[test]
 fn what_nothing_joins_is_apart() {
-    in_a_cluster(Cluster::builder().nodes(2), &[ISOLATION, SAME_CIDR], |cluster| {
+    in_a_cluster(Testbed::builder().nodes(2), &[ISOLATION, SAME_CIDR], |cluster| {
         isolation(cluster);
         same_cidr(cluster);
     });
 }
 
-pub(crate) fn layer2(cluster: &Cluster) {
+pub(crate) fn layer2(cluster: &Testbed) {
     let [a, b, c] = guests(cluster, ["switch-vm1", "switch-vm2", "switch-vm3"]);
     assert_placed(&a, &b, &c);
     assert_connected(cluster, &a, &b);
@@ -40,21 +40,21 @@ pub(crate) fn layer2(cluster: &Cluster) {
     cluster.ping(&a, &c).succeeds();
 }
 
-pub(crate) fn layer3(cluster: &Cluster) {
+pub(crate) fn layer3(cluster: &Testbed) {
     let [a, b, c] = guests(cluster, ["vm1", "vm2", "vm3"]);
     assert_placed(&a, &b, &c);
     assert_connected(cluster, &a, &b);
     assert_connected(cluster, &a, &c);
 }
 
-pub(crate) fn peering(cluster: &Cluster) {
+pub(crate) fn peering(cluster: &Testbed) {
     let [a, b, c] = guests(cluster, ["peer-vm1", "peer-vm2", "peer-vm3"]);
     assert_placed(&a, &b, &c);
     assert_connected(cluster, &a, &b);
     assert_connected(cluster, &a, &c);
 }
 
-pub(crate) fn isolation(cluster: &Cluster) {
+pub(crate) fn isolation(cluster: &Testbed) {
     let [green1, green2, amber1, amber2] =
         guests(cluster, ["green-vm1", "green-vm2", "amber-vm1", "amber-vm2"]);
     assert_apart(cluster, (&green1, &green2), (&amber1, &amber2));
@@ -65,7 +65,7 @@ pub(crate) fn isolation(cluster: &Cluster) {
     assert_apart(cluster, (&north1, &north2), (&south2, &south1));
 }
 
-pub(crate) fn same_cidr(cluster: &Cluster) {
+pub(crate) fn same_cidr(cluster: &Testbed) {
     let tenants = ["tenant1", "tenant2"].map(|tenant| {
         let names = ["vm1", "vm2", "vm3"].map(|name| format!("{tenant}/{name}"));
         guests(cluster, [&names[0], &names[1], &names[2]])
@@ -90,7 +90,7 @@ pub(crate) fn same_cidr(cluster: &Cluster) {
     assert_apart(cluster, (&own, c1), (&far, c2));
 }
 
-pub(crate) fn mtu(cluster: &Cluster) {
+pub(crate) fn mtu(cluster: &Testbed) {
     let [wide, near, far] = guests(cluster, ["wide-vm1", "narrow-vm1", "narrow-vm2"]);
     assert_eq!((&link(&wide)["mtu"], &link(&near)["mtu"]), (&1400.into(), &1200.into()));
     // What it learned earlier it would not be told again.

@@ -1,11 +1,13 @@
 //! Deletion in every order: nothing is left of any network.
 
-use kube::api::{Api, DeleteParams, ListParams};
-use ovsdb::{Client, Endpoint, Monitor};
+use std::collections::BTreeSet;
+
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams};
 use portolan_api::kubeovn::{Subnet, Vpc};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::IPLock;
-use portolan_lab::cluster::{Cluster, Pod};
+use portolan_testbed::{Pod, Testbed};
 
 use crate::guests::{PATIENCE, in_a_cluster};
 
@@ -29,7 +31,7 @@ struct Network {
 
 #[test]
 fn deletion_in_every_order_leaves_nothing() {
-    in_a_cluster(Cluster::builder().nodes(2), &[], |cluster| {
+    in_a_cluster(Testbed::builder().nodes(2), &[], |cluster| {
         let orders = permutations(&KINDS);
         assert_eq!(orders.len(), 24);
         let objects: Vec<_> = (0..orders.len()).map(objects).collect();
@@ -62,7 +64,7 @@ fn deletion_in_every_order_leaves_nothing() {
 }
 
 impl Network {
-    fn delete(&self, cluster: &Cluster, kind: Kind) {
+    fn delete(&self, cluster: &Testbed, kind: Kind) {
         let (name, peer) = (self.name.as_str(), peer(&self.name));
         match kind {
             Kind::Vpc => {
@@ -83,7 +85,7 @@ impl Network {
     }
 }
 
-fn delete<K>(cluster: &Cluster, api: Api<K>, name: &str)
+fn delete<K>(cluster: &Testbed, api: Api<K>, name: &str)
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
@@ -92,14 +94,10 @@ where
 }
 
 /// No lock, no row in the northbound database, no port and no link on the nodes.
-pub(crate) fn assert_nothing_left(cluster: &Cluster) {
-    let locks = Api::<IPLock>::all(cluster.client());
-    let nb = Endpoint::parse_list(&cluster.central().nb().endpoint()).unwrap();
+pub(crate) fn assert_nothing_left(cluster: &Testbed) {
+    let (locks, northbound) = (Api::<IPLock>::all(cluster.client()), cluster.northbound());
     let left = cluster.wait(async move {
-        let tables = portolan_plan::indexes().into_iter().map(|(table, _)| table);
-        let builder = Client::builder("OVN_Northbound", nb);
-        let client = tables.fold(builder, |builder, table| builder.monitor(Monitor::table(table))).connect();
-        client.ready().await;
+        let client = northbound.client();
         let empty = client
             .wait_for(|cache| cache.tables().iter().all(|table| table.iter().next().is_none()).then_some(()));
         let northbound = tokio::time::timeout(PATIENCE, empty).await.map_err(|_| {
@@ -107,7 +105,7 @@ pub(crate) fn assert_nothing_left(cluster: &Cluster) {
             let rows: Vec<_> = cache.tables().iter().flat_map(|table| table.iter().cloned()).collect();
             format!("rows: {rows:#?}")
         });
-        let locks = tokio::time::timeout(PATIENCE, no_locks(&locks)).await.map_err(|_| "locks");
+        let locks = tokio::time::timeout(PATIENCE, no_locks(locks)).await.map_err(|_| "locks");
         (northbound, locks)
     });
     assert!(left.0.is_ok() && left.1.is_ok(), "{left:?}");
@@ -120,17 +118,28 @@ pub(crate) fn assert_nothing_left(cluster: &Cluster) {
     }
 }
 
-/// Comes when there are no locks.
-async fn no_locks(locks: &Api<IPLock>) {
-    use futures::TryStreamExt as _;
+/// Waits until there are no locks: one watch shows what there is and, in order, everything that changes after.
+async fn no_locks(locks: Api<IPLock>) {
+    use futures::StreamExt as _;
+    use kube::runtime::WatchStreamExt as _;
     use kube::runtime::watcher::{Config, Event, watcher};
-    let mut events = std::pin::pin!(watcher(locks.clone(), Config::default()));
-    loop {
-        let there = locks.list(&ListParams::default()).await.unwrap();
-        if there.items.is_empty() {
+    let mut events = std::pin::pin!(watcher(locks, Config::default()).default_backoff());
+    let (mut names, mut listed) = (BTreeSet::new(), false);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => {
+                names.clear();
+                listed = false;
+            }
+            Ok(Event::InitApply(lock) | Event::Apply(lock)) => drop(names.insert(lock.name_any())),
+            Ok(Event::Delete(lock)) => drop(names.remove(&lock.name_any())),
+            Ok(Event::InitDone) => listed = true,
+            // The watch comes back by itself.
+            Err(_) => {}
+        }
+        if listed && names.is_empty() {
             return;
         }
-        while !matches!(events.try_next().await, Ok(Some(Event::Delete(_)))) {}
     }
 }
 

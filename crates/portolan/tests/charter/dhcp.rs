@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
 
-use portolan_lab::cluster::{Cluster, Pod};
+use portolan_testbed::{Pod, Testbed};
 
 use crate::guests::{INTERFACE, PATIENCE, assert_connected, example, guests, in_a_cluster, link, mac};
 
@@ -20,10 +20,10 @@ const END: &str = "the end";
 
 #[test]
 fn guests_that_ask_get_exactly_what_is_locked_for_them() {
-    in_a_cluster(Cluster::builder().nodes(2), &[DHCP], dhcp);
+    in_a_cluster(Testbed::builder().nodes(2), &[DHCP], dhcp);
 }
 
-pub(crate) fn dhcp(cluster: &Cluster) {
+pub(crate) fn dhcp(cluster: &Testbed) {
     let [fixed] = guests(cluster, ["fixed-vm1"]);
     let fixed6 = fixed.addresses()[1];
     // One shares its node with the guest that it then talks to, one does not.
@@ -33,7 +33,7 @@ pub(crate) fn dhcp(cluster: &Cluster) {
         forget_everything(&guest);
         router_advertisement(&guest);
         dhcp_v6(&guest, locked[1]);
-        cluster.ping(&guest, fixed.address()).fails();
+        cluster.ping(&guest, fixed.address()).has_no_route();
         dhcp_v4(&guest, locked[0]);
         assert_connected(cluster, &guest, &fixed);
         cluster.ping(&guest, fixed6).succeeds();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use portolan_lab::cluster::Pod;
+use portolan_testbed::Pod;
 
 use crate::guests::PATIENCE;
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, UdpSocket};
 
-use portolan_lab::cluster::{Cluster, Pod};
+use portolan_testbed::{Pod, Testbed};
 
 use crate::guests::{
     INTERFACE, Neighbour, PATIENCE, assert_connected, assert_told, guests, in_a_cluster, mac,
@@ -13,13 +13,13 @@ const OBJECTS: &str = include_str!("tenancy.yaml");
 
 #[test]
 fn a_network_is_its_tenants_own() {
-    in_a_cluster(Cluster::builder().nodes(2), &[OBJECTS], |cluster| {
+    in_a_cluster(Testbed::builder().nodes(2), &[OBJECTS], |cluster| {
         others_are_refused(cluster);
         guests_speak_in_their_own_name(cluster);
     });
 }
 
-fn others_are_refused(cluster: &Cluster) {
+fn others_are_refused(cluster: &Testbed) {
     // The definition itself says what is wrong with it.
     let provider = r#"spec.config.provider: "net.alice.ovn" is not this definition's own provider; write claim.mallory.ovn"#;
     assert_told(cluster, "mallory", "claim", "InvalidDefinition", &[provider]);
@@ -47,7 +47,7 @@ fn others_are_refused(cluster: &Cluster) {
     assert_connected(cluster, &alice, &node2);
 }
 
-fn guests_speak_in_their_own_name(cluster: &Cluster) {
+fn guests_speak_in_their_own_name(cluster: &Testbed) {
     let [liar, near, far] = guests(cluster, ["alice/vm1", "alice/vm2", "alice/vm3"]);
     for (victim, witness) in [(&near, &far), (&far, &near)] {
         cluster.ping(&liar, victim).succeeds();

@@ -9,8 +9,8 @@ mod tracing;
 use std::process::Output;
 use std::time::Duration;
 
-use portolan_lab::cluster::{Cluster, Pod};
-use portolan_lab::{Lab, Test};
+use portolan_testbed::{Pod, Testbed};
+use portolan_testbed::{Test, TestLab};
 use serde_json::Value;
 
 const OBJECTS: &str = include_str!("objects.yaml");
@@ -18,8 +18,8 @@ const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
 
 /// A cluster, and the binary that looks at it from where it can be reached.
 pub(crate) struct Harbour {
-    lab: Lab,
-    pub(crate) cluster: Cluster,
+    lab: TestLab,
+    pub(crate) cluster: Testbed,
 }
 
 /// Runs a test in a cluster of two nodes that has the objects.
@@ -28,8 +28,8 @@ fn in_a_harbour(body: impl FnOnce(&Harbour) + Send + 'static) {
 }
 
 fn in_a_harbour_for(deadline: Duration, body: impl FnOnce(&Harbour) + Send + 'static) {
-    Test::new().deadline(deadline).run(async move |lab: Lab| {
-        let cluster = Cluster::builder().nodes(2).start(&lab).unwrap();
+    Test::new().deadline(deadline).run(async move |lab: TestLab| {
+        let cluster = Testbed::builder().nodes(2).start(&lab).unwrap();
         cluster.apply(OBJECTS).unwrap();
         body(&Harbour { lab, cluster });
     });

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
-use portolan_lab::cluster::Pod;
+use portolan_testbed::Pod;
 use serde_json::{Value, json};
 
 use crate::in_a_harbour_for;

@@ -1,6 +1,6 @@
 //! `portolan trace` says what really happens.
 
-use portolan_lab::cluster::Pod;
+use portolan_testbed::Pod;
 use serde_json::Value;
 
 use crate::{Harbour, in_a_harbour};
@@ -30,7 +30,7 @@ impl Harbour {
     /// A ping does not get through, and the trace says why; OVN agrees, if it was asked.
     #[track_caller]
     fn does_not_reach(&self, from: &Pod, to: &Pod, why: &str) {
-        self.cluster.ping(from, to).fails();
+        self.cluster.ping(from, to).is_unanswered();
         let (code, trace) = self.trace(&[from.name(), to.name()]);
         assert_eq!((code, &trace["verdict"]), (1, &"not-reachable".into()), "{trace:#}");
         let leg = if trace["back"].is_null() { &trace["there"] } else { &trace["back"] };

@@ -16,12 +16,17 @@ use tokio::time::Instant;
 use crate::Space;
 
 const NAME: &str = "leader";
-/// How long a lease lasts, and how often it is renewed.
-const DURATION: Duration = Duration::from_secs(1);
+/// How often a lease is renewed.
 const RENEWAL: Duration = Duration::from_millis(200);
+/// How long the lease of a leader lasts that must keep it: however slow the machine is, it is renewed in time.
+const LONG: Duration = Duration::from_secs(600);
+/// How long the lease of a leader lasts that crashes.
+const SHORT: Duration = Duration::from_secs(1);
 
 struct Candidate {
     name: &'static str,
+    /// How long a lease lasts that it takes.
+    duration: Duration,
     api: Api<Lease>,
     /// The last version seen, and when: other clocks are not trusted.
     seen: Option<(Option<String>, Instant)>,
@@ -40,7 +45,9 @@ impl Candidate {
                 Some((seen, since)) if *seen == version => *since,
                 _ => self.seen.insert((version, Instant::now())).1,
             };
-            if holder.is_some() && since.elapsed() < DURATION {
+            let spec = lease.spec.as_ref();
+            let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
+            if holder.is_some() && since.elapsed() < Duration::from_secs(seconds.unsigned_abs().into()) {
                 return false;
             }
         }
@@ -58,7 +65,7 @@ impl Candidate {
             spec.acquire_time = Some(MicroTime(Timestamp::now()));
             spec.lease_transitions = Some(transitions + 1);
         }
-        spec.lease_duration_seconds = Some(DURATION.as_secs() as i32);
+        spec.lease_duration_seconds = Some(self.duration.as_secs() as i32);
         spec.renew_time = Some(MicroTime(Timestamp::now()));
         lease
     }
@@ -72,7 +79,14 @@ impl Candidate {
         }
     }
 
-    /// Runs until it is told to stop; tells when it begins to lead.
+    /// Gives the lease back, as a leader does that is stopped.
+    async fn release(&self) {
+        let mut lease = self.api.get(NAME).await.unwrap();
+        lease.spec.get_or_insert_with(LeaseSpec::default).holder_identity = None;
+        self.api.replace(NAME, &PostParams::default(), &lease).await.unwrap();
+    }
+
+    /// Runs until it is stopped, and then releases what it has; reports when it begins to lead.
     async fn run(mut self, mut stop: watch::Receiver<bool>, led: mpsc::UnboundedSender<&'static str>) {
         let mut was = false;
         while !*stop.borrow() {
@@ -83,39 +97,68 @@ impl Candidate {
             was = leads;
             let _ = tokio::time::timeout(RENEWAL, stop.changed()).await;
         }
+        if was {
+            self.release().await;
+        }
     }
 }
 
-pub(crate) async fn another_leads_when_the_leader_stops(space: Space) {
+/// A candidate that runs.
+struct Running {
+    name: &'static str,
+    stop: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    async fn stop(self) {
+        self.stop.send(true).unwrap();
+        self.task.await.unwrap();
+    }
+
+    /// Ends it where it is, with its lease.
+    async fn crash(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+}
+
+pub(crate) async fn another_leads_when_the_leader_stops_or_crashes(space: Space) {
     let space = Arc::new(space);
     let api = space.api::<Lease>();
     let (led, mut leaders) = mpsc::unbounded_channel();
-    let start = |name: &'static str| {
+    let start = |name: &'static str, duration| {
         let (stop, stopped) = watch::channel(false);
-        let candidate = Candidate { name, api: api.clone(), seen: None };
-        (stop, tokio::spawn(candidate.run(stopped, led.clone())))
+        let candidate = Candidate { name, duration, api: api.clone(), seen: None };
+        Running { name, stop, task: tokio::spawn(candidate.run(stopped, led.clone())) }
     };
-    let mut running = vec![("ann", start("ann")), ("bob", start("bob"))];
-    for (transitions, next) in [(0, Some("cid")), (1, Some("dan")), (2, None)] {
-        let leader = leaders.recv().await.unwrap();
-        let lease = api.get(NAME).await.unwrap().spec.unwrap();
-        assert_eq!(lease.holder_identity.as_deref(), Some(leader));
-        assert_eq!(lease.lease_transitions, Some(transitions));
-        // It renews: nobody else leads meanwhile.
-        let renewed = |now: Option<&Lease>| {
-            now.and_then(|now| now.spec.as_ref()).is_some_and(|now| now.renew_time > lease.renew_time)
-        };
-        await_condition(api.clone(), NAME, renewed).await.unwrap();
-        assert!(leaders.is_empty(), "there is one leader at a time");
+    let (ann, bob) = (start("ann", LONG), start("bob", LONG));
+    let first = leaders.recv().await.unwrap();
+    leads(&api, first, 0).await;
+    assert!(leaders.is_empty(), "there is one leader at a time");
+    let (first, second) = if ann.name == first { (ann, bob) } else { (bob, ann) };
+    first.stop().await;
+    assert_eq!(leaders.recv().await, Some(second.name));
+    leads(&api, second.name, 1).await;
 
-        let at = running.iter().position(|(name, _)| *name == leader).unwrap();
-        let (_, (stop, task)) = running.remove(at);
-        stop.send(true).unwrap();
-        task.await.unwrap();
-        running.extend(next.map(|name| (name, start(name))));
-    }
-    for (_, (stop, task)) in running {
-        stop.send(true).unwrap();
-        task.await.unwrap();
-    }
+    let third = start("cid", SHORT);
+    second.stop().await;
+    assert_eq!(leaders.recv().await, Some("cid"));
+    third.crash().await;
+    // Nobody renews and nobody releases: the lease runs out.
+    let fourth = start("dan", LONG);
+    assert_eq!(leaders.recv().await, Some("dan"));
+    leads(&api, "dan", 3).await;
+    fourth.stop().await;
+}
+
+/// A leader is in the lease, after so many others, and renews it.
+async fn leads(api: &Api<Lease>, leader: &str, transitions: i32) {
+    let lease = api.get(NAME).await.unwrap().spec.unwrap();
+    assert_eq!(lease.holder_identity.as_deref(), Some(leader));
+    assert_eq!(lease.lease_transitions, Some(transitions));
+    let renewed = |now: Option<&Lease>| {
+        now.and_then(|now| now.spec.as_ref()).is_some_and(|now| now.renew_time > lease.renew_time)
+    };
+    await_condition(api.clone(), NAME, renewed).await.unwrap();
 }

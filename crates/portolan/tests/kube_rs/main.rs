@@ -16,20 +16,20 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Resource};
-use portolan_lab::cluster::{Api as ApiChoice, ApiServer};
-use portolan_lab::{Lab, Test, Underlay};
+use portolan_testbed::cluster::ApiServer;
+use portolan_testbed::{ApiKind, Lab, Test, Underlay};
 
 #[test]
 fn kube_rs_works_on_kube_apiserver() {
-    run(ApiChoice::Kubernetes);
+    run(ApiKind::Kubernetes);
 }
 
 #[test]
 fn kube_rs_works_on_portolans_own_apiserver() {
-    run(ApiChoice::Portolan);
+    run(ApiKind::Portolan);
 }
 
-fn run(api: ApiChoice) {
+fn run(api: ApiKind) {
     Test::new().deadline(Duration::from_secs(180)).run(async move |lab| {
         let server = tokio::task::spawn_blocking(move || Server::start(&lab, api)).await.unwrap();
         let client = server.client().await;
@@ -45,7 +45,7 @@ fn run(api: ApiChoice) {
             controller::what_is_owned_is_kept_as_it_should_be(space("controller").await),
             controller::events_are_recorded(space("events").await),
             discovery::kinds_are_found_in_both_ways(space("discovery").await),
-            leader::another_leads_when_the_leader_stops(space("leader").await),
+            leader::another_leads_when_the_leader_stops_or_crashes(space("leader").await),
         );
     });
 }
@@ -58,10 +58,10 @@ struct Server {
 }
 
 impl Server {
-    fn start(lab: &Lab, api: ApiChoice) -> Server {
+    fn start(lab: &Lab, api: ApiKind) -> Server {
         let underlay = Underlay::start(lab).unwrap();
         let home = underlay.home_address();
-        let server = ApiServer::builder(api, home).start(lab).unwrap();
+        let server = ApiServer::builder(api.into(), home).start(lab).unwrap();
         let kubeconfig = server.kubeconfig_for("admin", lab, home).unwrap();
         Server { _server: server, _underlay: underlay, kubeconfig }
     }

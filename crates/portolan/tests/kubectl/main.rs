@@ -9,12 +9,13 @@
 mod normalize;
 
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use portolan_lab::cluster::{Api, ApiServer};
-use portolan_lab::{Lab, Test, Underlay};
+use portolan_testbed::cluster::ApiServer;
+use portolan_testbed::{ApiKind, Lab, Test, Underlay};
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubectl/scripts");
 const PRELUDE: &str = include_str!("prelude.sh");
@@ -28,12 +29,46 @@ fn kubectl_says_the_same_of_both_servers() {
     });
 }
 
+/// What is the same on both servers because it runs on neither must not pass.
+#[test]
+fn a_script_that_cannot_do_its_work_fails_the_test() {
+    Test::new().run(async |lab| {
+        let ran = move || {
+            let underlay = Underlay::start(&lab).unwrap();
+            let ours = Server::start(ApiKind::Portolan, underlay.home_address(), &lab);
+            let directory = lab.directory("scripts").unwrap();
+            for (name, text, complaint) in [
+                ("absent-program", "run no-such-program", "no-such-program does not run (127)"),
+                (
+                    "quiet-failure",
+                    "quietly kubectl get nothing-such\nrun true",
+                    "the script fails: kubectl get",
+                ),
+                (
+                    "quiet-in-pipe",
+                    "quietly kubectl get nothing-such | cat\nrun true",
+                    "the script fails: kubectl get",
+                ),
+                ("unset-variable", "run true\necho $NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE: unbound variable"),
+                ("nothing-run", "true", "nothing-run on portolan runs nothing"),
+            ] {
+                let script = directory.join(format!("{name}.sh"));
+                std::fs::write(&script, text).unwrap();
+                let failed = catch_unwind(AssertUnwindSafe(|| ours.run(&script, &lab))).expect_err(name);
+                let said = failed.downcast::<String>().unwrap();
+                assert!(said.contains(complaint), "{name}: {said}");
+            }
+        };
+        tokio::task::spawn_blocking(ran).await.unwrap();
+    });
+}
+
 #[test]
 fn deletions_go_as_far_as_kubectl_says() {
     Test::new().run(async |lab| {
         let ran = move || {
             let underlay = Underlay::start(&lab).unwrap();
-            let ours = Server::start(Api::Portolan, underlay.home_address(), &lab);
+            let ours = Server::start(ApiKind::Portolan, underlay.home_address(), &lab);
             let script: &Path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubectl/cascade.sh").as_ref();
             // Later kubectls name the namespace too.
             let is = ours.run(script, &lab).replace(" from cascade namespace", "");
@@ -52,7 +87,7 @@ fn compare(lab: &Lab) {
     let home = underlay.home_address();
     let (ours, kubes) = std::thread::scope(|scope| {
         let start = |api| scope.spawn(move || Server::start(api, home, lab));
-        let (ours, kubes) = (start(Api::Portolan), start(Api::Kubernetes));
+        let (ours, kubes) = (start(ApiKind::Portolan), start(ApiKind::Kubernetes));
         (ours.join().unwrap(), kubes.join().unwrap())
     });
     let (left, different) = (Mutex::new(scripts), Mutex::new(Vec::new()));
@@ -87,9 +122,9 @@ struct Server {
 }
 
 impl Server {
-    fn start(api: Api, address: std::net::Ipv4Addr, lab: &Lab) -> Server {
-        let name = if api == Api::Portolan { "portolan" } else { "kubernetes" };
-        let server = ApiServer::builder(api, address).start(lab).unwrap();
+    fn start(api: ApiKind, address: std::net::Ipv4Addr, lab: &Lab) -> Server {
+        let name = if api == ApiKind::Portolan { "portolan" } else { "kubernetes" };
+        let server = ApiServer::builder(api.into(), address).start(lab).unwrap();
         let kubeconfig = server.kubeconfig_for(&format!("admin-{name}"), lab, address).unwrap();
         Server { _server: server, kubeconfig, name }
     }
@@ -98,7 +133,7 @@ impl Server {
     fn run(&self, script: &Path, lab: &Lab) -> String {
         let name = name_of(script);
         let directory = lab.directory(format!("{}/{name}", self.name)).unwrap();
-        let whole = format!("{PRELUDE}\n{}", std::fs::read_to_string(script).unwrap());
+        let whole = format!("{PRELUDE}\n{}\nexit 0\n", std::fs::read_to_string(script).unwrap());
         let (file, transcript) = (directory.join("script.sh"), directory.join("transcript"));
         std::fs::write(&file, whole).unwrap();
         let output = std::fs::File::create(&transcript).unwrap();
@@ -114,8 +149,10 @@ impl Server {
             .env("TZ", "UTC")
             .spawn_with(std::process::Stdio::null(), output.try_clone().unwrap(), output)
             .unwrap();
-        bash.wait().unwrap();
+        let status = bash.wait().unwrap();
         let text = String::from_utf8_lossy(&std::fs::read(&transcript).unwrap()).into_owned();
+        assert!(status.success(), "{name} on {} ends with {status}:\n{text}", self.name);
+        assert!(text.contains("\n["), "{name} on {} runs nothing:\n{text}", self.name);
         normalize::normalize(&text, &directory)
     }
 }

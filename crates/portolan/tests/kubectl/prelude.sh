@@ -1,18 +1,27 @@
-# Comes before every script. `run` shows a command, what it writes, and how it ended.
+# Comes before every script. `run` shows a command, what it writes, and how it ended. A script that cannot do what it is for ends with
+# another status than 0, which fails the test: two servers that are not asked anything give the same answers.
 
 set -u
+fail() {
+  printf 'the script fails: %s\n' "$*" >&2
+  kill -TERM $$
+  exit 1
+}
 kubectl() { command "$KUBECTL" --namespace="$NAMESPACE" "$@"; }
 
 run() {
   printf '$ %s\n' "$*"
-  "$@" 2>&1
-  printf '[%d]\n' $?
+  local status=0
+  "$@" 2>&1 || status=$?
+  printf '[%d]\n' "$status"
+  # Not found, not executable, or killed.
+  [ "$status" -lt 126 ] || fail "$1 does not run ($status)"
 }
 
 # What is not to be compared, but must succeed.
 quietly() {
   local said
-  said=$("$@" 2>&1) || printf 'failed: %s\n%s\n' "$*" "$said"
+  said=$("$@" 2>&1) || fail "$*: $said"
 }
 
 # Who has which fields. Entries are in the order of their times, which are those of the clock.

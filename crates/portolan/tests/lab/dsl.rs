@@ -1,11 +1,11 @@
 //! What tests say about pods and traffic, and what a test that fails leaves behind.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use portolan_lab::cluster::Cluster;
-use portolan_lab::{Lab, Test};
+use portolan_testbed::{Test, TestLab, Testbed};
 
 use crate::OBJECTS;
 
@@ -32,27 +32,67 @@ fn traffic_gets_through_where_it_should_and_nowhere_else() {
         let b =
             cluster.pod("b").on("node2").nad("db").with("default-route", vec!["10.0.1.1"]).with("ips", fixed);
         let b = b.start().unwrap();
-        let c = cluster
-            .pod("c")
-            .on("node2")
-            .nad("apart")
-            .with("default-route", vec!["10.0.2.1"])
-            .start()
-            .unwrap();
+        let apart = |name: &str, node: &str| {
+            cluster.pod(name).on(node).nad("apart").with("default-route", vec!["10.0.2.1"]).start().unwrap()
+        };
+        let (c, d) = (apart("c", "node2"), apart("d", "node1"));
         assert_eq!((b.address().to_string().as_str(), b.node()), ("10.0.1.77", "node2"));
 
         cluster.ping(&a, &b).succeeds();
         cluster.tcp(&a, &b).succeeds();
         cluster.udp(&b, &a).succeeds();
 
-        cluster.ping(&a, &c).fails();
-        cluster.tcp(&a, &c).fails();
-        cluster.udp(&a, &c).fails();
+        cluster.ping(&a, &c).is_dropped(&d);
+        cluster.tcp(&a, &c).is_dropped(&d);
+        cluster.udp(&a, &c).is_dropped(&d);
 
         b.delete().unwrap();
-        cluster.ping(&a, b.address()).fails();
+        cluster.ping(&a, b.address()).is_unanswered();
         let again = cluster.pod("b").on("node1").nad("web").start().unwrap();
         cluster.ping(&again, &a).succeeds();
+    });
+}
+
+/// What "nothing gets through" is said with must be able to say otherwise: of packets that are answered, of packets that arrive and
+/// are answered by nobody, and of packets that were never sent.
+#[test]
+fn assertions_that_nothing_arrives_fail_when_something_does_and_when_nothing_was_sent() {
+    in_a_cluster(1, |cluster| {
+        let pod = |name: &str| cluster.pod(name).on("node1").nad("web").start().unwrap();
+        let (a, b, witness) = (pod("a"), pod("b"), pod("witness"));
+        let complaint = |attempt: &dyn Fn()| {
+            let panic = catch_unwind(AssertUnwindSafe(attempt)).expect_err("it fails");
+            *panic.downcast::<String>().unwrap()
+        };
+        let answered = complaint(&|| cluster.ping(&a, &b).is_unanswered());
+        assert!(answered.contains("it is answered, and should not be"), "{answered}");
+        let connected = complaint(&|| cluster.tcp(&a, &b).is_dropped(&witness));
+        assert!(connected.contains("a connection is made"), "{connected}");
+        let no_route = complaint(&|| {
+            cluster.ping(&a, "192.0.2.1".parse::<std::net::IpAddr>().unwrap()).is_unanswered();
+        });
+        assert!(no_route.contains("could not be sent (exit status: 2)"), "{no_route}");
+        let routed = complaint(&|| cluster.ping(&a, &b).has_no_route());
+        assert!(routed.contains("there should be no route"), "{routed}");
+
+        // One way only: what `b` sends is dropped at its own end, so nobody who sends to it hears anything.
+        let mute = "add table inet mute; add chain inet mute out { type filter hook output priority 0; policy drop; }";
+        b.command("nft").arg(mute).read().unwrap();
+        cluster.ping(&a, &b).is_unanswered();
+        for attempt in [
+            &(|| cluster.ping(&a, &b).is_dropped(&witness)) as &dyn Fn(),
+            &|| cluster.tcp(&a, &b).is_dropped(&witness),
+            &|| cluster.udp(&a, &b).is_dropped(&witness),
+        ] {
+            let arrived = complaint(attempt);
+            assert!(arrived.contains("it arrives, and should not: "), "{arrived}");
+            assert!(arrived.contains(&format!("IPv4 from {}", a.address())), "{arrived}");
+        }
+        // A witness that does not get through can say nothing.
+        let deaf = "add table inet deaf; add chain inet deaf out { type filter hook output priority 0; policy drop; }";
+        witness.command("nft").arg(deaf).read().unwrap();
+        let nothing = complaint(&|| cluster.udp(&a, &b).is_dropped(&witness));
+        assert!(nothing.contains("witness cannot"), "{nothing}");
     });
 }
 
@@ -102,9 +142,9 @@ fn victim() {
     });
 }
 
-fn in_a_cluster(nodes: usize, body: impl FnOnce(&Cluster) + Send + 'static) {
-    Test::new().deadline(Duration::from_secs(120)).run(async move |lab: Lab| {
-        let cluster = Cluster::builder().nodes(nodes).start(&lab).unwrap();
+fn in_a_cluster(nodes: usize, body: impl FnOnce(&Testbed) + Send + 'static) {
+    Test::new().deadline(Duration::from_secs(120)).run(async move |lab: TestLab| {
+        let cluster = Testbed::builder().nodes(nodes).start(&lab).unwrap();
         cluster.apply(OBJECTS).unwrap();
         body(&cluster);
     });

@@ -9,14 +9,13 @@ mod traces;
 use std::time::Instant;
 
 use crate::command_line::{Kubectl, Labs};
-use crate::traces::{Machine, Traces};
+use crate::traces::Traces;
 
 const OBJECTS: &str = include_str!("objects.yaml");
 const PODS: &str = include_str!("pods.yaml");
 
 #[test]
 fn a_lab_from_up_to_down() {
-    let machine = Machine::now();
     let labs = Labs::new();
     let begun = Instant::now();
     let said = labs.run(&["up", "--name", "sea", "--nodes", "2"]);
@@ -34,6 +33,8 @@ fn a_lab_from_up_to_down() {
         assert!(traces.names().contains(name), "{name} runs: {:?}", traces.names());
     }
 
+    assert_eq!(traces.on_the_machine(), Vec::<String>::new(), "it has namespaces of its own");
+
     let kubectl = labs.kubectl("sea");
     kubectl.run(&["apply", "-f-"], OBJECTS);
     kubectl.run(&["apply", "-f-"], PODS);
@@ -48,7 +49,6 @@ fn a_lab_from_up_to_down() {
     let traces = Traces::of(&directory);
     labs.run(&["down"]);
     traces.assert_gone();
-    machine.assert_nothing_new();
 }
 
 fn pods_are_as_they_say(kubectl: &Kubectl) {
@@ -193,7 +193,6 @@ fn pod(name: &str, node: &str) -> String {
 
 #[test]
 fn labs_live_side_by_side_and_a_killed_one_is_cleared_away() {
-    let machine = Machine::now();
     let labs = Labs::new();
     std::thread::scope(|scope| {
         for name in ["one", "two"] {
@@ -223,5 +222,4 @@ fn labs_live_side_by_side_and_a_killed_one_is_cleared_away() {
     labs.run(&["down"]);
     two.assert_gone();
     assert!(!labs.directory().exists());
-    machine.assert_nothing_new();
 }

@@ -12,48 +12,6 @@ use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The machine's own links, named namespaces and mounts. Of these a lab makes none.
-#[derive(Debug)]
-pub(crate) struct Machine {
-    links: BTreeSet<String>,
-    namespaces: BTreeSet<String>,
-    mounts: BTreeSet<String>,
-}
-
-impl Machine {
-    pub(crate) fn now() -> Self {
-        let lines = |program: &str, arguments: &[&str]| {
-            let output = Command::new(program).args(arguments).output().unwrap();
-            let text = String::from_utf8(output.stdout).unwrap();
-            text.lines().map(str::to_owned).collect::<BTreeSet<_>>()
-        };
-        let name = |line: &String| line.split(": ").nth(1).unwrap_or_default().to_owned();
-        Self {
-            links: lines("ip", &["-o", "link"]).iter().map(name).collect(),
-            namespaces: lines("ip", &["netns"]),
-            mounts: std::fs::read_to_string("/proc/self/mountinfo")
-                .unwrap()
-                .lines()
-                .map(str::to_owned)
-                .collect(),
-        }
-    }
-}
-
-impl Machine {
-    /// Nothing is here now that was not then.
-    #[track_caller]
-    pub(crate) fn assert_nothing_new(&self) {
-        let now = Self::now();
-        let new = |now: &BTreeSet<String>, then: &BTreeSet<String>| {
-            now.difference(then).cloned().collect::<Vec<_>>()
-        };
-        assert_eq!(new(&now.links, &self.links), Vec::<String>::new(), "links");
-        assert_eq!(new(&now.namespaces, &self.namespaces), Vec::<String>::new(), "namespaces");
-        assert_eq!(new(&now.mounts, &self.mounts), Vec::<String>::new(), "mounts");
-    }
-}
-
 /// A lab's processes and files.
 pub(crate) struct Traces {
     directory: PathBuf,
@@ -116,10 +74,40 @@ impl Traces {
     pub(crate) fn assert_gone(&self) {
         self.assert_processes_gone();
         assert!(!self.directory.exists(), "{} is left", self.directory.display());
+        assert_eq!(self.on_the_machine(), Vec::<String>::new());
+    }
+
+    /// What the lab has in the machine's own namespaces: mounts that name its directories, and links and namespaces with the names it
+    /// gives. Others may mount and make links meanwhile, other labs among them.
+    pub(crate) fn on_the_machine(&self) -> Vec<String> {
+        let of_lab = [&self.scratch, &self.directory].map(|path| path.to_str().unwrap());
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mounts = mounts.lines().filter(|line| of_lab.iter().any(|path| line.contains(path)));
+        let links = lines("ip", &["-o", "link"]);
+        let names = links.iter().filter_map(|line| line.split(": ").nth(1)?.split('@').next());
+        let links = names.filter(|name| is_link_of_a_lab(name));
+        let namespaces = lines("ip", &["netns"]);
+        let namespaces = namespaces.iter().map(String::as_str).filter(|name| is_node_of_a_lab(name));
+        mounts.chain(links).chain(namespaces).map(str::to_owned).collect()
     }
 }
 
 fn has_ended(process: &OwnedFd, deadline: Instant) -> bool {
     let left = Timespec::try_from(deadline.saturating_duration_since(Instant::now())).unwrap();
     poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)).unwrap() == 1
+}
+
+/// Names that labs and agents give to links.
+fn is_link_of_a_lab(name: &str) -> bool {
+    let is_agents = name.starts_with("pt") && name.len() == 14;
+    is_agents || ["underlay", "br-int", "br-und"].contains(&name) || is_node_of_a_lab(name)
+}
+
+fn is_node_of_a_lab(name: &str) -> bool {
+    name.strip_prefix("node").is_some_and(|number| number.parse::<u8>().is_ok())
+}
+
+fn lines(program: &str, arguments: &[&str]) -> Vec<String> {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }

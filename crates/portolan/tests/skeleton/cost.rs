@@ -5,7 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::cluster::{CONTROLLER, Cluster};
+use crate::stage::Stage;
+
+/// Whom the API server knows the controller as.
+const CONTROLLER: &str = "portolan-controller";
 
 /// Counts that only grow.
 #[derive(Clone, Copy, Debug)]
@@ -16,14 +19,14 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// As they stand now.
-    pub(crate) fn of(cluster: &Cluster) -> Self {
-        Self { api_writes: api_writes(cluster), nb_transactions: nb_transactions(cluster) }
+    pub(crate) fn of(stage: &Stage) -> Self {
+        Self { api_writes: api_writes(stage), nb_transactions: stage.northbound.transactions().len() }
     }
 }
 
 /// What the controller and the agents wrote, as the API server's audit log has it.
-fn api_writes(cluster: &Cluster) -> usize {
-    let audit = read(cluster.api.audit_log().unwrap());
+fn api_writes(stage: &Stage) -> usize {
+    let audit = read(stage.testbed.api().audit_log().unwrap());
     let events = audit.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let ours = |user: &str| user == CONTROLLER || user.starts_with("node");
     let is_write = |verb: &str| ["create", "update", "patch", "delete"].contains(&verb);
@@ -31,17 +34,10 @@ fn api_writes(cluster: &Cluster) -> usize {
     events.filter(|event| ours(&text(&event["user"]["username"])) && is_write(&text(&event["verb"]))).count()
 }
 
-/// The transactions of ours that the northbound database has logged. Others, such as northd's, have no comment of ours.
-fn nb_transactions(cluster: &Cluster) -> usize {
-    let [server] = cluster.central.nb().servers() else { panic!("a database of one server") };
-    let log = read(&server.socket().with_file_name("0.db"));
-    log.lines().filter(|line| line.contains(r#""_comment":"portolan-controller"#)).count()
-}
-
 /// How long each step of each ADD took, as the agents say.
-pub(crate) fn add_by_step(cluster: &Cluster) -> String {
+pub(crate) fn add_by_step(stage: &Stage) -> String {
     let mut lines = String::new();
-    for agent in &cluster.agents {
+    for agent in stage.testbed.agents() {
         for line in read(agent.log()).lines().map(without_colours).filter(|line| line.contains("total_ms=")) {
             let value = |name: &str| {
                 let (_, rest) = line.split_once(&format!(" {name}="))?;

@@ -4,19 +4,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
-mod cluster;
 mod cost;
-mod traffic;
+mod stage;
 
 use std::io::Write as _;
 use std::time::Duration;
 
-use portolan_lab::cluster::Api;
-use portolan_lab::{Process, Test};
-use tokio::runtime::Handle;
+use portolan_testbed::{ApiKind, Pod, Process, Sandbox, Test};
 
-use crate::cluster::{Cluster, Pod};
 use crate::cost::Counts;
+use crate::stage::Stage;
 
 /// Who is killed, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,17 +30,17 @@ mod on_kube_apiserver {
 
     #[test]
     fn pods_on_two_nodes_reach_each_other_within_and_across_subnets() {
-        walk(Api::Kubernetes, Killed::Nobody);
+        walk(ApiKind::Kubernetes, Killed::Nobody);
     }
 
     #[test]
     fn a_controller_killed_between_lock_and_plan_changes_nothing() {
-        walk(Api::Kubernetes, Killed::ControllerBetweenLockAndPlan);
+        walk(ApiKind::Kubernetes, Killed::ControllerBetweenLockAndPlan);
     }
 
     #[test]
     fn an_agent_killed_between_plug_and_answer_changes_nothing() {
-        walk(Api::Kubernetes, Killed::AgentBetweenPlugAndAnswer);
+        walk(ApiKind::Kubernetes, Killed::AgentBetweenPlugAndAnswer);
     }
 }
 
@@ -52,46 +49,45 @@ mod on_portolans_own_apiserver {
 
     #[test]
     fn pods_on_two_nodes_reach_each_other_within_and_across_subnets() {
-        walk(Api::Portolan, Killed::Nobody);
+        walk(ApiKind::Portolan, Killed::Nobody);
     }
 
     #[test]
     fn a_controller_killed_between_lock_and_plan_changes_nothing() {
-        walk(Api::Portolan, Killed::ControllerBetweenLockAndPlan);
+        walk(ApiKind::Portolan, Killed::ControllerBetweenLockAndPlan);
     }
 
     #[test]
     fn an_agent_killed_between_plug_and_answer_changes_nothing() {
-        walk(Api::Portolan, Killed::AgentBetweenPlugAndAnswer);
+        walk(ApiKind::Portolan, Killed::AgentBetweenPlugAndAnswer);
     }
 }
 
-fn walk(api: Api, killed: Killed) {
+fn walk(api: ApiKind, killed: Killed) {
     Test::new().deadline(Duration::from_secs(180)).run(async move |lab| {
-        let runtime = Handle::current();
-        let walked = move || walk_in(&Cluster::start(&lab, api, runtime), killed);
-        tokio::task::spawn_blocking(walked).await.unwrap();
+        walk_on(&Stage::start(&lab, api), killed);
     });
 }
 
-fn walk_in(cluster: &Cluster, killed: Killed) {
-    let before = Counts::of(cluster);
-    let (a, address_of_a) = first_pod(cluster, killed);
-    let b = cluster.pod("b", 1, "web", "10.0.0.1");
-    let address_of_b = cluster.add(&b).unwrap();
-    let c = cluster.pod("c", 1, "db", "10.0.1.1");
-    let address_of_c = cluster.add(&c).unwrap();
+fn walk_on(stage: &Stage, killed: Killed) {
+    let testbed = &stage.testbed;
+    let before = Counts::of(stage);
+    let (sandbox_of_a, a) = first_pod(stage, killed);
+    let sandbox_of_b = stage.sandbox("b", "node2", "web", "10.0.0.1");
+    let b = sandbox_of_b.add().unwrap();
+    let sandbox_of_c = stage.sandbox("c", "node2", "db", "10.0.1.1");
+    let c = sandbox_of_c.add().unwrap();
 
-    for (from, to) in [(&a, &address_of_b), (&b, &address_of_a), (&a, &address_of_c), (&c, &address_of_a)] {
-        traffic::ping(from, to);
+    for (from, to) in [(&a, &b), (&b, &a), (&a, &c), (&c, &a)] {
+        testbed.ping(from, to).succeeds();
     }
-    traffic::transfer(&a, &b, &address_of_b);
-    traffic::transfer(&c, &a, &address_of_a);
+    testbed.tcp(&a, &b).succeeds();
+    testbed.tcp(&c, &a).succeeds();
 
-    let after = Counts::of(cluster);
+    let after = Counts::of(stage);
     let (api_writes, nb_transactions) =
         (after.api_writes - before.api_writes, after.nb_transactions - before.nb_transactions);
-    let by_step = cost::add_by_step(cluster);
+    let by_step = cost::add_by_step(stage);
     // Past the capture of tests that pass: these are for people.
     let _ = writeln!(
         std::io::stderr(),
@@ -100,24 +96,25 @@ fn walk_in(cluster: &Cluster, killed: Killed) {
     assert_eq!(api_writes, 3, "one write per address, whoever was killed");
     assert!(nb_transactions <= 3, "at most one transaction per pod, there were {nb_transactions}");
 
-    cluster.empty(&[a, b, c]);
-    assert!(cluster.controller.is_alive() && cluster.agents.iter().all(Process::is_alive));
+    stage.empty(&[sandbox_of_a, sandbox_of_b, sandbox_of_c]);
+    assert!(testbed.controller().is_some_and(Process::is_alive));
+    assert!(testbed.agents().iter().all(Process::is_alive));
 }
 
 /// The first pod, during whose attachment someone may be killed.
-fn first_pod(cluster: &Cluster, killed: Killed) -> (Pod, String) {
-    let hold = (killed != Killed::Nobody).then(|| cluster.hold_writes());
-    let pod = cluster.pod("a", 0, "web", "10.0.0.1");
+fn first_pod(stage: &Stage, killed: Killed) -> (Sandbox, Pod) {
+    let hold = (killed != Killed::Nobody).then(|| stage.northbound.hold_writes());
+    let sandbox = stage.sandbox("a", "node1", "web", "10.0.0.1");
     let added = std::thread::scope(|scope| {
-        let add = scope.spawn(|| cluster.add(&pod));
+        let add = scope.spawn(|| sandbox.add());
         if killed != Killed::Nobody {
             // A port is plugged once its locks are there.
-            cluster.wait_for_port(pod.node);
+            stage.wait_for_port(sandbox.node());
             let victim = match killed {
-                Killed::ControllerBetweenLockAndPlan => &cluster.controller,
-                _ => &cluster.agents[pod.node],
+                Killed::ControllerBetweenLockAndPlan => stage.testbed.controller().unwrap(),
+                _ => &stage.testbed.agents()[0],
             };
-            assert!(cluster.has_no_attachments());
+            assert!(stage.has_no_attachments());
             victim.kill().unwrap();
             drop(hold);
             victim.restart().unwrap();
@@ -128,9 +125,9 @@ fn first_pod(cluster: &Cluster, killed: Killed) -> (Pod, String) {
         // The plugin says so, and a runtime that was told so cleans up and tries again.
         let said = added.unwrap_err();
         assert!(said.contains("agent"), "{said}");
-        cluster.cni("DEL", &pod).unwrap();
-        let address = cluster.add(&pod).unwrap();
-        return (pod, address);
+        sandbox.call("DEL").unwrap();
+        let pod = sandbox.add().unwrap();
+        return (sandbox, pod);
     }
-    (pod, added.unwrap())
+    (sandbox, added.unwrap())
 }

@@ -6,9 +6,8 @@ use apimachinery::jsonpath::{self, JsonPath};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::core::human_duration;
 use crate::crd::definition::ColumnDefinition;
-use crate::registry::{Column, ColumnFormat, Columns};
+use crate::registry::{Column, ColumnFormat, Columns, human_duration};
 
 /// How old an object is.
 pub(crate) fn age(object: &Value, now: Timestamp) -> String {

@@ -1,0 +1,238 @@
+//! A whole API server in one process on one directory: the built-in kinds, custom resources, RBAC, garbage collection,
+//! certificates.
+//!
+//! ```text
+//! data directory:  store.redb   what is stored
+//!                  ca.crt …     see [`apiserver::pki`]
+//! ```
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use apistore::{Redb, StoreError};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpListener;
+
+use apiserver::admission::NamespaceLifecycle;
+use apiserver::admission::webhook::{self, StoredServices, Webhooks};
+use apiserver::audit::AuditLog;
+use apiserver::authn::{StaticTokens, UserInfo};
+use apiserver::authz::Rbac;
+use apiserver::controllers;
+use apiserver::crd::{self, Definitions};
+use apiserver::pki::{Pki, PkiError};
+use apiserver::reviews::{self, Reviewers, RoleEscalation};
+use apiserver::server::{BuildError, Server, TlsError, server_config};
+use apiserver::storage::Storage;
+
+/// How an embedded server shall be.
+#[derive(Clone, Debug)]
+pub struct Embedded {
+    /// Where everything is kept; made if it is not there.
+    pub data_dir: PathBuf,
+    /// Where to listen. Port zero takes any that is free.
+    pub listen: SocketAddr,
+    /// Names and addresses that clients may know the server by, besides those of this machine's loopback.
+    pub names: Vec<String>,
+    /// Users known by a bearer token.
+    pub tokens: Vec<(String, UserInfo)>,
+    /// Where every request is written down, if anywhere.
+    pub audit_log: Option<PathBuf>,
+    /// What services get their addresses and ports from.
+    pub service_ranges: crate::ServiceRanges,
+    /// How the store is kept.
+    pub store: apistore::Options,
+}
+
+/// Why a server does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    /// The data directory cannot be made.
+    #[error("cannot make the data directory {}", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("cannot open {}: {source}", path.display())]
+    Store {
+        /// Which.
+        path: PathBuf,
+        /// Why; another process may have it open.
+        source: StoreError,
+    },
+    /// The address cannot be listened at.
+    #[error("cannot listen at {address}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The audit log cannot be opened.
+    #[error("cannot open the audit log {}", path.display())]
+    Audit {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Certificates.
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+    /// TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A certificate that was just made cannot be read.
+    #[error("cannot read a certificate: {0}")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// The server could not be put together.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// What every cluster has could not be made.
+    #[error("cannot make what every cluster has: {0}")]
+    Bootstrap(String),
+}
+
+/// A server that is ready to serve.
+#[derive(Debug)]
+pub struct Running {
+    server: Server,
+    listener: TcpListener,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+}
+
+impl Embedded {
+    /// A server on this directory, on the loopback, with the defaults.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Embedded {
+        Embedded {
+            data_dir: data_dir.into(),
+            listen: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 6443),
+            names: Vec::new(),
+            tokens: Vec::new(),
+            audit_log: None,
+            service_ranges: crate::ServiceRanges::default(),
+            store: apistore::Options::default(),
+        }
+    }
+
+    /// Opens the store, makes what every cluster has, and listens. Requests are answered once [`Running::serve`] is called.
+    ///
+    /// # Errors
+    /// When something that it needs cannot be had; the error says what.
+    pub async fn start(self) -> Result<Running, EmbeddedError> {
+        std::fs::create_dir_all(&self.data_dir)
+            .map_err(|source| EmbeddedError::Directory { path: self.data_dir.clone(), source })?;
+        let listener = TcpListener::bind(self.listen)
+            .await
+            .map_err(|source| EmbeddedError::Listen { address: self.listen, source })?;
+        let address =
+            listener.local_addr().map_err(|source| EmbeddedError::Listen { address: self.listen, source })?;
+        let storage = self.open().await?;
+        let pki = Pki::open(&self.data_dir)?;
+        let tls = pki.server(&self.names(address))?;
+        let tls = server_config(
+            CertificateDer::pem_slice_iter(tls.certificate.as_bytes()).collect::<Result<_, _>>()?,
+            PrivateKeyDer::from_pem_slice(tls.key.as_bytes())?,
+            CertificateDer::pem_slice_iter(pki.authority().as_bytes()).collect::<Result<_, _>>()?,
+        )?;
+        let open = |path: &PathBuf| {
+            AuditLog::open(path).map_err(|source| EmbeddedError::Audit { path: path.clone(), source })
+        };
+        let audit = self.audit_log.as_ref().map(open).transpose()?;
+        let (rbac, following_roles) = Rbac::start(&storage).await.map_err(BuildError::Store)?;
+        let (webhooks, following_webhooks) =
+            Webhooks::start(&storage, StoredServices).await.map_err(BuildError::Store)?;
+        let definitions = Definitions::default();
+        let tokens = StaticTokens::new(self.tokens.clone());
+        let reviewers = Reviewers {
+            authorizer: Arc::new(rbac.clone()),
+            rbac: Some(rbac.clone()),
+            authenticator: Arc::new(tokens.clone()),
+        };
+        let server = Server::on(storage)
+            .resources(crate::resources())
+            .resources([crd::resource()])
+            .resources(webhook::resources())
+            .resources(reviews::resources(&reviewers))
+            .admission(NamespaceLifecycle)
+            .admission(definitions.clone())
+            .admission(crate::PodPriority)
+            .admission(crate::DefaultTolerations)
+            .admission(webhooks)
+            // After all that may change a role.
+            .admission(RoleEscalation::new(rbac.clone(), Arc::new(rbac.clone())))
+            .admission(crate::ServiceAddresses::new(self.service_ranges.clone()))
+            .authenticator(tokens)
+            .authorizer(rbac)
+            .audit(audit)
+            .tls(tls)
+            .task(|_| following_roles.run())
+            .task(|_| following_webhooks.run())
+            .task(controllers::run)
+            .task({
+                let definitions = definitions.clone();
+                |api| definitions.run(api)
+            })
+            .build()
+            .await?;
+        definitions.load(server.api()).await.map_err(BuildError::Store)?;
+        crate::bootstrap(server.api()).await.map_err(|status| EmbeddedError::Bootstrap(status.message))?;
+        let kubeconfig = pki.admin_kubeconfig(reachable(address))?;
+        Ok(Running { server, listener, address, kubeconfig })
+    }
+
+    async fn open(&self) -> Result<Storage, EmbeddedError> {
+        let (path, options) = (self.data_dir.join("store.redb"), self.store);
+        let opened = {
+            let path = path.clone();
+            tokio::task::spawn_blocking(move || Redb::open(path, options)).await
+        };
+        let opened = opened.unwrap_or(Err(StoreError::Closed));
+        opened.map(Storage::new).map_err(|source| EmbeddedError::Store { path, source })
+    }
+
+    /// What clients may know the server by.
+    fn names(&self, address: SocketAddr) -> Vec<String> {
+        let always =
+            ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        let mut names: Vec<String> = always.into_iter().map(String::from).collect();
+        let own = (!address.ip().is_unspecified()).then(|| address.ip().to_string());
+        names.extend(own.into_iter().chain(self.names.iter().cloned()));
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+/// An address by which a server that listens everywhere is reached from this machine.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    let loopback = match address.ip() {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+    };
+    SocketAddr::new(loopback, address.port())
+}
+
+impl Running {
+    /// What is done with objects, for use in the same process.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Serves until `shutdown` is done.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        self.server.serve(self.listener, shutdown).await;
+    }
+}

@@ -1,0 +1,164 @@
+//! A cluster under test.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use portolan_lab::cluster::{
+    Api, ApiServerOptions, Audit, Cluster, ClusterBuilder, LabApiServer, PortolanApiServer, StartApiServer,
+};
+use portolan_lab::pki::Authority;
+use portolan_lab::{Lab, Process, Result};
+
+use crate::artefacts;
+use crate::etcd::Etcd;
+use crate::kube_apiserver::KubeApiServer;
+use crate::test_lab::TestLab;
+
+/// Which API server a test runs on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApiKind {
+    /// Portolan's own, on an embedded database.
+    #[default]
+    Portolan,
+    /// kube-apiserver, on etcd. Without its controllers: namespaces that are deleted stay, and nothing is collected.
+    Kubernetes,
+}
+
+impl From<ApiKind> for Api {
+    fn from(kind: ApiKind) -> Self {
+        Api::Custom(Arc::new(kind))
+    }
+}
+
+impl StartApiServer for ApiKind {
+    fn start(&self, lab: &Lab, options: &ApiServerOptions) -> Result<Box<dyn LabApiServer>> {
+        match self {
+            ApiKind::Portolan => Ok(Box::new(PortolanApiServer::start(lab, options)?)),
+            ApiKind::Kubernetes => {
+                let etcd = Etcd::builder().start(lab)?;
+                let server = KubeApiServer::builder()
+                    .etcd(etcd)
+                    .advertise(options.address)
+                    // Nobody makes service accounts, and nobody takes the taint off a node that became ready.
+                    .arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition");
+                let server = if options.audit == Audit::On { server.audit_log() } else { server };
+                Ok(Box::new(server.start(lab)?))
+            }
+        }
+    }
+}
+
+impl LabApiServer for KubeApiServer {
+    fn authority(&self) -> &Authority {
+        self.authority()
+    }
+
+    fn port(&self) -> u16 {
+        self.port()
+    }
+
+    fn audit_log(&self) -> Option<&std::path::Path> {
+        self.audit_log()
+    }
+
+    fn processes(&self) -> Vec<&Process> {
+        self.etcd().members().iter().chain([&**self]).collect()
+    }
+}
+
+/// A [`Cluster`] in a test: with pods, with traffic between them, and with what is needed to find out why a test failed. Cloning
+/// gives another handle to the same one.
+///
+/// ```no_run
+/// use portolan_testbed::{Result, Testbed};
+///
+/// # fn pods_of_a_switch_reach_each_other() {
+/// portolan_testbed::test(async |lab| -> Result<()> {
+///     let testbed = Testbed::builder().nodes(2).start(&lab)?;
+///     testbed.apply(include_str!("../../portolan/tests/skeleton/objects.yaml"))?;
+///     let a = testbed.pod("a").on("node1").nad("web").start()?;
+///     let b = testbed.pod("b").on("node2").nad("web").start()?;
+///     testbed.ping(&a, &b).succeeds();
+///     testbed.tcp(&a, &b).succeeds();
+///     Ok(())
+/// });
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Testbed {
+    cluster: Cluster,
+}
+
+/// How a cluster under test shall be.
+#[must_use = "no cluster runs until it is started"]
+pub struct TestbedBuilder {
+    cluster: ClusterBuilder,
+}
+
+impl Testbed {
+    /// A cluster of three nodes on Portolan's own API server, with everything running.
+    pub fn builder() -> TestbedBuilder {
+        TestbedBuilder { cluster: Cluster::builder() }
+    }
+}
+
+impl Deref for Testbed {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl TestbedBuilder {
+    /// How many nodes it has, called `node1`, `node2` and so on; three unless set.
+    pub fn nodes(self, nodes: usize) -> Self {
+        self.with(|cluster| cluster.nodes(nodes))
+    }
+
+    /// OVN's databases are raft clusters of three members.
+    pub fn ovn_raft(self) -> Self {
+        self.with(ClusterBuilder::ovn_raft)
+    }
+
+    /// Which API server it has; Portolan's own unless set.
+    pub fn api(self, kind: ApiKind) -> Self {
+        self.with(|cluster| cluster.api(kind.into()))
+    }
+
+    /// Its API server writes an audit log.
+    pub fn audit_log(self) -> Self {
+        self.with(|cluster| cluster.audit(Audit::On))
+    }
+
+    /// Leaves the definition of Portolan's kinds to the test.
+    pub fn without_kinds(self) -> Self {
+        self.with(ClusterBuilder::without_kinds)
+    }
+
+    /// Starts no controller.
+    pub fn without_controller(self) -> Self {
+        self.with(ClusterBuilder::without_controller)
+    }
+
+    /// Starts no agents on its nodes, and so no runtimes, and binds no pods.
+    pub fn without_agents(self) -> Self {
+        self.with(ClusterBuilder::without_agents)
+    }
+
+    /// Runs no pods on its nodes, and binds none: the test plays the runtime with [`Sandbox`](crate::Sandbox).
+    pub fn without_runtimes(self) -> Self {
+        self.with(ClusterBuilder::without_runtimes)
+    }
+
+    /// Raises it in a test's lab. Returns when every part says that it is ready.
+    pub fn start(self, lab: &TestLab) -> Result<Testbed> {
+        let cluster = self.cluster.start(lab)?;
+        artefacts::collect_on_failure(lab, &cluster);
+        Ok(Testbed { cluster })
+    }
+
+    fn with(self, change: impl FnOnce(ClusterBuilder) -> ClusterBuilder) -> Self {
+        Self { cluster: change(self.cluster) }
+    }
+}
