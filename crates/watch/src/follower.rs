@@ -179,6 +179,10 @@ where
             self.pauses.reset();
             (self.consume)(Change::Listed(Vec::new())).await;
             self.progress.in_step();
+            if self.kind.origin() == Origin::Aggregation {
+                // This follower's own empty list is no reason to ask again.
+                changes = self.definitions.changes();
+            }
             changes.next().await;
             while self.kind.origin() == Origin::Defined && self.definitions.lack(&self.kind) {
                 changes.next().await;

@@ -13,7 +13,6 @@ use crate::pause::Recovery;
 use crate::{Change, Error, Object, Selection, Status};
 
 /// The followers of one API server. Dropping it ends them.
-#[derive(Debug)]
 pub struct Followers {
     client: Client,
     definitions: Definitions,

@@ -33,5 +33,5 @@ pub use error::{Error, Plain};
 pub use existence::is_kind_absent;
 pub use follower::{Change, Object, Selection};
 pub use followers::{Followers, Recoveries};
-pub use live::{get, list};
+pub use live::{get, is_not_found, list};
 pub use status::{Behind, Status};

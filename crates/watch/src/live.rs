@@ -24,6 +24,11 @@ where
     }
 }
 
+/// Whether an error says that the object of this name does not exist. No other error does.
+pub fn is_not_found<K: Resource<DynamicType = ()>>(error: &kube::Error, name: &str) -> bool {
+    Kind::of::<K>().is_named_by(error, name)
+}
+
 /// Lists all objects of a kind, consistently: without a resourceVersion the API server answers from its store. Empty if the
 /// kind certainly does not exist.
 ///

@@ -8,7 +8,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// About the first pause.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest one: how late a follower that nobody wakes may notice that the API server is back.
-pub(crate) const LONGEST: Duration = Duration::from_secs(3);
+const LONGEST: Duration = Duration::from_secs(3);
+/// How soon a follower can be woken again.
+const WAKE_AGAIN: Duration = Duration::from_secs(15);
 /// Whoever is woken early waits up to this long, so that not everyone comes at the same instant.
 const SPREAD_MILLIS: u64 = 30;
 
@@ -66,7 +68,7 @@ impl Pauses {
         tokio::select! {
             () = sleep(length.max(floor)) => {}
             () = woken => {
-                self.wake_after = Some(Instant::now() + LONGEST);
+                self.wake_after = Some(Instant::now() + WAKE_AGAIN);
                 self.reset();
                 sleep(Duration::from_millis(fastrand::u64(0..=SPREAD_MILLIS))).await;
             }

@@ -6,7 +6,6 @@ use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
-use portolan_model::{Group, doors};
 use portolan_watch::Change;
 
 use super::Engine;
@@ -21,6 +20,9 @@ impl Engine {
             Change::Deleted(object) => self.world.delete(object),
             Change::Listed(objects) => self.world.reset(objects),
         };
+        for unit in &dirty.units {
+            self.compare_conditions_of_unit(unit);
+        }
         self.note(dirty);
         if matches!(change, Change::Listed(_)) {
             self.unlisted.remove(&K::KIND);
@@ -30,13 +32,20 @@ impl Engine {
 }
 
 impl Observed for NetworkAttachment {}
-impl Observed for Pod {}
+
+impl Observed for Pod {
+    fn after(engine: &mut Engine, change: &Change<Self>) {
+        engine.check(change);
+    }
+}
+
 impl Observed for Node {}
 impl Observed for StatefulSet {}
 
 impl Observed for NetworkAttachmentDefinition {
     fn after(engine: &mut Engine, change: &Change<Self>) {
-        engine.tell_mistakes(change);
+        engine.check(change);
+        engine.subnets.recheck();
     }
 }
 
@@ -44,9 +53,10 @@ macro_rules! observed_vpc {
     ($($object:ty),*) => {
         $(impl Observed for $object {
             fn after(engine: &mut Engine, change: &Change<Self>) {
-                engine.tell_mistakes(change);
-                // Its peerings' networks may be what stood in a subnet's way.
-                engine.subnets.mark_if_any();
+                engine.check(change);
+                engine.observe_conditions(change);
+                // The networks of its peerings may be what stood in a subnet's way.
+                engine.subnets.recheck();
             }
         })*
     };
@@ -55,36 +65,27 @@ macro_rules! observed_vpc {
 observed_vpc!(portolan::Vpc, kubeovn::Vpc);
 
 macro_rules! observed_subnet {
-    ($object:ty, $group:expr, $validation:path) => {
-        impl Observed for $object {
+    ($($object:ty),*) => {
+        $(impl Observed for $object {
             fn after(engine: &mut Engine, change: &Change<Self>) {
-                let gate = &mut engine.subnets;
-                let put = |gate: &mut super::subnets::SubnetGate, subnet: &Self| {
-                    let meta = doors::Meta::of(subnet);
-                    gate.put(($group, subnet.name_any()), (meta.uid, meta.generation, $validation(subnet)));
-                };
-                match change {
-                    Change::Applied(subnet) => put(gate, subnet),
-                    Change::Deleted(subnet) => gate.remove(&($group, subnet.name_any())),
-                    Change::Listed(subnets) => {
-                        let names = subnets.iter().map(ResourceExt::name_any).collect();
-                        gate.keep_only($group, &names);
-                        subnets.iter().for_each(|subnet| put(gate, subnet));
-                    }
-                }
+                engine.subnets.take(change);
+                engine.observe_conditions(change);
             }
-        }
+        })*
     };
 }
 
-observed_subnet!(portolan::Subnet, Group::Portolan, doors::portolan::validation);
-observed_subnet!(kubeovn::Subnet, Group::KubeOvn, doors::kubeovn::validation);
+observed_subnet!(portolan::Subnet, kubeovn::Subnet);
 
 impl Observed for IPLock {
     fn before(engine: &mut Engine, change: &Change<Self>) {
         match change {
             Change::Applied(lock) => engine.lock_comes(lock),
-            Change::Deleted(lock) => engine.lock_goes(&lock.name_any()),
+            Change::Deleted(lock) => {
+                // Its address may be what stood in the way of a subnet's gateway.
+                engine.subnets.recheck();
+                engine.lock_goes(&lock.name_any());
+            }
             Change::Listed(locks) => engine.locks_listed(locks),
         }
     }

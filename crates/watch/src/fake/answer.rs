@@ -6,7 +6,7 @@ use futures::{StreamExt as _, future};
 use http::Response;
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::{Value, json};
 
 /// The body of an answer.
@@ -14,7 +14,7 @@ pub(super) type Reply = BoxBody<Bytes, Refused>;
 
 /// The connection was refused, or cut.
 #[derive(Debug)]
-pub struct Refused;
+pub(super) struct Refused;
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -60,7 +60,6 @@ fn pod(name: &str) -> Pod {
 
 /// Followers of an API server, and what one of them reports.
 struct Scene<K> {
-    api: FakeApi,
     followers: Followers,
     changes: mpsc::UnboundedReceiver<Change<K>>,
 }
@@ -77,7 +76,7 @@ impl<K: Object> Scene<K> {
             drop(sender.send(change));
             std::future::ready(())
         });
-        Scene { api: api.clone(), followers, changes }
+        Scene { followers, changes }
     }
 
     /// The next change, in short: `listed a b`, `applied a`, `deleted a`.
