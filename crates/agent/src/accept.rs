@@ -21,7 +21,11 @@ pub(crate) async fn accept_all<S>(
                 serve(stream);
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, ?pause, "cannot accept a call; trying again");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    ?pause,
+                    "cannot accept a call; trying again"
+                );
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }

@@ -53,11 +53,12 @@ pub(crate) async fn check(
     agent.vswitch.ready().await;
     agent.engine.has_observed(agent.vswitch.revision()).await;
     let ports = ports_of(agent, sandbox);
-    let broken = |details: String| {
-        CniError::new(Code::CheckFailed, "an interface is not as ADD made it", details)
-    };
+    let broken =
+        |details: String| CniError::new(Code::CheckFailed, "an interface is not as ADD made it", details);
     let expected = made.unwrap_or_else(|| [sandbox.call.clone()].into());
-    if let Some(missing) = expected.iter().find(|name| !ports.iter().any(|port| port.note.interface == **name)) {
+    if let Some(missing) =
+        expected.iter().find(|name| !ports.iter().any(|port| port.note.interface == **name))
+    {
         return Err(broken(format!("interface {missing} of container {} has no port", sandbox.container)));
     }
     if let Some(port) = ports.iter().find(|port| !agent.vswitch.is_installed(&port.note)) {

@@ -97,7 +97,8 @@ impl Engine {
     /// These are all links there are.
     pub(crate) fn links_listed(&self, links: BTreeMap<LinkName, ObservedLink>) {
         let mut state = self.state();
-        let gone: Vec<_> = state.observed.units().into_iter().filter(|name| !links.contains_key(name)).collect();
+        let gone: Vec<_> =
+            state.observed.units().into_iter().filter(|name| !links.contains_key(name)).collect();
         for name in gone {
             state.link_changed(&name, None);
         }

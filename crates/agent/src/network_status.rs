@@ -121,7 +121,8 @@ fn entries(
         let ips: Vec<_> = facts.ips.iter().filter(|ip| !is_ours(ip)).map(ToString::to_string).collect();
         if !ips.is_empty() {
             let default = guest.default_taken.is_empty();
-            entries.push(json!({ "name": network, "interface": FIRST_INTERFACE, "ips": ips, "default": default,
+            entries
+                .push(json!({ "name": network, "interface": FIRST_INTERFACE, "ips": ips, "default": default,
                 "dns": {} }));
         }
     }

@@ -39,6 +39,10 @@ struct Pauses {
 pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     let engine = &agent.engine;
     // Before the list: what changes after it is reported.
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe; the monitor keeps its descriptor open as long as it lives"
+    )]
     let monitor = AsyncFd::new(LinkMonitor::open()?).context("watch links")?;
     list_links(agent).await?;
     for link in blocking(guard::guarded).await? {
@@ -188,7 +192,8 @@ impl Pauses {
     /// These units have failed; all others have not.
     fn set(&mut self, failed: &BTreeSet<LinkName>, now: Instant) {
         for unit in failed {
-            let length = self.lengths.get(unit).map_or(FIRST_PAUSE, |length| (*length * 2).min(LONGEST_PAUSE));
+            let length =
+                self.lengths.get(unit).map_or(FIRST_PAUSE, |length| (*length * 2).min(LONGEST_PAUSE));
             self.lengths.insert(unit.clone(), length);
             self.due.retain(|(_, other)| other != unit);
             self.due.insert((now + length, unit.clone()));

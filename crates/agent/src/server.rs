@@ -159,7 +159,8 @@ async fn call(
             details,
         ));
     }
-    let no_netns = || CniError::new(Code::InvalidEnvironment, "the call came without a network namespace", "");
+    let no_netns =
+        || CniError::new(Code::InvalidEnvironment, "the call came without a network namespace", "");
     let config = NetworkConfig::parse(&request.config, &request.ifname)?;
     let sandbox = Sandbox { container: request.container_id.clone(), call: request.ifname.clone() };
     let deadline = agent.config.deadline;
@@ -185,7 +186,8 @@ async fn call(
         Verb::Check => {
             let _turn = agent.calls.turn(&sandbox.container).await;
             let check = del::check(agent, &sandbox, &config, netns.ok_or_else(no_netns)?);
-            let late = |_| Err(CniError::new(Code::TryAgainLater, format!("not checked after {deadline:?}"), ""));
+            let late =
+                |_| Err(CniError::new(Code::TryAgainLater, format!("not checked after {deadline:?}"), ""));
             tokio::time::timeout(deadline, check).await.unwrap_or_else(late).map(|()| Answer::Done)
         }
         Verb::Gc => del::gc(agent, &config, &request.config, deadline).await.map(|()| Answer::Done),

@@ -117,7 +117,9 @@ impl Vswitch {
         let cache = self.client.read();
         if self.datapath(&cache).is_none() {
             let bridge = &self.bridge;
-            return Some(format!("Open vSwitch has no bridge {bridge}; ovn-controller makes it: is it running?"));
+            return Some(format!(
+                "Open vSwitch has no bridge {bridge}; ovn-controller makes it: is it running?"
+            ));
         }
         let link = note.link();
         match cache.get::<Interface>(note.interface_row()) {
@@ -247,8 +249,8 @@ fn find_bridge(cache: &Cache, name: &str) -> Option<(Uuid, Bridge)> {
 
 /// A port as the engine knows it, if agents made it.
 fn observe(cache: &Cache, name: &LinkName) -> Option<ObservedPort> {
-    let mut ports = cache.find::<Port>(BY_NAME, &Atom::from(name.as_str()));
-    let (_, port) = ports.find_map(|(uuid, row)| Some((uuid, row.ok()?)))?;
+    let key = Atom::from(name.as_str());
+    let port = cache.find::<Port>(BY_NAME, &key).find_map(|(_, row)| row.ok())?;
     let mut tags = port.external_ids;
     let sandbox = Sandbox { container: tags.remove(SANDBOX)?, call: tags.remove(CALL)? };
     let interface = tags.remove(INTERFACE)?;
@@ -298,8 +300,10 @@ fn take_from_others(transaction: &mut Transaction, cache: &Cache, iface_id: &str
 }
 
 fn correct(transaction: &mut Transaction, cache: &Cache, name: &LinkName, port: &DesiredPort) {
-    let rows = cache.find::<Port>(BY_NAME, &Atom::from(name.as_str()));
-    let interfaces: BTreeSet<Uuid> = rows.filter_map(|(_, row)| row.ok()).flat_map(|row| row.interfaces).collect();
+    let key = Atom::from(name.as_str());
+    let rows = cache.find::<Port>(BY_NAME, &key);
+    let interfaces: BTreeSet<Uuid> =
+        rows.filter_map(|(_, row)| row.ok()).flat_map(|row| row.interfaces).collect();
     for interface in interfaces {
         let without = Interface::EXTERNAL_IDS.delete_keys([IFACE_ID.to_owned(), IFACE_ID_VER.to_owned()]);
         transaction.mutate(Rows::uuid(interface), [without]).any();

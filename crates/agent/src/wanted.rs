@@ -150,9 +150,10 @@ fn select(call: &Call<'_>, guest: &Guest<'_>, pod_uid: &str, kept: &[IpNet]) -> 
     if !missing.is_empty() {
         let text = missing.iter().flat_map(|one| match &one.what {
             MissingPart::Attachment => vec![no_address(call, &one.interface, None)],
-            MissingPart::Request(waits) => {
-                waits.iter().map(|wait| format!("interface {} of pod {}: {wait}", one.interface, call.pod)).collect()
-            }
+            MissingPart::Request(waits) => waits
+                .iter()
+                .map(|wait| format!("interface {} of pod {}: {wait}", one.interface, call.pod))
+                .collect(),
         });
         return Wanted::Missing(text.collect());
     }

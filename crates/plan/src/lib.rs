@@ -26,9 +26,9 @@
 
 pub mod database;
 pub mod diff;
+pub mod host;
 #[cfg(any(test, feature = "memdb"))]
 pub mod memdb;
-pub mod host;
 pub mod northbound;
 pub mod reconciler;
 pub mod row_uuid;

@@ -34,7 +34,8 @@ fn way_to(netns: &Namespace, address: &str) -> String {
 fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reason() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
         blocking(move || {
-            let stage = Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
+            let stage =
+                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
             let node = &stage.testbed.nodes()[0];
             stage.nad("macvlan", r#"{"cniVersion":"0.3.1","name":"macvlan","type":"macvlan"}"#);
             let networks = "k8s.v1.cni.cncf.io/networks";
@@ -74,7 +75,8 @@ fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reas
             assert!(said["msg"].as_str().unwrap().contains("pod default/waits is being deleted"), "{said}");
             // One that does not exist is not waited for.
             let netns = first_interface(node, "nobody");
-            let (code, said) = Runtime::new(node, "nobody", "nobody", "7", &netns).call_with("ADD", &further());
+            let (code, said) =
+                Runtime::new(node, "nobody", "nobody", "7", &netns).call_with("ADD", &further());
             assert_eq!((code, &said["code"]), (1, &json!(3)), "{said}");
             assert_eq!(made_on(node), Vec::<String>::new());
         })
@@ -86,7 +88,8 @@ fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reas
 fn an_add_that_lasts_too_long_names_what_is_missing() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
         blocking(move || {
-            let stage = Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(8), ..Agents::default() });
+            let stage =
+                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(8), ..Agents::default() });
             let node = &stage.testbed.nodes()[0];
             let networks = json!({ "k8s.v1.cni.cncf.io/networks": "missing" });
             let uid = stage.pod_with("waits", "node1", &networks);
@@ -172,7 +175,8 @@ fn a_further_interface_takes_the_default_route_and_the_pod_shows_its_networks() 
 fn two_definitions_without_provider_are_served_one_call_each() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
         blocking(move || {
-            let stage = Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
+            let stage =
+                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
             let node = &stage.testbed.nodes()[0];
             for (name, cidr) in [("blue", "10.1.0.0/24"), ("red", "10.2.0.0/24")] {
                 let config = json!({ "cniVersion": "1.0.0", "name": name, "type": "portolan-cni" });
@@ -189,7 +193,8 @@ fn two_definitions_without_provider_are_served_one_call_each() {
             for (interface, name) in [("net1", "blue"), ("net2", "red")] {
                 let one = Runtime { interface: interface.into(), ..argo.clone() };
                 let result = one.succeeds_with("ADD", &json!({ "name": name }));
-                let names: Vec<_> = result["interfaces"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+                let names: Vec<_> =
+                    result["interfaces"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
                 assert_eq!((names.len(), names[1]), (2, &json!(interface)), "{result}");
             }
             for (interface, name) in [("net1", "blue"), ("net2", "red")] {

@@ -148,6 +148,7 @@ fn send_4_mib(from: &Namespace, to: &Namespace, address: &'static str) {
 fn wait_for_link(monitor: LinkMonitor) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
+        #[expect(deprecated, reason = "its successor is unsafe")]
         let monitor = AsyncFd::new(monitor).unwrap();
         loop {
             let mut ready = monitor.readable().await.unwrap();

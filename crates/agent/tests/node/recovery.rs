@@ -21,7 +21,8 @@ fn wait_for_ports(node: &Node, count: usize) {
         client
             .wait_for(|cache| {
                 let rows = cache.rows::<Port>().filter_map(|(_, row)| row.ok());
-                let ours: Vec<_> = rows.filter(|row| row.external_ids.contains_key("portolan/sandbox")).collect();
+                let ours: Vec<_> =
+                    rows.filter(|row| row.external_ids.contains_key("portolan/sandbox")).collect();
                 let interfaces = ours.iter().flat_map(|port| &port.interfaces);
                 let rows = interfaces.filter_map(|uuid| cache.get::<Interface>(*uuid).ok()?);
                 let installed = rows.filter(|row| row.external_ids.contains_key("ovn-installed")).count();
@@ -35,7 +36,8 @@ fn wait_for_ports(node: &Node, count: usize) {
 fn what_belongs_to_living_sandboxes_is_made_again_and_what_belongs_to_deleted_pods_is_removed() {
     Test::new().deadline(Duration::from_secs(300)).run(async |lab| {
         blocking(move || {
-            let mut stage = Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
+            let mut stage =
+                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
             let node = &stage.testbed.nodes()[0];
             let names = ["argo", "ikaros", "kimon"];
             let uids = names.map(|name| stage.pod(name, "node1"));

@@ -61,7 +61,8 @@ impl Agent {
                 let mut config = Config::new(name, kube);
                 config.deadline = settings.deadline;
                 config.cluster_networks = settings.cluster_networks;
-                config.settings = Settings { first_interface: settings.first_interface, ..Settings::default() };
+                config.settings =
+                    Settings { first_interface: settings.first_interface, ..Settings::default() };
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
                         panic!("the agent ended: {ended:?}")
@@ -96,11 +97,14 @@ impl Stage {
         let mut stage = Self { agents: Vec::new(), testbed, settings };
         for node in stage.testbed.nodes() {
             stage.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node.name() } }));
-            let status = json!({ "status": { "addresses": [{ "type": "InternalIP", "address": node.address() }] } });
+            let status =
+                json!({ "status": { "addresses": [{ "type": "InternalIP", "address": node.address() }] } });
             stage.patch_status("node", node.name(), &status);
         }
-        stage.apply(&json!({ "apiVersion": "portolan.dev/v1alpha1", "kind": "Vpc", "metadata": { "name": "aegean" },
-            "spec": {} }));
+        stage.apply(
+            &json!({ "apiVersion": "portolan.dev/v1alpha1", "kind": "Vpc", "metadata": { "name": "aegean" },
+            "spec": {} }),
+        );
         stage.subnet("sea", "10.0.0.0/24,fd00::/64", "aegean", None);
         stage.start_agents();
         stage
@@ -216,10 +220,9 @@ impl Stage {
         let iface_id = format!("port:default/{pod}/{interface}/{}", &uid[..8]);
         let mac = Mac::derive(addresses[0].parse().unwrap(), None).to_string();
         let families: Vec<Family> = addresses.iter().map(|one| Family::of(one.parse().unwrap())).collect();
-        let decided = decided.iter().map(|name| DecidedInterface {
-            interface: (*name).to_owned(),
-            families: families.clone(),
-        });
+        let decided = decided
+            .iter()
+            .map(|name| DecidedInterface { interface: (*name).to_owned(), families: families.clone() });
         let decided: Vec<_> = decided.collect();
         for address in addresses {
             let spec = IPLockSpec {
