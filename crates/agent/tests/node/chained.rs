@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
+use portolan_host::LinkMonitor;
 use portolan_testbed::{Namespace, Node, Test};
 use serde_json::{Value, json};
 
-use crate::stage::{Agents, Runtime, Stage, blocking, made_on};
+use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_link, wait_for_ports};
 
 const LAYER3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harvester/layer3.yaml");
 
@@ -112,11 +113,15 @@ fn an_add_that_lasts_too_long_names_what_is_missing() {
             assert!(missing.contains("is ovs-vswitchd running on this node?"), "{missing}");
             // Without its database the call is answered all the same, and undone when the database is back.
             node.vswitchd().restart().unwrap();
+            node.ovn_controller().unwrap().kill().unwrap();
+            let (links, add) = (node.namespace().run(LinkMonitor::open).unwrap(), argo.clone());
+            let add = thread::spawn(move || add.call("ADD"));
+            wait_for_link(links);
             node.ovsdb_server().kill().unwrap();
-            let missing = details(argo.call("ADD"));
+            let missing = details(add.join().unwrap());
             assert!(missing.contains("database of Open vSwitch"), "{missing}");
             node.ovsdb_server().restart().unwrap();
-            argo.succeeds("ADD");
+            wait_for_ports(node, 0);
             argo.succeeds("DEL");
             assert_eq!(made_on(node), Vec::<String>::new());
         })

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use portolan_cni::protocol::{self, PROTOCOL};
 use portolan_cni::{Request, Verb};
-use portolan_host::{LinkChange, LinkMonitor};
+use portolan_host::LinkMonitor;
 use portolan_model::FirstInterface;
 use portolan_testbed::{Namespace, Test};
 use serde_json::json;
-use tokio::io::unix::AsyncFd;
 
-use crate::stage::{Agents, Runtime, Stage, blocking, made_on};
+use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_link};
 
 /// Agents of a cluster whose primary network is Portolan's.
 fn primary(deadline: u64) -> Agents {
@@ -142,23 +141,4 @@ fn send_4_mib(from: &Namespace, to: &Namespace, address: &'static str) {
     let (stream, _) = listener.accept().unwrap();
     assert_eq!(std::io::copy(&mut stream.take(LENGTH + 1), &mut std::io::sink()).unwrap(), LENGTH);
     sender.unwrap().join().unwrap();
-}
-
-/// Waits until an agent has made a link, from when the monitor was opened.
-fn wait_for_link(monitor: LinkMonitor) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        #[expect(deprecated, reason = "its successor is unsafe")]
-        let monitor = AsyncFd::new(monitor).unwrap();
-        loop {
-            let mut ready = monitor.readable().await.unwrap();
-            let Ok(changes) = ready.try_io(|monitor| monitor.get_ref().read()) else { continue };
-            let ours = |change: &LinkChange| {
-                matches!(change, LinkChange::Present(link) if link.name.starts_with("pt"))
-            };
-            if changes.unwrap().iter().any(ours) {
-                return;
-            }
-        }
-    });
 }

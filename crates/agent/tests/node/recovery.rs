@@ -2,35 +2,10 @@
 
 use std::time::Duration;
 
-use ovn_schema::vswitch::{Interface, Port};
-use ovsdb::{Client, Endpoint, Monitor};
-use portolan_testbed::{Node, Test};
+use portolan_testbed::Test;
 use serde_json::json;
 
-use crate::stage::{Agents, Runtime, Stage, blocking, made_on};
-
-/// Waits until Open vSwitch has this many ports of agents, and OVN has installed each of them.
-fn wait_for_ports(node: &Node, count: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let socket = node.run_directory().join("openvswitch/db.sock");
-        let client = Client::builder("Open_vSwitch", [Endpoint::Unix(socket)])
-            .monitor(Monitor::of::<Port>().columns(["external_ids", "interfaces", "name"]))
-            .monitor(Monitor::of::<Interface>().columns(["external_ids", "name"]))
-            .connect();
-        client
-            .wait_for(|cache| {
-                let rows = cache.rows::<Port>().filter_map(|(_, row)| row.ok());
-                let ours: Vec<_> =
-                    rows.filter(|row| row.external_ids.contains_key("portolan/sandbox")).collect();
-                let interfaces = ours.iter().flat_map(|port| &port.interfaces);
-                let rows = interfaces.filter_map(|uuid| cache.get::<Interface>(*uuid).ok()?);
-                let installed = rows.filter(|row| row.external_ids.contains_key("ovn-installed")).count();
-                (ours.len() == count && installed == count).then_some(())
-            })
-            .await;
-    });
-}
+use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_ports};
 
 #[test]
 fn what_belongs_to_living_sandboxes_is_made_again_and_what_belongs_to_deleted_pods_is_removed() {

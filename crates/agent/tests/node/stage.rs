@@ -6,14 +6,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use ovn_schema::vswitch::{Interface, Port};
+use ovsdb::{Client, Endpoint, Monitor};
 use portolan_agent::Config;
 use portolan_api::portolan::{DecidedInterface, Holder, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
 use portolan_cni::shim::{Environment, Places, run};
+use portolan_host::{LinkChange, LinkMonitor};
 use portolan_model::{FirstInterface, Settings};
 use portolan_plan::host::LinkName;
 use portolan_testbed::{ApiKind, Namespace, Node, TestLab, Testbed};
 use serde_json::{Value, json};
+use tokio::io::unix::AsyncFd;
 
 /// A cluster without a controller, with an agent of this process on each node, and a VPC's subnet in it.
 pub(crate) struct Stage {
@@ -316,6 +320,48 @@ pub(crate) fn made_on(node: &Node) -> Vec<String> {
     let words = [ports, interfaces, links, guards].join("\n");
     let found = words.split([' ', '\n', '@', ':']).filter(|word| word.starts_with("pt") && word.len() == 14);
     found.map(str::to_owned).collect()
+}
+
+/// Waits until Open vSwitch has this many ports of agents, and OVN has installed each of them.
+pub(crate) fn wait_for_ports(node: &Node, count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let socket = node.run_directory().join("openvswitch/db.sock");
+        let client = Client::builder("Open_vSwitch", [Endpoint::Unix(socket)])
+            .monitor(Monitor::of::<Port>().columns(["external_ids", "interfaces", "name"]))
+            .monitor(Monitor::of::<Interface>().columns(["external_ids", "name"]))
+            .connect();
+        client
+            .wait_for(|cache| {
+                let rows = cache.rows::<Port>().filter_map(|(_, row)| row.ok());
+                let ours: Vec<_> =
+                    rows.filter(|row| row.external_ids.contains_key("portolan/sandbox")).collect();
+                let interfaces = ours.iter().flat_map(|port| &port.interfaces);
+                let rows = interfaces.filter_map(|uuid| cache.get::<Interface>(*uuid).ok()?);
+                let installed = rows.filter(|row| row.external_ids.contains_key("ovn-installed")).count();
+                (ours.len() == count && installed == count).then_some(())
+            })
+            .await;
+    });
+}
+
+/// Waits until an agent has made a link, from when the monitor was opened.
+pub(crate) fn wait_for_link(monitor: LinkMonitor) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        #[expect(deprecated, reason = "its successor is unsafe")]
+        let monitor = AsyncFd::new(monitor).unwrap();
+        loop {
+            let mut ready = monitor.readable().await.unwrap();
+            let Ok(changes) = ready.try_io(|monitor| monitor.get_ref().read()) else { continue };
+            let ours = |change: &LinkChange| {
+                matches!(change, LinkChange::Present(link) if link.name.starts_with("pt"))
+            };
+            if changes.unwrap().iter().any(ours) {
+                return;
+            }
+        }
+    });
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
