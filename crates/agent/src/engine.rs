@@ -89,13 +89,13 @@ impl Engine {
     // What is observed.
 
     /// A link was seen, or seen to be gone.
-    pub(crate) fn link_changed(&self, name: &LinkName, link: Option<ObservedLink>) {
+    pub(crate) fn link_changed(&self, name: &LinkName, link: Option<&ObservedLink>) {
         self.state().link_changed(name, link);
         self.changed();
     }
 
     /// These are all links there are.
-    pub(crate) fn links_listed(&self, links: BTreeMap<LinkName, ObservedLink>) {
+    pub(crate) fn links_listed(&self, links: &BTreeMap<LinkName, ObservedLink>) {
         let mut state = self.state();
         let gone: Vec<_> =
             state.observed.units().into_iter().filter(|name| !links.contains_key(name)).collect();
@@ -103,7 +103,7 @@ impl Engine {
             state.link_changed(&name, None);
         }
         for (name, link) in links {
-            state.link_changed(&name, Some(link));
+            state.link_changed(name, Some(link));
         }
         state.listed = true;
         drop(state);
@@ -335,7 +335,7 @@ impl State {
         self.listed && self.revision >= revision
     }
 
-    fn link_changed(&mut self, name: &LinkName, link: Option<ObservedLink>) {
+    fn link_changed(&mut self, name: &LinkName, link: Option<&ObservedLink>) {
         for unit in self.observed.set_link(name, link) {
             self.touch(&unit);
         }

@@ -101,7 +101,7 @@ async fn next_links(monitor: &AsyncFd<LinkMonitor>) -> std::io::Result<Vec<LinkC
 
 async fn list_links(agent: &Agent) -> anyhow::Result<()> {
     let links = blocking(|| Rtnetlink::open()?.links()).await?;
-    agent.engine.links_listed(links.iter().filter_map(observed_link).collect());
+    agent.engine.links_listed(&links.iter().filter_map(observed_link).collect());
     Ok(())
 }
 
@@ -111,7 +111,7 @@ async fn report_links(agent: &Agent, changes: Vec<LinkChange>) -> anyhow::Result
         match change {
             LinkChange::Present(link) => {
                 if let Some((name, link)) = observed_link(&link) {
-                    agent.engine.link_changed(&name, Some(link));
+                    agent.engine.link_changed(&name, Some(&link));
                 }
             }
             LinkChange::Removed(link) => {

@@ -65,8 +65,7 @@ impl Agent {
                 let mut config = Config::new(name, kube);
                 config.deadline = settings.deadline;
                 config.cluster_networks = settings.cluster_networks;
-                config.settings =
-                    Settings { first_interface: settings.first_interface, ..Settings::default() };
+                config.settings = Settings { first_interface: settings.first_interface };
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
                         panic!("the agent ended: {ended:?}")

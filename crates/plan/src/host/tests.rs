@@ -49,7 +49,7 @@ impl Case {
         let note = note(container);
         let name = note.link();
         self.observed.set_guard(&name, Guard::Present);
-        for unit in self.observed.set_link(&name, Some(ObservedLink { index, note })) {
+        for unit in self.observed.set_link(&name, Some(&ObservedLink { index, note })) {
             self.reconciler.changed(unit, Urgency::Immediate);
         }
         name
