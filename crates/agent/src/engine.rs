@@ -310,7 +310,10 @@ impl Engine {
 
     /// The pause of a unit is over.
     pub(crate) fn retry(&self, unit: &LinkName) {
-        self.state().touch(unit);
+        let mut state = self.state();
+        state.reconciler.retry(unit.clone());
+        state.touch(unit);
+        drop(state);
         self.changed();
     }
 

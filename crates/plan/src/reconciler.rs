@@ -16,7 +16,7 @@
 //! ([`Reconciler::answered`]).
 //!
 //! **Failures** do not spin. A unit whose change was outdated is compared again at once; if that fails too, it goes to
-//! [`Reconciler::take_retries`], and the caller brings it back with [`Reconciler::changed`] after a pause of its choice.
+//! [`Reconciler::take_retries`], and the caller brings it back with [`Reconciler::retry`] after a pause of its choice.
 //!
 //! There is no IO, no clock and no randomness here. The cost of every call follows the number of units it names.
 
@@ -143,7 +143,7 @@ pub struct Reconciler<T: Target> {
     waiting: WaitIndex<T::Unit, T::Key>,
     /// Units whose absence is proven.
     removable: BTreeSet<T::Unit>,
-    /// Units whose owners are being read.
+    /// Units whose owners are being read, or were found a short while ago.
     confirming: BTreeSet<T::Unit>,
     /// How often in a row a unit was not written.
     failures: HashMap<T::Unit, u32>,
@@ -203,13 +203,22 @@ impl<T: Target> Reconciler<T> {
 
     /// A live read answered a [`Confirm`].
     pub fn answered(&mut self, unit: T::Unit, absence: Absence) {
-        self.confirming.remove(&unit);
         match absence {
-            Absence::Confirmed => self.removed(unit),
+            Absence::Confirmed => {
+                self.confirming.remove(&unit);
+                self.removed(unit);
+            }
+            // It is not asked again before the pause is over.
             Absence::Refuted | Absence::Unknown => {
                 self.retries.insert(unit);
             }
         }
+    }
+
+    /// The pause of a unit from [`Reconciler::take_retries`] is over: plan and compare it again.
+    pub fn retry(&mut self, unit: T::Unit) {
+        self.confirming.remove(&unit);
+        self.changed(unit, Urgency::Immediate);
     }
 
     /// How urgent it is to call [`Reconciler::reconcile`]. None if nothing is dirty.
@@ -314,7 +323,7 @@ impl<T: Target> Reconciler<T> {
         self.retries.insert(unit);
     }
 
-    /// The units that failed since this was called last. Give each to [`Reconciler::changed`] after a pause that grows as
+    /// The units that failed since this was called last. Give each to [`Reconciler::retry`] after a pause that grows as
     /// long as it goes on failing.
     pub fn take_retries(&mut self) -> BTreeSet<T::Unit> {
         std::mem::take(&mut self.retries)
