@@ -58,7 +58,9 @@ fn check(page: &str) {
             "yaml" => yaml(&block),
             "rust" => rust(&block),
             "text" => None,
-            other => Some(format!("no one checks examples in {other:?}; choose a language of tests/docs/main.rs")),
+            other => {
+                Some(format!("no one checks examples in {other:?}; choose a language of tests/docs/main.rs"))
+            }
         };
         if let Some(problem) = problem {
             panic!("{page}:{}: {problem}", block.line);
@@ -88,7 +90,11 @@ fn console(block: &Block) -> Option<String> {
     let (_, printed) = sandbox::run(&transcript::script(&steps));
     let outcomes = transcript::outcomes(&printed);
     if outcomes.len() != steps.len() {
-        return Some(format!("the example stopped after {} of {} commands:\n{printed}", outcomes.len(), steps.len()));
+        return Some(format!(
+            "the example stopped after {} of {} commands:\n{printed}",
+            outcomes.len(),
+            steps.len()
+        ));
     }
     steps.iter().zip(&outcomes).find_map(|(step, outcome)| transcript::mismatch(step, outcome))
 }
@@ -110,9 +116,13 @@ fn yaml(block: &Block) -> Option<String> {
 
 fn rust(block: &Block) -> Option<String> {
     let Some(from) = &block.from else {
-        return Some("a Rust example names the file it stands in, on the line before: <!-- from: FILE -->".to_owned());
+        return Some(
+            "a Rust example names the file it stands in, on the line before: <!-- from: FILE -->".to_owned(),
+        );
     };
     let source = std::fs::read_to_string(root().join(Path::new(from))).unwrap_or_default();
-    let lines = |text: &str| text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    let lines = |text: &str| {
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    };
     (!lines(&source).contains(&lines(&block.text))).then(|| format!("the example does not stand in {from}"))
 }
