@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `sh` | the commands run in one shell, and all succeed |
 //! | `console` | each command ends as the page says and prints what the page shows (see `transcript`) |
+//! | `json` | it can be parsed |
 //! | `yaml` | an API server with Portolan's kinds accepts the objects |
 //! | `rust` | the lines stand in the file that `<!-- from: FILE -->` names, which is compiled and tested |
 //! | `text` | nothing: diagrams and the like |
@@ -30,6 +31,7 @@ macro_rules! examples_run {
 
 examples_run! {
     examples_of_the_readme_run: "README.md",
+    examples_of_the_agent_run: "docs/agent.md",
     examples_of_the_api_server_run: "docs/apiserver.md",
     examples_of_the_command_line_run: "docs/cli.md",
     examples_of_harvester_run: "docs/harvester.md",
@@ -57,6 +59,7 @@ fn check(page: &str) {
             "console" => console(&block),
             "yaml" => yaml(&block),
             "rust" => rust(&block),
+            "json" => json(&block),
             "text" => None,
             other => {
                 Some(format!("no one checks examples in {other:?}; choose a language of tests/docs/main.rs"))
@@ -112,6 +115,11 @@ fn yaml(block: &Block) -> Option<String> {
     );
     let (code, output) = sandbox::run(&script);
     (code != Some(0)).then(|| format!("the objects are not accepted:\n{output}"))
+}
+
+fn json(block: &Block) -> Option<String> {
+    let parsed = serde_json::from_str::<serde_json::Value>(&block.text);
+    parsed.err().map(|error| format!("the example cannot be parsed: {error}"))
 }
 
 fn rust(block: &Block) -> Option<String> {
