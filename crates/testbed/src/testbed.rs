@@ -11,6 +11,7 @@ use portolan_lab::{Lab, Process, Result};
 
 use crate::artefacts;
 use crate::etcd::Etcd;
+use crate::faults::{Faults, Faulty};
 use crate::kube_apiserver::KubeApiServer;
 use crate::test_lab::TestLab;
 
@@ -87,18 +88,29 @@ impl LabApiServer for KubeApiServer {
 #[derive(Clone, Debug)]
 pub struct Testbed {
     cluster: Cluster,
+    faults: Option<Faults>,
 }
 
 /// How a cluster under test shall be.
 #[must_use = "no cluster runs until it is started"]
 pub struct TestbedBuilder {
     cluster: ClusterBuilder,
+    api: ApiKind,
+    faults: Option<Faults>,
 }
 
 impl Testbed {
     /// A cluster of three nodes on Portolan's own API server, with everything running.
     pub fn builder() -> TestbedBuilder {
-        TestbedBuilder { cluster: Cluster::builder() }
+        TestbedBuilder { cluster: Cluster::builder(), api: ApiKind::default(), faults: None }
+    }
+
+    /// The faults of its API server.
+    ///
+    /// # Panics
+    /// When it was built without.
+    pub fn faults(&self) -> &Faults {
+        self.faults.as_ref().expect("the testbed was built with faults")
     }
 }
 
@@ -122,8 +134,15 @@ impl TestbedBuilder {
     }
 
     /// Which API server it has; Portolan's own unless set.
-    pub fn api(self, kind: ApiKind) -> Self {
-        self.with(|cluster| cluster.api(kind.into()))
+    pub fn api(mut self, kind: ApiKind) -> Self {
+        self.api = kind;
+        self
+    }
+
+    /// The controller and the agents reach the API server through a proxy that can be made to misbehave: [`Testbed::faults`].
+    pub fn faults(mut self) -> Self {
+        self.faults = Some(Faults::new());
+        self
     }
 
     /// Its API server writes an audit log.
@@ -153,12 +172,17 @@ impl TestbedBuilder {
 
     /// Raises it in a test's lab. Returns when every part says that it is ready.
     pub fn start(self, lab: &TestLab) -> Result<Testbed> {
-        let cluster = self.cluster.start(lab)?;
+        let api = match &self.faults {
+            Some(faults) => Api::Custom(Arc::new(Faulty { kind: self.api, faults: faults.clone() })),
+            None => self.api.into(),
+        };
+        let cluster = self.cluster.api(api).start(lab)?;
         artefacts::collect_on_failure(lab, &cluster);
-        Ok(Testbed { cluster })
+        Ok(Testbed { cluster, faults: self.faults })
     }
 
-    fn with(self, change: impl FnOnce(ClusterBuilder) -> ClusterBuilder) -> Self {
-        Self { cluster: change(self.cluster) }
+    fn with(mut self, change: impl FnOnce(ClusterBuilder) -> ClusterBuilder) -> Self {
+        self.cluster = change(self.cluster);
+        self
     }
 }
