@@ -84,15 +84,38 @@ fn old_self(rule: &Rule) -> OldSelf {
 pub(crate) struct Rules {
     /// The schema that rules here see: that of a resource always has a name, a kind and a version.
     schema: Arc<Schema>,
-    here: Vec<CompiledRule>,
+    here: Vec<StoredRule>,
     properties: BTreeMap<String, Rules>,
     items: Option<Box<Rules>>,
     additional: Option<Box<Rules>>,
 }
 
+/// A rule of a stored schema.
+#[derive(Debug)]
+enum StoredRule {
+    Compiled(CompiledRule),
+    /// It does not compile, for this reason: another version of the server may have taken it. Nothing is written that it is about.
+    Broken(String),
+}
+
+impl StoredRule {
+    fn compile(rule: &Rule, schema: &Schema) -> StoredRule {
+        let compiled = match CompiledRule::compile(rule, schema) {
+            // The rule holds, whether or not its message can be made.
+            Err(RuleError::MessageExpression(_)) => {
+                CompiledRule::compile(&Rule { message_expression: None, ..rule.clone() }, schema)
+            }
+            compiled => compiled,
+        };
+        match compiled {
+            Ok(compiled) => StoredRule::Compiled(compiled),
+            Err(RuleError::Rule(reason) | RuleError::MessageExpression(reason)) => StoredRule::Broken(reason),
+        }
+    }
+}
+
 impl Rules {
-    /// Compiles the rules of a resource's schema. Those that do not compile are left out: whoever stored the schema checked
-    /// it before, and what is left still holds.
+    /// Compiles the rules of a resource's schema.
     pub(crate) fn compile(schema: &Arc<Schema>) -> Option<Rules> {
         let visible = with_metadata(schema, true);
         Self::node(&visible)
@@ -100,7 +123,7 @@ impl Rules {
 
     fn node(schema: &Arc<Schema>) -> Option<Rules> {
         let rules = schema.validation.iter().flat_map(|validation| &validation.rules);
-        let here: Vec<_> = rules.filter_map(|rule| CompiledRule::compile(rule, schema).ok()).collect();
+        let here: Vec<_> = rules.map(|rule| StoredRule::compile(rule, schema)).collect();
         let properties: BTreeMap<_, _> = schema
             .properties
             .iter()
@@ -290,7 +313,15 @@ impl Run {
         path: &Path<'_>,
     ) -> Result<(), Spent> {
         let kind = rules.schema.kind.map_or("", crate::Type::name);
-        for compiled in &rules.here {
+        for stored in &rules.here {
+            let compiled = match stored {
+                StoredRule::Compiled(compiled) => compiled,
+                StoredRule::Broken(reason) => {
+                    let detail = format!("rule compile error: {reason}");
+                    self.errors.push(FieldError::invalid(path.to_field_path(), kind, detail));
+                    continue;
+                }
+            };
             let CompiledRule { rule, program, .. } = compiled;
             if program.uses_old_self && old.is_none() && !rule.optional_old_self {
                 continue;

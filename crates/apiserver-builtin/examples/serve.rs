@@ -16,10 +16,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder(store)
         .resources(apiserver_builtin::resources())
         .admission(NamespaceLifecycle)
+        .authorizer(apiserver::authz::AlwaysAllow)
         .build()
         .await?;
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await?;
     println!("http://{}", listener.local_addr()?);
-    server.serve(listener, async { drop(tokio::signal::ctrl_c().await) }).await;
+    server.serve(listener, async { drop(tokio::signal::ctrl_c().await) }).await?;
     Ok(())
 }

@@ -2,9 +2,11 @@
 //!
 //! [`ServiceAddresses`](super::ServiceAddresses) is of these too, and lives with the services.
 
+mod certificate_signers;
 mod pod_priority;
 mod tolerations;
 
+pub use certificate_signers::CertificateSigners;
 pub use pod_priority::PodPriority;
 pub use tolerations::DefaultTolerations;
 

@@ -21,12 +21,14 @@ use apiserver::admission::webhook::{self, StoredServices, Webhooks};
 use apiserver::audit::AuditLog;
 use apiserver::authn::{StaticTokens, UserInfo};
 use apiserver::authz::Rbac;
-use apiserver::controllers;
-use apiserver::crd::{self, Definitions};
+use apiserver::controllers::Controllers;
+use apiserver::crd::Definitions;
 use apiserver::pki::{Pki, PkiError};
 use apiserver::reviews::{self, Reviewers, RoleEscalation};
-use apiserver::server::{BuildError, Server, TlsError, server_config};
+use apiserver::server::{BuildError, Server, TaskEnded, TlsError, server_config};
 use apiserver::storage::Storage;
+
+use crate::{CertificateSigners, DefaultTolerations, PodPriority, ServiceAddresses, ServiceRanges};
 
 /// How an embedded server shall be.
 #[derive(Clone, Debug)]
@@ -42,7 +44,7 @@ pub struct Embedded {
     /// Where every request is written down, if anywhere.
     pub audit_log: Option<PathBuf>,
     /// What services get their addresses and ports from.
-    pub service_ranges: crate::ServiceRanges,
+    pub service_ranges: ServiceRanges,
     /// How the store is kept.
     pub store: apistore::Options,
 }
@@ -119,7 +121,7 @@ impl Embedded {
             names: Vec::new(),
             tokens: Vec::new(),
             audit_log: None,
-            service_ranges: crate::ServiceRanges::default(),
+            service_ranges: ServiceRanges::default(),
             store: apistore::Options::default(),
         }
     }
@@ -148,10 +150,10 @@ impl Embedded {
             AuditLog::open(path).map_err(|source| EmbeddedError::Audit { path: path.clone(), source })
         };
         let audit = self.audit_log.as_ref().map(open).transpose()?;
-        let (rbac, following_roles) = Rbac::start(&storage).await.map_err(BuildError::Store)?;
-        let (webhooks, following_webhooks) =
+        let (rbac, rbac_informer) = Rbac::start(&storage).await.map_err(BuildError::Store)?;
+        let (webhooks, webhooks_informer) =
             Webhooks::start(&storage, StoredServices).await.map_err(BuildError::Store)?;
-        let definitions = Definitions::default();
+        let controllers = Controllers::default();
         let tokens = StaticTokens::new(self.tokens.clone());
         let reviewers = Reviewers {
             authorizer: Arc::new(rbac.clone()),
@@ -160,31 +162,27 @@ impl Embedded {
         };
         let server = Server::on(storage)
             .resources(crate::resources())
-            .resources([crd::resource()])
             .resources(webhook::resources())
             .resources(reviews::resources(&reviewers))
             .admission(NamespaceLifecycle)
-            .admission(definitions.clone())
-            .admission(crate::PodPriority)
-            .admission(crate::DefaultTolerations)
+            .definitions(&Definitions::default())
+            .admission(CertificateSigners::new(Arc::new(rbac.clone())))
+            .admission(PodPriority)
+            .admission(DefaultTolerations)
             .admission(webhooks)
             // After all that may change a role.
             .admission(RoleEscalation::new(rbac.clone(), Arc::new(rbac.clone())))
-            .admission(crate::ServiceAddresses::new(self.service_ranges.clone()))
+            .admission(ServiceAddresses::new(self.service_ranges.clone()))
             .authenticator(tokens)
             .authorizer(rbac)
             .audit(audit)
             .tls(tls)
-            .task(|_| following_roles.run())
-            .task(|_| following_webhooks.run())
-            .task(controllers::run)
-            .task({
-                let definitions = definitions.clone();
-                |api| definitions.run(api)
-            })
+            .informer("rbac", rbac_informer)
+            .informer("webhookconfigurations", webhooks_informer)
+            .in_sync("controllers", controllers.progress())
+            .task("controllers", |api| controllers.run(api))
             .build()
             .await?;
-        definitions.load(server.api()).await.map_err(BuildError::Store)?;
         crate::bootstrap(server.api()).await.map_err(|status| EmbeddedError::Bootstrap(status.message))?;
         let kubeconfig = pki.admin_kubeconfig(reachable(address))?;
         Ok(Running { server, listener, address, kubeconfig })
@@ -232,7 +230,10 @@ impl Running {
     }
 
     /// Serves until `shutdown` is done.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        self.server.serve(self.listener, shutdown).await;
+    ///
+    /// # Errors
+    /// When a task of the server has ended: see [`Server::serve`].
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Result<(), TaskEnded> {
+        self.server.serve(self.listener, shutdown).await
     }
 }

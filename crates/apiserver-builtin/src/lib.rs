@@ -69,7 +69,7 @@ mod volume_kinds;
 mod warnings;
 mod workload;
 
-pub use admission::{DefaultTolerations, PodPriority};
+pub use admission::{CertificateSigners, DefaultTolerations, PodPriority};
 pub use bootstrap::bootstrap;
 pub use embedded::{Embedded, EmbeddedError, Running};
 pub use service::{BadRange, ServiceAddresses, ServiceRanges};

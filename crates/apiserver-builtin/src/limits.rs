@@ -1,4 +1,4 @@
-//! LimitRanges and ResourceQuotas. They are kept and checked; nothing here enforces them.
+//! LimitRanges and ResourceQuotas. They are stored and validated, but not enforced; whoever writes one is warned.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,24 @@ use super::table::{age, columns, name};
 use super::value::{entries, items, size, text, texts};
 use apiserver::registry::{Columns, Resource, Scope};
 
+const RANGE_WARNING: &str = "this API server stores LimitRanges but does not enforce them: pods get no defaults from them, and none is refused";
+const QUOTA_WARNING: &str = "this API server stores ResourceQuotas but does not enforce them: nothing is counted, and nothing is refused";
+
+/// A warning to whoever writes a new or changed spec: a client should not rely on what nobody enforces.
+fn not_enforced(object: &Value, old: Option<&Value>, warning: &str) -> Vec<String> {
+    if old.is_some_and(|old| old["spec"] == object["spec"]) { Vec::new() } else { vec![warning.to_owned()] }
+}
+
 pub(super) fn resources() -> [Resource; 2] {
     [
         core("limitranges", "LimitRange", Scope::Namespaced)
             .short_names(&["limits"])
-            .behaving(Behaviour { validate: check_range, creates_on_update: true, ..Behaviour::PLAIN })
+            .behaving(Behaviour {
+                validate: check_range,
+                warnings: |range, old| not_enforced(range, old, RANGE_WARNING),
+                creates_on_update: true,
+                ..Behaviour::PLAIN
+            })
             .shown(Columns::default()),
         core("resourcequotas", "ResourceQuota", Scope::Namespaced)
             .short_names(&["quota"])
@@ -46,6 +59,7 @@ pub(super) fn resources() -> [Resource; 2] {
                         check_quota_list(errors, path.field(list), &quota["status"][list]);
                     }
                 },
+                warnings: |quota, old| not_enforced(quota, old, QUOTA_WARNING),
                 answers_with_deleted: true,
                 ..Behaviour::WITH_STATUS
             })
@@ -240,6 +254,20 @@ mod tests {
     use super::super::testing::{cells, create, update};
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn whoever_writes_a_limit_that_is_not_enforced_is_warned() {
+        let [ranges, quotas] = resources();
+        for (resource, spec) in
+            [(ranges, json!({"limits": [{"type": "Pod"}]})), (quotas, json!({"hard": {"pods": "1"}}))]
+        {
+            let (object, none) = (json!({"spec": spec}), Vec::<String>::new());
+            let warnings = |old| resource.strategy.warnings(&object, old, super::super::testing::action(""));
+            assert!(warnings(None)[0].contains("does not enforce"), "{}", resource.kind);
+            assert_eq!(warnings(Some(&object)), none, "nothing changes");
+            assert_eq!(warnings(Some(&json!({"spec": {}}))).len(), 1);
+        }
+    }
 
     #[test]
     fn limits_are_in_order() {

@@ -47,7 +47,7 @@ async fn our_server_answers_as_recorded() {
     let report = suite.verify(&endpoint, suite.differences()).await.unwrap();
     drop(stop);
     drop(storage);
-    served.await.unwrap();
+    served.await.unwrap().unwrap();
 
     let pending: BTreeSet<&str> =
         PENDING.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();

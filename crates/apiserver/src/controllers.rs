@@ -1,188 +1,177 @@
-//! What the server itself does about objects after they are written: dependents follow their owners, and a namespace that ends is
-//! emptied.
+//! The controllers of the server itself: the garbage collector, which deletes dependents after their owners, and the namespace
+//! controller, which empties namespaces that are being deleted.
 //!
-//! One task reads every event of the store and tells the controllers, which answer what is to be looked at again. Looking is
-//! level-triggered: it reads what is there and does the next step, whatever came before. After a start everything is read once,
-//! so a crash loses nothing.
+//! One task follows the store and queues what has to be reconciled. Reconciling is level-triggered: it reads what is stored and
+//! does the next step, whatever came before. After a start everything is listed once, so a crash loses nothing.
+//!
+//! What cannot be decided because a kind is not served waits in [`Unserved`] until the kind is.
 
 mod garbage;
 mod namespaces;
 mod ownership;
+mod unserved;
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use apimachinery::Status;
-use apistore::{Event, Range, StoreError};
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value;
-use tokio::time::Instant;
 
 use self::garbage::Garbage;
 use self::namespaces::Namespaces;
+use self::unserved::{Kind, Unserved};
 use crate::api::Api;
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::options::WriteOptions;
-use crate::storage::StorageWatch;
+use crate::reflector::{Observed, Progress, Reflector};
 use crate::verbs::{Existing, IfAbsent, Owner};
+use crate::workqueue::WorkQueue;
 
-/// How many objects are worked on at once.
-const AT_ONCE: usize = 32;
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How many objects are reconciled at once.
+const CONCURRENCY: usize = 32;
 
-/// Something to be looked at.
+const PREFIX: &[u8] = b"/registry/";
+
+/// Something to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Work {
     /// The object at this key, as an owner and as a dependent.
     Object(Bytes),
-    /// The namespace of this name, which is ending.
+    /// The namespace of this name, which is being deleted.
     Namespace(String),
 }
 
-/// What became of a look.
-enum Looked {
-    /// All is done that can be done now.
+/// The outcome of a reconciliation.
+#[derive(Debug)]
+enum Outcome {
+    /// Everything is done that can be done now.
     Done,
-    /// It failed; look again later.
+    /// It failed, and is tried again after a pause.
     Failed,
+    /// It waits until one of these kinds is served.
+    Unserved(Vec<Kind>),
 }
 
-/// Follows the store until the store is closed. To be given to [`ServerBuilder::task`](crate::server::ServerBuilder::task).
-pub async fn run(api: Api) {
-    loop {
-        let ended = follow(&api).await;
-        match ended {
-            StoreError::Closed => return,
-            // History was compacted faster than it was read: everything is read anew.
-            error => tracing::warn!(%error, "the controllers start anew"),
-        }
-        tokio::time::sleep(FIRST_PAUSE).await;
+/// The garbage collector and the namespace controller.
+#[derive(Clone, Debug, Default)]
+pub struct Controllers {
+    progress: Progress,
+}
+
+impl Controllers {
+    /// Whether they follow the store.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
     }
-}
 
-async fn follow(api: &Api) -> StoreError {
-    let mut controllers = Controllers::default();
-    match controllers.list(api).await {
-        Err(error) => error,
-        Ok(mut events) => loop {
-            if let Err(error) = controllers.step(api, &mut events).await {
-                return error;
+    /// Runs until the store is closed. To be given to [`ServerBuilder::task`](crate::server::ServerBuilder::task).
+    pub async fn run(self, api: Api) {
+        let mut reflector = Reflector::new(api.storage().clone(), PREFIX, self.progress);
+        let mut registry = api.registry().subscribe();
+        let mut state = State::default();
+        loop {
+            state.start_work(&api);
+            tokio::select! {
+                observed = reflector.next() => match observed {
+                    Some(observed) => state.observe(observed),
+                    None => return,
+                },
+                Some((work, outcome)) = state.running.next(), if !state.running.is_empty() => {
+                    state.finished(&api, work, outcome);
+                }
+                work = state.queue.due() => state.queue.add(work),
+                // The sender is the registry's own, which the API holds.
+                _ = registry.changed() => state.registry_changed(&api),
             }
-        },
+        }
     }
 }
 
 #[derive(Default)]
-struct Controllers {
+struct State {
     garbage: Arc<Mutex<Garbage>>,
     namespaces: Namespaces,
-    queue: BTreeSet<Work>,
-    /// What is being looked at, and whether it is to be looked at again after that.
-    busy: HashMap<Work, bool>,
-    later: BTreeSet<(Instant, Work)>,
-    failures: HashMap<Work, u32>,
-    looking: FuturesUnordered<futures::future::BoxFuture<'static, (Work, Looked)>>,
+    queue: WorkQueue<Work>,
+    unserved: Unserved,
+    running: FuturesUnordered<futures::future::BoxFuture<'static, (Work, Outcome)>>,
+    /// Nothing is reconciled before everything is listed: what is not known yet looks as if it were not there.
+    is_synced: bool,
 }
 
-impl Controllers {
-    /// Reads everything once, page by page at one revision; what happens since is told by what is returned.
-    async fn list(&mut self, api: &Api) -> Result<StorageWatch, StoreError> {
-        let mut range = Range { prefix: Bytes::from_static(b"/registry/"), limit: 1000, ..Range::default() };
-        loop {
-            let page = api.storage().list(range.clone()).await?;
-            for entry in &page.entries {
-                self.told(&entry.key, Some(&entry.value), None);
+impl State {
+    fn observe(&mut self, observed: Observed) {
+        match observed {
+            Observed::Restarted => *self = State::default(),
+            Observed::Listed(entries) => {
+                entries.iter().for_each(|entry| self.changed(&entry.key, Some(&entry.value), None));
             }
-            range.at = Some(page.revision);
-            match page.entries.last() {
-                Some(last) if page.remaining > 0 => range.after = Some(last.key.clone()),
-                _ => return api.storage().watch(range.prefix, page.revision).await,
+            Observed::Synced(_) => self.is_synced = true,
+            Observed::Changed(events) => {
+                for event in &events {
+                    let previous = event.previous.as_ref().map(|(value, _)| value);
+                    self.changed(&event.key, event.value.as_ref(), previous);
+                }
             }
         }
     }
 
-    /// Waits for something to happen or to be done, and goes on from there.
-    async fn step(&mut self, api: &Api, events: &mut StorageWatch) -> Result<(), StoreError> {
-        while self.busy.len() < AT_ONCE
-            && let Some(work) = self.queue.pop_first()
+    fn changed(&mut self, key: &Bytes, value: Option<&Bytes>, previous: Option<&Bytes>) {
+        let mut affected = Vec::new();
+        self.lock_garbage().changed(key, value, previous, &mut affected);
+        self.namespaces.changed(key, value, previous, &mut affected);
+        if value.is_none() {
+            self.unserved.remove(&Work::Object(key.clone()));
+        }
+        affected.into_iter().for_each(|work| self.queue.add(work));
+    }
+
+    fn start_work(&mut self, api: &Api) {
+        while self.is_synced
+            && self.running.len() < CONCURRENCY
+            && let Some(work) = self.queue.start()
         {
-            self.start(api, &work);
-        }
-        let timer = async {
-            match self.later.first() {
-                Some((at, _)) => tokio::time::sleep_until(*at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            events = events.next() => {
-                for Event { key, value, previous, .. } in events? {
-                    self.told(&key, value.as_ref(), previous.as_ref().map(|(value, _)| value));
+            let api = api.clone();
+            self.running.push(match work {
+                Work::Object(key) => {
+                    let garbage = Arc::clone(&self.garbage);
+                    Box::pin(async move {
+                        let outcome = garbage::reconcile(&api, &garbage, &key).await;
+                        (Work::Object(key), outcome)
+                    })
                 }
-            }
-            Some((work, looked)) = self.looking.next(), if !self.looking.is_empty() => self.ended(work, &looked),
-            () = timer => {
-                if let Some((_, work)) = self.later.pop_first() {
-                    self.wants(work);
+                Work::Namespace(name) => {
+                    let stored = self.namespaces.stored_resources();
+                    Box::pin(async move {
+                        let outcome = namespaces::reconcile(&api, &name, &stored).await;
+                        (Work::Namespace(name), outcome)
+                    })
                 }
-            }
-        }
-        Ok(())
-    }
-
-    fn told(&mut self, key: &Bytes, value: Option<&Bytes>, previous: Option<&Bytes>) {
-        let mut wanted = Vec::new();
-        self.garbage.lock().unwrap_or_else(PoisonError::into_inner).told(key, value, previous, &mut wanted);
-        self.namespaces.told(key, value, &mut wanted);
-        for work in wanted {
-            self.wants(work);
+            });
         }
     }
 
-    fn wants(&mut self, work: Work) {
-        match self.busy.get_mut(&work) {
-            Some(again) => *again = true,
-            None => {
-                self.queue.insert(work);
+    fn finished(&mut self, api: &Api, work: Work, outcome: Outcome) {
+        match outcome {
+            Outcome::Done => self.queue.done(work),
+            Outcome::Failed => self.queue.failed(work),
+            Outcome::Unserved(kinds) => {
+                self.queue.done(work.clone());
+                self.unserved.insert(work, kinds);
+                // A kind may have been served since the work looked for it.
+                self.registry_changed(api);
             }
         }
     }
 
-    fn start(&mut self, api: &Api, work: &Work) {
-        let (api, looked_at) = (api.clone(), work.clone());
-        self.busy.insert(work.clone(), false);
-        self.looking.push(match work {
-            Work::Object(key) => {
-                let (garbage, key) = (Arc::clone(&self.garbage), key.clone());
-                Box::pin(async move { (looked_at, garbage::look(&api, &garbage, &key).await) })
-            }
-            Work::Namespace(name) => {
-                let name = name.clone();
-                Box::pin(async move { (looked_at, namespaces::look(&api, &name).await) })
-            }
-        });
+    fn registry_changed(&mut self, api: &Api) {
+        let registry = api.registry().snapshot();
+        self.unserved.take_served(&registry).into_iter().for_each(|work| self.queue.add(work));
     }
 
-    fn ended(&mut self, work: Work, looked: &Looked) {
-        let again = self.busy.remove(&work).unwrap_or(false);
-        match looked {
-            Looked::Done => {
-                self.failures.remove(&work);
-            }
-            Looked::Failed => {
-                let failures = self.failures.entry(work.clone()).or_default();
-                let pause = (FIRST_PAUSE * 2u32.saturating_pow(*failures)).min(LONGEST_PAUSE);
-                *failures = failures.saturating_add(1).min(16);
-                self.later.insert((Instant::now() + pause, work.clone()));
-            }
-        }
-        if again {
-            self.queue.insert(work);
-        }
+    fn lock_garbage(&self) -> std::sync::MutexGuard<'_, Garbage> {
+        self.garbage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

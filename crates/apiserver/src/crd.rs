@@ -27,13 +27,13 @@ use apimachinery::Status;
 use apistore::{Revision, StoreError};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde_json::Value;
-use tokio::sync::watch;
 
 pub(crate) use custom_resource::age;
 
 use self::definition::{Definition, Names, Spec};
 use crate::admission::{Admission, Attributes, Operation};
 use crate::api::Api;
+use crate::reflector::Progress;
 use crate::registry::{Resource, Scope, Subresource};
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -57,17 +57,10 @@ pub fn resource() -> Resource {
 /// The definitions of a server, and what they define.
 ///
 /// It is one of the server's admission plug-ins: nothing is made of a kind whose definition is being deleted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Definitions {
     shared: Arc<Mutex<Shared>>,
-    /// Up to which change all is done.
-    reached: Arc<watch::Sender<Revision>>,
-}
-
-impl Default for Definitions {
-    fn default() -> Self {
-        Definitions { shared: Arc::default(), reached: Arc::new(watch::Sender::new(Revision(0))) }
-    }
+    progress: Progress,
 }
 
 #[derive(Debug, Default)]
@@ -102,11 +95,15 @@ impl Definitions {
         controller::run(&self, &api).await;
     }
 
+    /// Whether the definitions of the store are followed.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
     /// Waits until a definition that was written by this change is acted on: if it is established, requests are answered by it. It
     /// must be a change of a definition, and [`Definitions::run`] must run.
-    pub async fn reached(&self, revision: Revision) {
-        // The sender is this one's own.
-        let _ = self.reached.subscribe().wait_for(|reached| *reached >= revision).await;
+    pub async fn wait_for(&self, revision: Revision) {
+        self.progress.wait_for(revision).await;
     }
 
     /// Puts what a definition defines into the registry, or takes it out, so that it is as the definition says.

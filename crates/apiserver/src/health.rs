@@ -1,15 +1,34 @@
 //! Whether the server lives, and whether it is ready.
 
+mod dispatch;
+
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What must be so, by name. A check may come and go while the server runs.
-#[derive(Debug, Default)]
+pub(crate) use dispatch::Dispatch;
+
+/// The checks behind `/livez` and `/readyz`, by name.
+#[derive(Default)]
 pub struct Health {
-    checks: Mutex<BTreeMap<String, Result<(), String>>>,
-    ending: AtomicBool,
+    checks: Mutex<BTreeMap<String, Check>>,
+    shutting_down: AtomicBool,
+}
+
+struct Check {
+    needed_for: NeededFor,
+    state: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
+}
+
+/// What a check says when it fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeededFor {
+    /// Only a restart helps: `/livez`, `/readyz` and `/healthz` fail.
+    Liveness,
+    /// The server may recover by itself, and should get no requests until then: `/readyz` fails.
+    Readiness,
 }
 
 /// Which question is asked.
@@ -43,14 +62,20 @@ pub struct Checked {
 }
 
 impl Health {
-    /// Says how a named thing is: well, or why not.
-    pub fn set(&self, name: &str, state: Result<(), String>) {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), state);
+    /// Adds a check, which is made whenever a probe asks. It must not block.
+    pub fn add(
+        &self,
+        name: &str,
+        needed_for: NeededFor,
+        state: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let check = Check { needed_for, state: Box::new(state) };
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), check);
     }
 
     /// The server takes no more requests.
-    pub(crate) fn end(&self) {
-        self.ending.store(true, Ordering::Release);
+    pub(crate) fn shut_down(&self) {
+        self.shutting_down.store(true, Ordering::Release);
     }
 
     /// Answers a probe. With a name, only of that check; absent if there is none of that name.
@@ -61,18 +86,7 @@ impl Health {
         excluded: &[&str],
         verbose: bool,
     ) -> Option<Checked> {
-        let mut states = vec![("ping".to_owned(), Ok(()))];
-        states.extend(
-            self.checks
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .iter()
-                .map(|(name, state)| (name.clone(), state.clone())),
-        );
-        if probe == Probe::Readyz {
-            let ending = self.ending.load(Ordering::Acquire);
-            states.push(("shutdown".into(), if ending { Err("the server ends".into()) } else { Ok(()) }));
-        }
+        let mut states = self.states(probe);
         if let Some(only) = only {
             states.retain(|(name, _)| name == only);
             if states.is_empty() {
@@ -88,7 +102,7 @@ impl Health {
                 Ok(()) => writeln!(text, "[+]{name} ok"),
                 Err(reason) => {
                     ok = false;
-                    tracing::warn!(check = name, reason, "not healthy");
+                    tracing::warn!(probe = probe.name(), check = name, reason, "health check failed");
                     writeln!(text, "[-]{name} failed: reason withheld")
                 }
             };
@@ -101,6 +115,27 @@ impl Health {
         writeln!(text, "{} check {verdict}", probe.name()).expect("writing to memory does not fail");
         Some(Checked { ok, text })
     }
+
+    fn states(&self, probe: Probe) -> Vec<(String, Result<(), String>)> {
+        let mut states = vec![("ping".to_owned(), Ok(()))];
+        for (name, check) in self.checks.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if check.needed_for == NeededFor::Liveness || probe == Probe::Readyz {
+                states.push((name.clone(), (check.state)()));
+            }
+        }
+        if probe == Probe::Readyz {
+            let shutting_down = self.shutting_down.load(Ordering::Acquire);
+            let state = if shutting_down { Err("the server shuts down".into()) } else { Ok(()) };
+            states.push(("shutdown".into(), state));
+        }
+        states
+    }
+}
+
+impl fmt::Debug for Health {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Health").finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]
@@ -111,7 +146,7 @@ mod tests {
     fn one_failed_check_fails_the_probe() {
         let health = Health::default();
         assert_eq!(health.check(Probe::Readyz, None, &[], false).unwrap().text, "ok");
-        health.set("bootstrap", Err("not yet".into()));
+        health.add("bootstrap", NeededFor::Readiness, || Err("not yet".into()));
         let checked = health.check(Probe::Readyz, None, &[], false).unwrap();
         assert!(!checked.ok);
         assert_eq!(
@@ -121,5 +156,17 @@ mod tests {
         assert!(health.check(Probe::Readyz, None, &["bootstrap"], false).unwrap().ok);
         assert!(health.check(Probe::Livez, Some("ping"), &[], true).unwrap().ok);
         assert_eq!(health.check(Probe::Livez, Some("other"), &[], true), None);
+    }
+
+    #[test]
+    fn what_only_readiness_needs_does_not_fail_liveness() {
+        let health = Health::default();
+        health.add("rbac", NeededFor::Readiness, || Err("not in sync".into()));
+        assert!(health.check(Probe::Livez, None, &[], false).unwrap().ok);
+        assert!(health.check(Probe::Healthz, None, &[], false).unwrap().ok);
+        health.add("store", NeededFor::Liveness, || Err("the disk is full".into()));
+        for probe in [Probe::Livez, Probe::Readyz, Probe::Healthz] {
+            assert!(!health.check(probe, None, &[], false).unwrap().ok, "{probe:?}");
+        }
     }
 }

@@ -42,6 +42,7 @@ mod metrics;
 mod openapi;
 pub mod options;
 pub mod pki;
+pub mod reflector;
 pub mod registry;
 pub mod request;
 pub mod reviews;
@@ -51,7 +52,8 @@ pub mod storage;
 pub mod verbs;
 mod version;
 pub mod watch;
+mod workqueue;
 
-pub use health::Health;
+pub use health::{Health, NeededFor};
 pub use server::{Server, ServerBuilder};
 pub use version::VersionInfo;

@@ -21,12 +21,15 @@ pub use strategy::{
     keep_all_but, take_field,
 };
 
+use tokio::sync::watch;
+
 use crate::discovery::{Discovered, Documents};
 
 /// The resources now.
 #[derive(Debug)]
 pub struct Registry {
     current: RwLock<Arc<Snapshot>>,
+    changed: watch::Sender<()>,
 }
 
 /// The resources at one instant.
@@ -41,7 +44,7 @@ pub struct Snapshot {
 impl Registry {
     /// A registry of these resources.
     pub fn new(resources: impl IntoIterator<Item = Resource>) -> Registry {
-        let registry = Registry { current: RwLock::default() };
+        let registry = Registry { current: RwLock::default(), changed: watch::Sender::default() };
         registry.change(|all| {
             for resource in resources {
                 all.insert((resource.group.clone(), resource.plural.clone()), Arc::new(resource));
@@ -53,6 +56,11 @@ impl Registry {
     /// The resources at this instant.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Hears of every change of the resources from now on.
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     /// Adds a resource, or replaces the one of the same group and plural.
@@ -78,6 +86,8 @@ impl Registry {
             .map(|resource| ((resource.group.clone(), resource.kind.clone()), resource.clone()))
             .collect();
         *current = Arc::new(Snapshot { resources, by_kind, documents: OnceLock::new() });
+        drop(current);
+        self.changed.send_replace(());
     }
 }
 

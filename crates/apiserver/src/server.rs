@@ -12,6 +12,7 @@ mod limits;
 mod other;
 mod resource;
 mod route;
+mod tasks;
 mod tls;
 mod watch_stream;
 
@@ -19,11 +20,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 pub use answer::{Body, Response};
 pub use builder::{BuildError, ServerBuilder};
 pub use limits::Limits;
+pub use tasks::TaskEnded;
 pub use tls::{TlsError, server_config};
 
 use crate::api::Api;
@@ -39,8 +40,7 @@ use crate::version::VersionInfo;
 pub struct Server {
     shared: Arc<Shared>,
     tls: Option<Arc<rustls::ServerConfig>>,
-    // Aborted when dropped: the reader of the store's events, and what works beside the requests.
-    tasks: JoinSet<()>,
+    tasks: tasks::Tasks,
 }
 
 /// What every request needs.
@@ -62,15 +62,34 @@ impl Server {
         &self.shared.api
     }
 
-    /// What must be so for the server to be ready.
+    /// The checks behind `/livez` and `/readyz`.
     pub fn health(&self) -> &Health {
         &self.shared.health
     }
 
     /// Serves until `shutdown` is done; then ends all watches, lets other requests finish, and returns.
     /// The store is closed when this returns, unless somebody else holds on to the [`Api`].
-    pub async fn serve(mut self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        connection::serve(self.shared.clone(), self.tls.clone(), listener, shutdown).await;
-        self.tasks.shutdown().await;
+    ///
+    /// # Errors
+    /// When a task of the server ends before that, which also shuts the server down: the process should end, and be started anew.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), TaskEnded> {
+        let Server { shared, tls, mut tasks } = self;
+        let mut ended = Ok(());
+        let stop = async {
+            tokio::select! {
+                () = shutdown => {}
+                task = tasks.ended() => {
+                    tracing::error!("{task}");
+                    ended = Err(task);
+                }
+            }
+        };
+        connection::serve(shared, tls, listener, stop).await;
+        tasks.shutdown().await;
+        ended
     }
 }

@@ -8,7 +8,7 @@ mod key;
 mod object;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use apistore::{Change, Event, Got, Outcome, Page, Range, Revision, Store, StoreError, Watch};
 use bytes::Bytes;
@@ -22,6 +22,8 @@ pub use object::{Corrupt, StoredObject, TypePrefix};
 #[derive(Clone)]
 pub struct Storage {
     store: Arc<dyn AnyStore>,
+    /// Why the last write failed; absent if it did not.
+    write_failure: Arc<Mutex<Option<String>>>,
 }
 
 /// A stream of what happens in a store of any kind.
@@ -32,7 +34,7 @@ pub struct StorageWatch {
 impl Storage {
     /// Hides which store it is.
     pub fn new<S: Store>(store: S) -> Storage {
-        Storage { store: Arc::new(store) }
+        Storage { store: Arc::new(store), write_failure: Arc::default() }
     }
 
     /// Reads one key.
@@ -47,7 +49,22 @@ impl Storage {
 
     /// Makes a change if its key is as expected.
     pub async fn commit(&self, change: Change) -> Result<Outcome, StoreError> {
-        self.store.commit(change).await
+        let outcome = self.store.commit(change).await;
+        let failure = match &outcome {
+            Ok(_) | Err(StoreError::Compacted { .. } | StoreError::Future { .. }) => None,
+            Err(error @ (StoreError::Failed(_) | StoreError::Closed)) => Some(error.to_string()),
+        };
+        *self.write_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        outcome
+    }
+
+    /// Whether the store takes writes, as far as the last one tells.
+    ///
+    /// # Errors
+    /// Why the last write failed, for people.
+    pub fn writable(&self) -> Result<(), String> {
+        let failure = self.write_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        failure.map_or(Ok(()), Err)
     }
 
     /// Everything that happened to keys with this prefix after `after`, then everything as it happens.

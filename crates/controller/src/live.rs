@@ -8,10 +8,10 @@ use portolan_api::portolan::{Holder, HolderKind, IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
 use portolan_ipam::Confirm;
 use portolan_model::{Unit, doors};
+use portolan_watch as served;
 use serde::de::DeserializeOwned;
 
 use crate::engine::Confirmation;
-use crate::served;
 
 /// What a live read found of who should be there.
 enum Found {

@@ -44,7 +44,7 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
     // Whether somebody reads it or not.
     let _ = std::io::stdout().write_all(told.as_bytes());
     crate::notify::ready();
-    running.serve(stop).await;
+    running.serve(stop).await?;
     Ok(())
 }
 

@@ -209,3 +209,39 @@ fn the_status_is_checked_alone() {
         ["status.n: Invalid value: \"string\": n in body must be of type integer: \"string\""]
     );
 }
+
+/// A schema as an older server may have stored it: nothing checks it now.
+fn stored(rules: &Value) -> CompiledSchema {
+    let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": rules});
+    let schema = json!({"type": "object", "properties": {"spec": spec, "other": {"type": "string"}}});
+    CompiledSchema::new(Arc::new(Schema::from_json(&schema).unwrap()))
+}
+
+#[test]
+fn nothing_is_written_past_a_stored_rule_that_does_not_compile() {
+    let schema = stored(&json!([{"rule": "self.unknown > 1"}, {"rule": "self.n > 1"}]));
+    let (good, bad) = (json!({"spec": {"n": 2}}), json!({"spec": {"n": 1}}));
+    let errors = messages(&schema.validate(&good, None));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0].starts_with("spec: Invalid value: \"object\": rule compile error: compilation failed: "),
+        "{errors:?}"
+    );
+    assert_eq!(schema.validate(&good, Some(&good)).len(), 1, "not even what does not change");
+    assert_eq!(schema.validate(&bad, None).len(), 2, "the other rules hold");
+    assert_eq!(
+        messages(&schema.validate(&json!({"other": "a"}), None)),
+        [""; 0],
+        "what the rule is not about"
+    );
+}
+
+#[test]
+fn a_rule_holds_though_its_message_does_not_compile() {
+    let schema = stored(&json!([{"rule": "self.n > 1", "messageExpression": "self.unknown"}]));
+    assert_eq!(messages(&schema.validate(&json!({"spec": {"n": 2}}), None)), [""; 0]);
+    assert_eq!(
+        messages(&schema.validate(&json!({"spec": {"n": 1}}), None)),
+        ["spec: Invalid value: \"object\": failed rule: self.n > 1"]
+    );
+}

@@ -21,6 +21,7 @@ async fn server(directory: &TempDir, ranges: ServiceRanges) -> Server {
     let store = apistore::Redb::open(file, apistore::Options::default()).unwrap();
     let services = resources().into_iter().filter(|resource| resource.plural == "services");
     Server::on(Storage::new(store))
+        .authorizer(apiserver::authz::AlwaysAllow)
         .resources(services)
         .admission(ServiceAddresses::new(ranges))
         .build()
@@ -147,6 +148,7 @@ async fn what_is_stored_is_taken_after_a_start() {
     };
     let all = resources().into_iter().filter(|resource| resource.plural == "services");
     let after = Server::on(Storage::new(reopened))
+        .authorizer(apiserver::authz::AlwaysAllow)
         .resources(all)
         .admission(ServiceAddresses::new(ServiceRanges::default()))
         .build()

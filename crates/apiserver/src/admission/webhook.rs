@@ -1,8 +1,7 @@
 //! Admission webhooks: servers that have a say in writes.
 //!
-//! [`Webhooks::start`] reads the configurations of the store once, and follows them from there. Whoever may change objects is
-//! asked one after the other, and again if it wants to know what others changed since; whoever only allows or denies is asked
-//! at the same time as the others.
+//! The configurations are an [`Informer`]'s cache. Mutating webhooks are called one after the other, and again if they are to be
+//! reinvoked after changes by others; validating webhooks are called all at once.
 //!
 //! ```text
 //! admit:    mutating hooks, in order ─► patched object ─► again, those that want it
@@ -12,69 +11,64 @@
 mod call;
 mod client;
 mod configuration;
+mod configurations;
 mod failure;
-mod following;
 mod hook;
 mod matching;
 mod review;
 mod rules;
 mod service;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use apimachinery::Status;
 use apistore::{Revision, StoreError};
 use futures::future::{BoxFuture, FutureExt as _, join_all, ready};
 use serde_json::Value;
-use tokio::sync::watch;
 
 pub use configuration::resources;
-pub use following::Following;
+pub use configurations::Configurations;
 pub use service::{ServicePort, ServiceResolver, StoredServices};
 
 use self::call::Caller;
 use self::client::Client;
-use self::following::Configurations;
 use self::hook::{Hook, Reinvocation};
 use self::matching::{Subject, matching};
 use self::review::Purpose;
 use super::{Admission, Attributes, Operation};
 use crate::api::Api;
+use crate::reflector::{Informer, InformerTask};
 use crate::storage::Storage;
 
 /// Asks webhooks about writes. It comes last among the plug-ins that change objects.
 #[derive(Clone, Debug)]
 pub struct Webhooks {
-    configurations: Arc<RwLock<Configurations>>,
+    configurations: Informer<Configurations>,
     client: Client,
     resolver: Arc<dyn ServiceResolver>,
-    reached: watch::Receiver<Revision>,
 }
 
 impl Webhooks {
-    /// Reads all configurations. What is returned beside it must run.
+    /// Reads all configurations. Changes of them are seen as long as the task runs.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn start(
         storage: &Storage,
         resolver: impl ServiceResolver + 'static,
-    ) -> Result<(Webhooks, Following), StoreError> {
-        let configurations = Arc::default();
-        let (following, reached) = Following::start(storage, Arc::clone(&configurations)).await?;
+    ) -> Result<(Webhooks, InformerTask<Configurations>), StoreError> {
+        let (configurations, task) = Informer::start(storage, configurations::PREFIX).await?;
         let (client, resolver) = (Client::default(), Arc::new(resolver));
-        Ok((Webhooks { configurations, client, resolver, reached }, following))
+        Ok((Webhooks { configurations, client, resolver }, task))
     }
 
-    /// Waits until a configuration that was written by this change is followed. It must be one of a configuration, and
-    /// [`Following`] must run.
-    pub async fn reached(&self, revision: Revision) {
-        // If nothing is followed any longer, nothing is to be waited for.
-        let _ = self.reached.clone().wait_for(|reached| *reached >= revision).await;
+    /// Waits until the webhooks of the configuration that was written by this change are called. The task must run.
+    pub async fn wait_for(&self, revision: Revision) {
+        self.configurations.wait_for(revision).await;
     }
 
     fn hooks(&self, purpose: Purpose) -> Arc<[Hook]> {
-        self.configurations.read().unwrap_or_else(PoisonError::into_inner).hooks(purpose)
+        self.configurations.read(|configurations| configurations.hooks(purpose))
     }
 
     /// Asks those who may change the object, one after the other; then again those that want to know what changed since.

@@ -1,20 +1,19 @@
 //! RBAC: users may do what the roles that are bound to them allow.
 //!
-//! [`Rbac::start`] reads the roles and bindings of the store once, and follows them from there. A decision reads memory only.
+//! The roles and bindings are an [`Informer`]'s cache: a decision reads memory only.
 
 mod policy;
 mod rule;
 
-use std::sync::{Arc, PoisonError, RwLock};
-
-use apistore::{Range, Revision, StoreError};
+use apistore::{Revision, StoreError};
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 
 pub use self::policy::{Kind, Policy};
 pub use self::rule::{Rule, Wish, uncovered};
 use super::{Attributes, Authorizer, Decision, ResourceAttributes};
-use crate::storage::{Key, Storage, StorageWatch, StoredObject};
+use crate::reflector::{Cache, Informer, InformerTask, Progress};
+use crate::storage::{Key, Storage, StoredObject};
 
 /// The group that may do everything, whatever roles say.
 pub const SUPERUSERS: &str = "system:masters";
@@ -24,96 +23,59 @@ const PREFIX: &[u8] = b"/registry/rbac.authorization.k8s.io/";
 /// Says what users may do, by roles and bindings.
 #[derive(Clone, Debug, Default)]
 pub struct Rbac {
-    policy: Arc<RwLock<Policy>>,
-}
-
-/// What goes on following the store; it must run for changes to be seen.
-#[must_use = "changes of roles are not seen unless this runs"]
-pub struct Following {
-    policy: Arc<RwLock<Policy>>,
-    storage: Storage,
-    events: StorageWatch,
+    policy: Informer<Policy>,
 }
 
 impl Rbac {
-    /// Reads all roles and bindings. What is returned beside it must run.
+    /// Reads all roles and bindings. Changes of them are seen as long as the task runs.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn start(storage: &Storage) -> Result<(Rbac, Following), StoreError> {
-        let rbac = Rbac::default();
-        let events = list(storage, &rbac.policy).await?;
-        let following = Following { policy: Arc::clone(&rbac.policy), storage: storage.clone(), events };
-        Ok((rbac, following))
+    pub async fn start(storage: &Storage) -> Result<(Rbac, InformerTask<Policy>), StoreError> {
+        let (policy, task) = Informer::start(storage, PREFIX).await?;
+        Ok((Rbac { policy }, task))
     }
 
-    /// Looks at the roles and bindings.
-    pub fn read<T>(&self, look: impl FnOnce(&Policy) -> T) -> T {
-        look(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    /// Reads the roles and bindings.
+    pub fn read<T>(&self, read: impl FnOnce(&Policy) -> T) -> T {
+        self.policy.read(read)
+    }
+
+    /// Whether changes of roles and bindings are seen.
+    pub fn progress(&self) -> &Progress {
+        self.policy.progress()
+    }
+
+    /// Waits until the role or binding that was written by this change counts.
+    pub async fn wait_for(&self, revision: Revision) {
+        self.policy.wait_for(revision).await;
     }
 }
 
-impl Following {
-    /// Follows the store until it is closed.
-    pub async fn run(mut self) {
-        loop {
-            match self.events.next().await {
-                Ok(events) => {
-                    let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
-                    for event in &events {
-                        let previous = event.previous.as_ref().map(|(value, _)| value);
-                        tell(&mut policy, &event.key, event.value.as_ref(), previous);
-                    }
+impl Cache for Policy {
+    fn observe(&mut self, key: &Bytes, value: Option<&Bytes>, previous: Option<&Bytes>) {
+        let kind = match Key::parse(key).map(|key| key.resource) {
+            Some("rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles") => Kind::Role,
+            Some(
+                "rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings",
+            ) => Kind::Binding,
+            _ => return,
+        };
+        let parsed =
+            |raw: &Bytes| StoredObject::decode(raw.clone(), Revision(0)).and_then(|stored| stored.to_value());
+        match (value, previous) {
+            (Some(value), _) => {
+                if let Ok(object) = parsed(value) {
+                    self.apply(kind, &object);
                 }
-                Err(StoreError::Closed) => return,
-                Err(error) => {
-                    tracing::warn!(%error, "roles are read anew");
-                    match list(&self.storage, &self.policy).await {
-                        Ok(events) => self.events = events,
-                        Err(error) => {
-                            tracing::error!(%error, "roles are no longer followed");
-                            return;
-                        }
-                    }
+            }
+            (None, Some(previous)) => {
+                if let Ok(object) = parsed(previous) {
+                    self.delete(kind, &object);
                 }
             }
+            (None, None) => {}
         }
-    }
-}
-
-/// Reads everything, puts it in place of what was known, and returns what tells of changes since.
-async fn list(storage: &Storage, policy: &RwLock<Policy>) -> Result<StorageWatch, StoreError> {
-    let page = storage.list(Range { prefix: Bytes::from_static(PREFIX), ..Range::default() }).await?;
-    let mut all = Policy::default();
-    for entry in &page.entries {
-        tell(&mut all, &entry.key, Some(&entry.value), None);
-    }
-    *policy.write().unwrap_or_else(PoisonError::into_inner) = all;
-    storage.watch(Bytes::from_static(PREFIX), page.revision).await
-}
-
-fn tell(policy: &mut Policy, key: &Bytes, value: Option<&Bytes>, previous: Option<&Bytes>) {
-    let kind = match Key::parse(key).map(|key| key.resource) {
-        Some("rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles") => Kind::Role,
-        Some("rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings") => {
-            Kind::Binding
-        }
-        _ => return,
-    };
-    let parsed =
-        |raw: &Bytes| StoredObject::decode(raw.clone(), Revision(0)).and_then(|stored| stored.to_value());
-    match (value, previous) {
-        (Some(value), _) => {
-            if let Ok(object) = parsed(value) {
-                policy.apply(kind, &object);
-            }
-        }
-        (None, Some(previous)) => {
-            if let Ok(object) = parsed(previous) {
-                policy.delete(kind, &object);
-            }
-        }
-        (None, None) => {}
     }
 }
 

@@ -1,6 +1,6 @@
-//! A namespace that ends is emptied, and then let go.
+//! The namespace controller: a namespace that is being deleted is emptied, and then finalized.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use apimachinery::{Reason, Status, meta};
 use apistore::{Range, Revision};
@@ -8,75 +8,126 @@ use bytes::Bytes;
 use memchr::memmem;
 use serde_json::{Value, json};
 
-use super::{Looked, Work, change_object};
+use super::unserved::Kind;
+use super::{Outcome, Work, change_object};
 use crate::api::Api;
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::options::DeleteOptions;
-use crate::storage::{Key, StoredObject};
+use crate::storage::{Key, ResourceKey, StoredObject};
 
 /// What is in `spec.finalizers` while the namespace may hold objects.
 const FINALIZER: &str = "kubernetes";
 
-/// The namespaces that are ending.
+/// The namespaces that are being deleted, and the resources of which anything is stored in namespaces.
 #[derive(Debug, Default)]
 pub(super) struct Namespaces {
-    ending: BTreeSet<String>,
+    terminating: BTreeSet<String>,
+    /// How many objects in namespaces are stored, by resource as in [`ResourceKey`](crate::storage::ResourceKey).
+    stored: BTreeMap<String, usize>,
 }
 
 impl Namespaces {
-    /// Something happened to the object at a key.
-    pub(super) fn told(&mut self, key: &Bytes, value: Option<&Bytes>, wanted: &mut Vec<Work>) {
+    /// What is at a key has changed.
+    pub(super) fn changed(
+        &mut self,
+        key: &Bytes,
+        value: Option<&Bytes>,
+        previous: Option<&Bytes>,
+        affected: &mut Vec<Work>,
+    ) {
         let Some(key) = Key::parse(key) else { return };
+        if !key.namespace.is_empty() {
+            self.count(key.resource, value.is_some(), previous.is_some());
+        }
         if key.resource == "core/namespaces" {
-            let is_ending = |value: &Bytes| memmem::find(value, b"\"deletionTimestamp\"").is_some();
-            if value.is_some_and(is_ending) {
-                self.ending.insert(key.name.to_owned());
-                wanted.push(Work::Namespace(key.name.to_owned()));
+            let is_terminating = |value: &Bytes| memmem::find(value, b"\"deletionTimestamp\"").is_some();
+            if value.is_some_and(is_terminating) {
+                self.terminating.insert(key.name.to_owned());
+                affected.push(Work::Namespace(key.name.to_owned()));
             } else {
-                self.ending.remove(key.name);
+                self.terminating.remove(key.name);
             }
-        } else if value.is_none() && self.ending.contains(key.namespace) {
+        } else if value.is_none() && self.terminating.contains(key.namespace) {
             // One less: perhaps it was the last.
-            wanted.push(Work::Namespace(key.namespace.to_owned()));
+            affected.push(Work::Namespace(key.namespace.to_owned()));
+        }
+    }
+
+    /// The resources of which anything is stored in any namespace.
+    pub(super) fn stored_resources(&self) -> Vec<String> {
+        self.stored.keys().cloned().collect()
+    }
+
+    fn count(&mut self, resource: &str, is_stored: bool, was_stored: bool) {
+        match (is_stored, was_stored) {
+            (true, false) => match self.stored.get_mut(resource) {
+                Some(count) => *count += 1,
+                None => {
+                    self.stored.insert(resource.to_owned(), 1);
+                }
+            },
+            (false, true) => {
+                if let Some(count) = self.stored.get_mut(resource) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.stored.remove(resource);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 }
 
-/// What is left in a namespace.
+/// What remains in a namespace.
 #[derive(Debug, Default)]
-struct Left {
+struct Remaining {
     /// By resource, with its group, how many objects.
     objects: Vec<(String, usize)>,
     /// By finalizer, how many objects.
-    finalizers: std::collections::BTreeMap<String, usize>,
+    finalizers: BTreeMap<String, usize>,
+    /// Resources that are not served and of which there are objects. Nobody knows how to delete these, or what keeps them.
+    unserved: Vec<(String, Kind)>,
     failures: Vec<String>,
 }
 
-/// Looks at a namespace that is ending, and does the next step.
-pub(super) async fn look(api: &Api, name: &str) -> Looked {
-    match step(api, name).await {
-        Ok(looked) => looked,
-        Err(status) if status.reason == Reason::NotFound => Looked::Done,
+impl Remaining {
+    fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.unserved.is_empty() && self.failures.is_empty()
+    }
+}
+
+/// Reconciles a namespace that is being deleted. `stored` has the resources of which anything is stored in namespaces.
+pub(super) async fn reconcile(api: &Api, name: &str, stored: &[String]) -> Outcome {
+    match step(api, name, stored).await {
+        Ok(outcome) => outcome,
+        Err(status) if status.reason == Reason::NotFound => Outcome::Done,
         Err(status) => {
-            tracing::warn!(namespace = name, error = status.message, "the namespace is not emptied");
-            Looked::Failed
+            tracing::warn!(
+                namespace = name,
+                error = status.message,
+                "cannot empty the namespace; trying again later"
+            );
+            Outcome::Failed
         }
     }
 }
 
-async fn step(api: &Api, name: &str) -> Result<Looked, Status> {
+async fn step(api: &Api, name: &str, stored: &[String]) -> Result<Outcome, Status> {
     let Some(resource) = api.registry().snapshot().resource("", "namespaces").cloned() else {
-        return Ok(Looked::Done);
+        return Ok(Outcome::Unserved(vec![Kind::Resource(String::new(), "namespaces".into())]));
     };
     let endpoint = Endpoint::object(resource, "", name);
     let namespace = endpoint.read(&api.read(&endpoint).await?)?;
     if namespace["metadata"]["deletionTimestamp"].is_null() {
-        return Ok(Looked::Done);
+        return Ok(Outcome::Done);
     }
-    let left = empty(api, name).await;
+    let mut remaining = Remaining::default();
+    delete_all(api, name, &mut remaining).await;
+    find_unserved(api, name, stored, &mut remaining).await;
     let context = Context::internal("namespace-controller");
-    if left.objects.is_empty() && left.failures.is_empty() {
+    if remaining.is_empty() {
         let finalize = Endpoint { subresource: "finalize".into(), ..endpoint };
         change_object(api, &finalize, &context, |object| {
             if let Some(Value::Array(finalizers)) = object.pointer_mut("/spec/finalizers") {
@@ -84,17 +135,22 @@ async fn step(api: &Api, name: &str) -> Result<Looked, Status> {
             }
         })
         .await?;
-        return Ok(Looked::Done);
+        return Ok(Outcome::Done);
     }
     let status = Endpoint { subresource: "status".into(), ..endpoint };
     let now = context.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    change_object(api, &status, &context, |object| set_conditions(object, &left, &now)).await?;
-    Ok(if left.failures.is_empty() { Looked::Done } else { Looked::Failed })
+    change_object(api, &status, &context, |object| set_conditions(object, &remaining, &now)).await?;
+    if !remaining.failures.is_empty() {
+        return Ok(Outcome::Failed);
+    }
+    if !remaining.unserved.is_empty() {
+        return Ok(Outcome::Unserved(remaining.unserved.into_iter().map(|(_, kind)| kind).collect()));
+    }
+    Ok(Outcome::Done)
 }
 
-/// Deletes everything in a namespace, and says what is left.
-async fn empty(api: &Api, name: &str) -> Left {
-    let mut left = Left::default();
+/// Deletes everything in a namespace whose kind is served, and notes what remains.
+async fn delete_all(api: &Api, name: &str, remaining: &mut Remaining) {
     let context = Context::internal("namespace-controller");
     let snapshot = api.registry().snapshot();
     for resource in snapshot.resources().filter(|resource| resource.is_namespaced()) {
@@ -103,7 +159,7 @@ async fn empty(api: &Api, name: &str) -> Left {
         let entries = match api.storage().list(range.clone()).await {
             Ok(page) => page.entries,
             Err(error) => {
-                left.failures.push(error.to_string());
+                remaining.failures.push(format!("{}: {error}", resource.qualified()));
                 continue;
             }
         };
@@ -112,7 +168,8 @@ async fn empty(api: &Api, name: &str) -> Left {
             let endpoint = Endpoint::object(resource.clone(), key.namespace, key.name);
             match api.delete(&endpoint, &context, &DeleteOptions::default()).await {
                 Err(status) if status.reason != Reason::NotFound => {
-                    left.failures.push(format!("{} {}: {}", resource.qualified(), key.name, status.message));
+                    let failure = format!("{} {}: {}", resource.qualified(), key.name, status.message);
+                    remaining.failures.push(failure);
                 }
                 _ => {}
             }
@@ -121,17 +178,37 @@ async fn empty(api: &Api, name: &str) -> Left {
             continue;
         }
         // Those that finalizers or a grace period keep.
-        if let Ok(page) = api.storage().list(range).await
-            && !page.entries.is_empty()
-        {
-            let name = format!("{}.{}", resource.plural, resource.group);
-            left.objects.push((name, page.entries.len()));
-            for finalizer in page.entries.iter().flat_map(|entry| finalizers(&entry.value)) {
-                *left.finalizers.entry(finalizer).or_default() += 1;
+        match api.storage().list(range).await {
+            Ok(page) if page.entries.is_empty() => {}
+            Ok(page) => {
+                let name = format!("{}.{}", resource.plural, resource.group);
+                remaining.objects.push((name, page.entries.len()));
+                for finalizer in page.entries.iter().flat_map(|entry| finalizers(&entry.value)) {
+                    *remaining.finalizers.entry(finalizer).or_default() += 1;
+                }
             }
+            Err(error) => remaining.failures.push(format!("{}: {error}", resource.qualified())),
         }
     }
-    left
+}
+
+/// Notes which resources that are not served have objects in a namespace.
+async fn find_unserved(api: &Api, name: &str, stored: &[String], remaining: &mut Remaining) {
+    let snapshot = api.registry().snapshot();
+    let served: HashSet<&str> = snapshot.resources().map(|resource| resource.key.as_str()).collect();
+    for resource in stored.iter().filter(|resource| !served.contains(resource.as_str())) {
+        let Some((group, plural)) = resource.rsplit_once('/') else { continue };
+        let group = if group == "core" { "" } else { group };
+        let prefix = ResourceKey::new(group, plural).prefix(name);
+        match api.storage().list(Range { prefix, limit: 1, ..Range::default() }).await {
+            Ok(page) if page.entries.is_empty() => {}
+            Ok(_) => {
+                let kind = Kind::Resource(group.to_owned(), plural.to_owned());
+                remaining.unserved.push((format!("{plural}.{group}"), kind));
+            }
+            Err(error) => remaining.failures.push(format!("{plural}.{group}: {error}")),
+        }
+    }
 }
 
 fn finalizers(raw: &Bytes) -> Vec<String> {
@@ -140,21 +217,29 @@ fn finalizers(raw: &Bytes) -> Vec<String> {
     meta::finalizers(&object).map(String::from).collect()
 }
 
-fn set_conditions(namespace: &mut Value, left: &Left, now: &str) {
-    let objects: Vec<String> = left
+fn set_conditions(namespace: &mut Value, remaining: &Remaining, now: &str) {
+    let objects: Vec<String> = remaining
         .objects
         .iter()
         .map(|(resource, count)| format!("{resource} has {count} resource instances"))
         .collect();
-    let finalizers: Vec<String> =
-        left.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
-    let failures = left.failures.join(", ");
-    // This server knows its own kinds.
+    let finalizers: Vec<String> = remaining
+        .finalizers
+        .iter()
+        .map(|(name, count)| format!("{name} in {count} resource instances"))
+        .collect();
+    let failures = remaining.failures.join(", ");
+    let unserved: Vec<&str> = remaining.unserved.iter().map(|(resource, _)| resource.as_str()).collect();
     set_condition(
         namespace,
         now,
         "NamespaceDeletionDiscoveryFailure",
-        None,
+        (!unserved.is_empty()).then(|| {
+            (
+                "DiscoveryFailed",
+                format!("There are objects of resources that are not served: {}", unserved.join(", ")),
+            )
+        }),
         ("ResourcesDiscovered", "All resources successfully discovered"),
     );
     set_condition(
@@ -171,7 +256,10 @@ fn set_conditions(namespace: &mut Value, left: &Left, now: &str) {
         (!failures.is_empty()).then(|| {
             (
                 "ContentDeletionFailed",
-                format!("Failed to delete all resource types, {} remaining: {failures}", left.failures.len()),
+                format!(
+                    "Failed to delete all resource types, {} remaining: {failures}",
+                    remaining.failures.len()
+                ),
             )
         }),
         ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),

@@ -1,10 +1,9 @@
-//! Following the definitions of the store.
+//! The controller of definitions.
 //!
-//! Looking at a definition is level-triggered: it does the next step from what is there, whatever came before. A step that
-//! writes makes an event, after which the definition is looked at again; so a crash between two steps loses nothing.
+//! Reconciling a definition is level-triggered: it does the next step from what is stored, whatever came before. A step that
+//! writes causes an event, after which the definition is reconciled again; so a crash between two steps loses nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use apimachinery::Status;
 use apimachinery::status::Reason;
@@ -13,7 +12,6 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::condition::{Condition, ESTABLISHED, NAMES_ACCEPTED, set_condition, status_mut, to_value};
 use super::definition::Definition;
@@ -24,11 +22,10 @@ use crate::api::Api;
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::options::WriteOptions;
-use crate::storage::{Key, ResourceKey, StorageWatch, StoredObject};
+use crate::reflector::{Observed, Reflector};
+use crate::storage::{Key, ResourceKey, StoredObject};
 use crate::verbs::{Existing, IfAbsent, Owner};
-
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+use crate::workqueue::WorkQueue;
 
 /// Puts what established definitions define into the registry.
 pub(super) async fn load(definitions: &Definitions, api: &Api) -> Result<(), StoreError> {
@@ -43,29 +40,30 @@ pub(super) async fn load(definitions: &Definitions, api: &Api) -> Result<(), Sto
 
 /// Follows definitions until the store is closed.
 pub(super) async fn run(definitions: &Definitions, api: &Api) {
-    // What the server does by itself is not up to those who have a say in what clients do.
+    // Admission is for what clients write, not for what the server does by itself.
     let (storage, hub, registry) = (api.storage().clone(), api.hub().clone(), api.registry().clone());
     let api = Api::new(storage, hub, registry, AdmissionChain::default());
-    loop {
-        match follow(definitions, &api).await {
-            StoreError::Closed => return,
-            error => tracing::warn!(%error, "definitions are read anew"),
-        }
-        tokio::time::sleep(FIRST_PAUSE).await;
-    }
-}
-
-async fn follow(definitions: &Definitions, api: &Api) -> StoreError {
-    let mut controller = Controller::new(definitions, api);
+    let mut reflector = Reflector::new(api.storage().clone(), range().prefix, definitions.progress().clone());
+    let mut controller = Controller::new(definitions, &api);
     // They end with this: nothing that outlives it holds the store.
     let mut cleanups = Cleanups::new();
-    match controller.list().await {
-        Err(error) => error,
-        Ok(mut events) => loop {
-            if let Err(error) = controller.step(&mut events, &mut cleanups).await {
-                return error;
+    loop {
+        controller.reconcile_all(&mut cleanups).await;
+        tokio::select! {
+            observed = reflector.next() => match observed {
+                Some(Observed::Restarted) => {
+                    controller = Controller::new(definitions, &api);
+                    cleanups = Cleanups::new();
+                }
+                Some(observed) => controller.observe(observed),
+                None => return,
+            },
+            Some((name, cleaned)) = cleanups.next(), if !cleanups.is_empty() => {
+                controller.cleaning.remove(&name);
+                controller.finished(name, cleaned);
             }
-        },
+            name = controller.queue.due() => controller.queue.add(name),
+        }
     }
 }
 
@@ -87,17 +85,14 @@ struct Controller<'a> {
     api: &'a Api,
     /// The definitions as they were last seen.
     known: BTreeMap<String, Definition>,
-    /// The names of those to look at.
-    queue: BTreeSet<String>,
-    /// The last change that was told.
-    told: Revision,
-    later: BTreeSet<(Instant, String)>,
-    failures: HashMap<String, u32>,
+    queue: WorkQueue<String>,
     /// Those whose objects are being deleted.
     cleaning: BTreeSet<String>,
+    /// Nothing is decided before all definitions are known: others may have the names that one asks for.
+    is_synced: bool,
 }
 
-/// What is deleting the objects of definitions, and then tells their names and how it went.
+/// What is deleting the objects of definitions, with the definitions' names and the outcomes.
 type Cleanups = FuturesUnordered<BoxFuture<'static, (String, Result<(), Status>)>>;
 
 impl<'a> Controller<'a> {
@@ -106,64 +101,47 @@ impl<'a> Controller<'a> {
             definitions,
             api,
             known: BTreeMap::new(),
-            queue: BTreeSet::new(),
-            told: Revision(0),
-            later: BTreeSet::new(),
-            failures: HashMap::new(),
+            queue: WorkQueue::default(),
             cleaning: BTreeSet::new(),
+            is_synced: false,
         }
     }
 
-    async fn list(&mut self) -> Result<StorageWatch, StoreError> {
-        let page = self.api.storage().list(range()).await?;
-        for entry in &page.entries {
-            self.tell(&entry.key, Some(&entry.value), entry.modified);
+    fn observe(&mut self, observed: Observed) {
+        match observed {
+            Observed::Restarted => {}
+            Observed::Listed(entries) => {
+                entries.iter().for_each(|entry| self.changed(&entry.key, Some(&entry.value), entry.modified));
+            }
+            Observed::Synced(_) => {
+                self.is_synced = true;
+                // What is served and was deleted.
+                self.definitions.served_names().into_iter().for_each(|name| self.queue.add(name));
+            }
+            Observed::Changed(events) => {
+                for Event { key, value, revision, .. } in &events {
+                    self.changed(key, value.as_ref(), *revision);
+                }
+            }
         }
-        // What was served and is gone.
-        self.queue.extend(self.definitions.served_names());
-        self.told = page.revision;
-        self.api.storage().watch(range().prefix, page.revision).await
     }
 
-    async fn step(&mut self, events: &mut StorageWatch, cleanups: &mut Cleanups) -> Result<(), StoreError> {
-        while let Some(name) = self.queue.pop_first() {
-            let looked = self.look(&name).await;
-            let awaits = self.known.get(&name).is_some_and(Definition::awaits_cleanup);
-            if awaits && self.cleaning.insert(name.clone()) {
+    async fn reconcile_all(&mut self, cleanups: &mut Cleanups) {
+        while self.is_synced
+            && let Some(name) = self.queue.start()
+        {
+            let reconciled = self.reconcile(&name).await;
+            let awaits_cleanup = self.known.get(&name).is_some_and(Definition::awaits_cleanup);
+            if awaits_cleanup && self.cleaning.insert(name.clone()) {
                 cleanups.push(clean(self.definitions.clone(), self.api.clone(), name.clone()).boxed());
             }
-            self.looked(name, looked);
+            self.finished(name, reconciled);
         }
-        self.definitions.reached.send_replace(self.told);
-        let timer = async {
-            match self.later.first() {
-                Some((at, _)) => tokio::time::sleep_until(*at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            events = events.next() => {
-                for Event { key, value, revision, .. } in events? {
-                    self.tell(&key, value.as_ref(), revision);
-                    self.told = revision;
-                }
-            }
-            Some((name, cleaned)) = cleanups.next(), if !cleanups.is_empty() => {
-                self.cleaning.remove(&name);
-                self.looked(name, cleaned);
-            }
-            () = timer => {
-                if let Some((_, name)) = self.later.pop_first() {
-                    self.queue.insert(name);
-                }
-            }
-        }
-        Ok(())
     }
 
-    fn tell(&mut self, key: &Bytes, value: Option<&Bytes>, revision: Revision) {
+    fn changed(&mut self, key: &Bytes, value: Option<&Bytes>, revision: Revision) {
         let Some(name) = Key::parse(key).map(|key| key.name.to_owned()) else { return };
-        // What was written here is known before the store tells of it, and of what came before it.
+        // What was written here is known before the store's event of it, and of what came before it.
         if self.known.get(&name).is_some_and(|known| known.revision() > revision) {
             return;
         }
@@ -171,11 +149,11 @@ impl<'a> Controller<'a> {
             Some(Some(definition)) => self.keep(definition),
             Some(None) => {}
             None => {
-                if let Some(gone) = self.known.remove(&name) {
+                if let Some(deleted) = self.known.remove(&name) {
                     // Others may have waited for its names.
-                    self.queue_group(&gone.spec.group);
+                    self.queue_group(&deleted.spec.group);
                 }
-                self.queue.insert(name);
+                self.queue.add(name);
             }
         }
     }
@@ -189,17 +167,17 @@ impl<'a> Controller<'a> {
         if names_changed {
             self.queue_group(&definition.spec.group);
         }
-        self.queue.insert(name.clone());
+        self.queue.add(name.clone());
         self.known.insert(name, definition);
     }
 
     fn queue_group(&mut self, group: &str) {
         let others = self.known.iter().filter(|(_, known)| known.spec.group == group);
-        self.queue.extend(others.map(|(name, _)| name.clone()));
+        others.for_each(|(name, _)| self.queue.add(name.clone()));
     }
 
     /// Does the next step about a definition.
-    async fn look(&mut self, name: &str) -> Result<(), Status> {
+    async fn reconcile(&mut self, name: &str) -> Result<(), Status> {
         let Some(definition) = self.known.get(name) else {
             self.definitions.withdraw(self.api, name);
             self.definitions.finished(name);
@@ -265,20 +243,20 @@ impl<'a> Controller<'a> {
         Definition::read(&object).map_err(Status::internal_error)
     }
 
-    fn looked(&mut self, name: String, looked: Result<(), Status>) {
-        let Err(status) = looked else {
-            self.failures.remove(&name);
-            return;
-        };
-        if status.reason == Reason::NotFound {
-            // It is gone, which the store tells too.
-            return;
+    fn finished(&mut self, name: String, reconciled: Result<(), Status>) {
+        match reconciled {
+            Ok(()) => self.queue.done(name),
+            // It was deleted, of which the store's event comes too.
+            Err(status) if status.reason == Reason::NotFound => self.queue.done(name),
+            Err(status) => {
+                tracing::warn!(
+                    definition = name,
+                    error = status.message,
+                    "cannot reconcile the definition; trying again later"
+                );
+                self.queue.failed(name);
+            }
         }
-        tracing::warn!(definition = name, error = status.message, "the definition is looked at again later");
-        let failures = self.failures.entry(name.clone()).or_default();
-        let pause = (FIRST_PAUSE * 2u32.saturating_pow(*failures)).min(LONGEST_PAUSE);
-        *failures = failures.saturating_add(1).min(16);
-        self.later.insert((Instant::now() + pause, name));
     }
 }
 

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use apistore::{Change, Expect, Store, StoreError};
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt as _};
-use tokio::task::JoinSet;
 
 use super::limits::{InFlight, Limits};
+use super::tasks::Tasks;
 use super::{Server, Shared};
 use crate::admission::{Admission, AdmissionChain};
 use crate::api::Api;
 use crate::audit::AuditLog;
 use crate::authn::{Authenticator, ClientCertificates};
-use crate::authz::{AlwaysAllow, Authorizer};
-use crate::health::Health;
+use crate::authz::Authorizer;
+use crate::crd::{self, Definitions};
+use crate::health::{Dispatch, Health, NeededFor};
 use crate::metrics::Metrics;
+use crate::reflector::{Cache, InformerTask, Progress};
 use crate::registry::{Registry, Resource};
 use crate::storage::Storage;
 use crate::version::VersionInfo;
@@ -28,25 +30,35 @@ pub enum BuildError {
     /// The store does not answer.
     #[error("the store cannot be used: {0}")]
     Store(#[from] StoreError),
+    /// Nothing says who may do what.
+    #[error(
+        "the server has no authorizer: give it one with ServerBuilder::authorizer, AlwaysAllow if everybody may do everything"
+    )]
+    NoAuthorizer,
     /// The store was written by another version of this crate.
     #[error("the store is of format {0:?}, which this server does not know")]
     Format(String),
 }
 
-/// Puts a server together. Only the store is needed; everybody may do everything unless an authorizer is given.
+/// Puts a server together. It needs a store and an authorizer.
 pub struct ServerBuilder {
     storage: Storage,
     resources: Vec<Resource>,
     admission: Vec<Arc<dyn Admission>>,
     authenticators: Vec<Box<dyn Authenticator>>,
-    authorizer: Arc<dyn Authorizer>,
+    authorizer: Option<Arc<dyn Authorizer>>,
     audit: Option<AuditLog>,
     limits: Limits,
     hub_limits: HubLimits,
     tls: Option<Arc<rustls::ServerConfig>>,
     version: VersionInfo,
-    tasks: Vec<Task>,
+    health: Health,
+    before_start: Vec<BeforeStart>,
+    tasks: Vec<(String, Task)>,
 }
+
+/// Something that is done before anything else.
+type BeforeStart = Box<dyn FnOnce(Api) -> BoxFuture<'static, Result<(), StoreError>> + Send>;
 
 /// Something that works beside the requests.
 type Task = Box<dyn FnOnce(Api) -> BoxFuture<'static, ()> + Send>;
@@ -64,12 +76,14 @@ impl Server {
             resources: Vec::new(),
             admission: Vec::new(),
             authenticators: vec![Box::new(ClientCertificates)],
-            authorizer: Arc::new(AlwaysAllow),
+            authorizer: None,
             audit: None,
             limits: Limits::default(),
             hub_limits: HubLimits::default(),
             tls: None,
             version: VersionInfo::default(),
+            health: Health::default(),
+            before_start: Vec::new(),
             tasks: Vec::new(),
         }
     }
@@ -96,7 +110,7 @@ impl ServerBuilder {
 
     /// Asks this one what a user may do.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> ServerBuilder {
-        self.authorizer = Arc::new(authorizer);
+        self.authorizer = Some(Arc::new(authorizer));
         self
     }
 
@@ -130,39 +144,81 @@ impl ServerBuilder {
         self
     }
 
-    /// Runs this beside the requests, from the build to the end of the server: a controller.
-    pub fn task<F>(mut self, task: impl FnOnce(Api) -> F + Send + 'static) -> ServerBuilder
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.tasks.push(Box::new(|api| task(api).boxed()));
+    /// Serves custom resources. Those of definitions in the store are served before any task starts: to a controller, a kind that
+    /// is not served looks like one without objects.
+    pub fn definitions(mut self, definitions: &Definitions) -> ServerBuilder {
+        let (load, run) = (definitions.clone(), definitions.clone());
+        self.before_start.push(Box::new(|api| async move { load.load(&api).await }.boxed()));
+        self.resources([crd::resource()])
+            .admission(definitions.clone())
+            .in_sync("customresourcedefinitions", definitions.progress())
+            .task("customresourcedefinitions", |api| run.run(api))
+    }
+
+    /// Keeps an informer up to date, and is ready only while it is in sync.
+    pub fn informer<C: Cache>(self, name: &str, informer: InformerTask<C>) -> ServerBuilder {
+        self.in_sync(name, informer.progress()).task(name, |_| informer.run())
+    }
+
+    /// Is ready only while this is in sync with the store.
+    pub fn in_sync(self, name: &str, progress: &Progress) -> ServerBuilder {
+        let progress = progress.clone();
+        self.health.add(&format!("informer-sync/{name}"), NeededFor::Readiness, move || progress.in_sync());
         self
     }
 
-    /// The server. It reads from the store from here on, and serves when it is told to.
+    /// Runs this beside the requests, from the build to the end of the server: a controller. When it ends, so does the server.
+    pub fn task<F>(mut self, name: &str, task: impl FnOnce(Api) -> F + Send + 'static) -> ServerBuilder
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.tasks.push((name.to_owned(), Box::new(|api| task(api).boxed())));
+        self
+    }
+
+    /// The server. Its tasks run from here on; requests are answered once [`Server::serve`] is called.
+    ///
+    /// # Errors
+    /// When there is no authorizer, or the store cannot be used.
     pub async fn build(self) -> Result<Server, BuildError> {
+        let authorizer = self.authorizer.ok_or(BuildError::NoAuthorizer)?;
         check_format(&self.storage).await?;
         let (hub, feed) = Hub::new(self.storage.clone(), self.hub_limits).await?;
         let metrics = Metrics::new(hub.clone(), self.storage.clone());
         let registry = Arc::new(Registry::new(self.resources));
         let api = Api::new(self.storage, hub, registry, AdmissionChain::new(self.admission));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(feed);
-        for task in self.tasks {
-            tasks.spawn(task(api.clone()));
+        for prepare in self.before_start {
+            prepare(api.clone()).await?;
+        }
+        add_checks(&self.health, &api);
+        let mut tasks = Tasks::default();
+        tasks.spawn("watch dispatch", feed);
+        for (name, task) in self.tasks {
+            tasks.spawn(&name, task(api.clone()));
         }
         let shared = Shared {
             api,
             authenticators: self.authenticators,
-            authorizer: self.authorizer,
+            authorizer,
             audit: self.audit,
             limits: InFlight::new(self.limits),
-            health: Health::default(),
+            health: self.health,
             metrics,
             version: self.version,
         };
         Ok(Server { shared: Arc::new(shared), tls: self.tls, tasks })
     }
+}
+
+/// What every server needs: a store that takes writes, and events that reach watchers.
+fn add_checks(health: &Health, api: &Api) {
+    let storage = api.storage().clone();
+    health.add("store", NeededFor::Liveness, move || storage.writable());
+    let (storage, hub, dispatch) = (api.storage().clone(), api.hub().clone(), Dispatch::default());
+    health.add("watch-dispatch", NeededFor::Liveness, move || {
+        let position = hub.position();
+        dispatch.check(position, storage.revision())
+    });
 }
 
 impl fmt::Debug for ServerBuilder {

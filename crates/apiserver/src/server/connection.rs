@@ -56,7 +56,7 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    shared.health.end();
+    shared.health.shut_down();
     shared.api.hub().close();
     ending.send_replace(true);
     let finished = async { while connections.join_next().await.is_some() {} };

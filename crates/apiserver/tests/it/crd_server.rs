@@ -5,7 +5,11 @@ use std::time::Duration;
 use apiserver::Server;
 use apiserver::admission::NamespaceLifecycle;
 use apiserver::admission::webhook::{self, StoredServices, Webhooks};
-use apiserver::crd::{self, Definitions};
+use apiserver::api::Api;
+use apiserver::authz::AlwaysAllow;
+use apiserver::controllers::Controllers;
+use apiserver::crd::Definitions;
+use apiserver::server::TaskEnded;
 use apiserver::storage::Storage;
 use apistore::Revision;
 use serde_json::{Value, json};
@@ -14,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::faulty_store::{Faults, FaultyStore};
 use crate::support::{Client, revision};
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -22,56 +27,88 @@ pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresour
 pub(crate) struct ExtensionServer {
     directory: TempDir,
     pub(crate) client: Client,
+    pub(crate) faults: Faults,
+    api: Api,
     definitions: Definitions,
     webhooks: Webhooks,
     stop: oneshot::Sender<()>,
-    served: JoinHandle<()>,
+    served: JoinHandle<Result<(), TaskEnded>>,
+}
+
+/// Whether a server follows definitions from its start.
+#[derive(Clone, Copy, PartialEq)]
+enum CustomResources {
+    Served,
+    NotServed,
 }
 
 impl ExtensionServer {
     pub(crate) async fn start() -> ExtensionServer {
-        let server = ExtensionServer::run(TempDir::new().unwrap()).await;
+        let server = ExtensionServer::run(TempDir::new().unwrap(), CustomResources::Served).await;
         server.client.create("/api/v1/namespaces", &json!({"metadata": {"name": "default"}})).await.created();
         server
     }
 
-    async fn run(directory: TempDir) -> ExtensionServer {
-        let file = directory.path().join("store.redb");
+    async fn run(directory: TempDir, custom_resources: CustomResources) -> ExtensionServer {
+        let (file, faults) = (directory.path().join("store.redb"), Faults::default());
         let open = move || apistore::Redb::open(file, apistore::Options::default()).unwrap();
-        let storage = Storage::new(tokio::task::spawn_blocking(open).await.unwrap());
-        let (webhooks, following) = Webhooks::start(&storage, StoredServices).await.unwrap();
-        let definitions = Definitions::default();
-        let running = definitions.clone();
-        let server = Server::on(storage)
+        let store = tokio::task::spawn_blocking(open).await.unwrap();
+        let storage = Storage::new(FaultyStore { store, faults: faults.clone() });
+        let (webhooks, informer) = Webhooks::start(&storage, StoredServices).await.unwrap();
+        let (definitions, controllers) = (Definitions::default(), Controllers::default());
+        let mut builder = Server::on(storage)
             .resources(apiserver_builtin::resources())
-            .resources([crd::resource()])
             .resources(webhook::resources())
             .admission(NamespaceLifecycle)
-            .admission(definitions.clone())
+            .authorizer(AlwaysAllow);
+        if custom_resources == CustomResources::Served {
+            builder = builder.definitions(&definitions);
+        }
+        let server = builder
             .admission(webhooks.clone())
-            .task(|api| running.run(api))
-            .task(|_| following.run())
-            .task(apiserver::controllers::run)
+            .informer("webhookconfigurations", informer)
+            .in_sync("controllers", controllers.progress())
+            .task("controllers", |api| controllers.run(api))
             .build()
             .await
             .unwrap();
-        definitions.load(server.api()).await.unwrap();
+        let api = server.api().clone();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(server.serve(listener, async {
             let _ = stopped.await;
         }));
-        ExtensionServer { directory, client, definitions, webhooks, stop, served }
+        ExtensionServer { directory, client, faults, api, definitions, webhooks, stop, served }
     }
 
-    /// Stops the server in order, and starts another on the same data and another port.
-    pub(crate) async fn restart(self) -> ExtensionServer {
-        let ExtensionServer { directory, client, definitions, webhooks, stop, served } = self;
-        drop((client, definitions, webhooks));
+    /// Stops the server in order; its data stays.
+    pub(crate) async fn stop(self) -> TempDir {
+        let ExtensionServer { directory, client, faults, api, definitions, webhooks, stop, served } = self;
+        drop((client, faults, api, definitions, webhooks));
         stop.send(()).unwrap();
-        tokio::time::timeout(Duration::from_secs(30), served).await.expect("the server ends").unwrap();
-        ExtensionServer::run(directory).await
+        let served = tokio::time::timeout(Duration::from_secs(30), served).await.expect("the server ends");
+        served.unwrap().unwrap();
+        directory
+    }
+
+    /// Stops the server, and starts another on the same data and another port.
+    pub(crate) async fn restart(self) -> ExtensionServer {
+        ExtensionServer::run(self.stop().await, CustomResources::Served).await
+    }
+
+    /// Like [`ExtensionServer::restart`], but custom resources are not served until definitions are loaded.
+    pub(crate) async fn restart_without_definitions(self) -> ExtensionServer {
+        ExtensionServer::run(self.stop().await, CustomResources::NotServed).await
+    }
+
+    /// Serves what the definitions in the store define.
+    pub(crate) async fn load_definitions(&self) {
+        self.definitions.load(&self.api).await.unwrap();
+    }
+
+    pub(crate) fn definitions(&self) -> &Definitions {
+        &self.definitions
     }
 
     /// Makes a definition, and waits until what it defines can be used.
@@ -88,7 +125,7 @@ impl ExtensionServer {
         let existing = self.client.get(&path).await.ok();
         definition["metadata"]["resourceVersion"] = existing["metadata"]["resourceVersion"].clone();
         let written = self.client.update(&path, &definition).await.ok();
-        self.definitions.reached(Revision(revision(&written))).await;
+        self.definitions.wait_for(Revision(revision(&written))).await;
     }
 
     /// Waits until a definition is so.
@@ -126,7 +163,7 @@ impl ExtensionServer {
         let path =
             format!("/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations", kind.to_lowercase());
         let made = self.client.create(&path, &configuration).await.created();
-        self.webhooks.reached(Revision(revision(&made))).await;
+        self.webhooks.wait_for(Revision(revision(&made))).await;
     }
 }
 

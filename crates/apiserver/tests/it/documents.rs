@@ -89,6 +89,7 @@ async fn every_request_is_in_the_audit_log_before_it_is_answered() {
     let open = move || apistore::Redb::open(file, apistore::Options::default()).unwrap();
     let server = Server::builder(tokio::task::spawn_blocking(open).await.unwrap())
         .resources(apiserver_builtin::resources())
+        .authorizer(apiserver::authz::AlwaysAllow)
         .audit(Some(AuditLog::open(&log).unwrap()))
         .build()
         .await
@@ -118,5 +119,5 @@ async fn every_request_is_in_the_audit_log_before_it_is_answered() {
     let watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
     assert_eq!(events()[2]["stage"], "ResponseStarted");
     drop((watch, stop));
-    served.await.unwrap();
+    served.await.unwrap().unwrap();
 }

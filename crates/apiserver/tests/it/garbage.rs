@@ -261,3 +261,45 @@ async fn what_was_not_collected_before_a_restart_is_after_it() {
         assert_eq!(events.expect().await.0, "DELETED");
     }
 }
+
+#[tokio::test]
+async fn a_dependent_is_collected_once_the_kind_of_its_owner_is_served() {
+    let server = ExtensionServer::start().await;
+    let client = &server.client;
+    let absent = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "name": "none", "uid": "5c3c5a5e-0000-4000-8000-000000000000"});
+    let mut events = from_now(client, SECRETS).await;
+    client.create(SECRETS, &owned("a-waits", &[absent("ex.io/v1", "Foo")])).await.created();
+    // Looked at after the other: when this one is gone, the other was found to be undecided.
+    client.create(SECRETS, &owned("b-goes", &[absent("v1", "ConfigMap")])).await.created();
+    deleted(&mut events, "b-goes").await;
+    assert_eq!(client.get(&format!("{SECRETS}/a-waits")).await.code, 200);
+
+    server.define(&definition(json!({}))).await;
+    deleted(&mut events, "a-waits").await;
+}
+
+#[tokio::test]
+async fn an_orphan_whose_kind_is_not_served_is_not_taken_for_garbage_later() {
+    let server = ExtensionServer::start().await;
+    server.define(&definition(json!({}))).await;
+    let owner = server.client.create(CONFIG_MAPS, &config_map("owner")).await.created();
+    let mut dependent = foo("dependent", json!({}));
+    dependent["metadata"]["ownerReferences"] = json!([reference(&owner)]);
+    server.client.create(FOOS, &dependent).await.created();
+
+    let server = server.restart_without_definitions().await;
+    let client = &server.client;
+    let mut owners = from_now(client, CONFIG_MAPS).await;
+    delete(client, &format!("{CONFIG_MAPS}/owner"), "Orphan").await;
+    // Something that is collected after it shows that the owner waits.
+    let absent = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "5c3c5a5e-0000-4000-8000-000000000000"});
+    let mut secrets = from_now(client, SECRETS).await;
+    client.create(SECRETS, &owned("goes", &[absent])).await.created();
+    deleted(&mut secrets, "goes").await;
+    assert_eq!(client.get(&format!("{CONFIG_MAPS}/owner")).await.code, 200);
+
+    server.load_definitions().await;
+    deleted(&mut owners, "owner").await;
+    let orphan = client.get(&format!("{FOOS}/dependent")).await.ok();
+    assert_eq!(owners_of(&orphan), Vec::<&str>::new());
+}

@@ -5,7 +5,9 @@
 mod crd;
 mod crd_server;
 mod documents;
+mod faulty_store;
 mod garbage;
+mod health;
 mod namespaces;
 mod objects;
 mod patches;

@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::crd_server::{ExtensionServer, condition, definition, foo, reason};
+use crate::faulty_store::Operation;
 use crate::support::{Client, Events, config_map, revision};
 
 const NAMESPACE: &str = "/api/v1/namespaces/doomed";
@@ -117,4 +118,75 @@ async fn a_namespace_that_was_ending_goes_on_to_end_after_a_restart() {
     let path =
         format!("/api/v1/namespaces?watch=1&fieldSelector=metadata.name=doomed&resourceVersion={from}");
     becomes(&mut server.client.watch(&path).await, |namespace| namespace.is_none()).await;
+}
+
+#[tokio::test]
+async fn a_namespace_is_kept_while_it_has_objects_of_a_kind_that_is_not_served() {
+    let server = ExtensionServer::start().await;
+    let mut events = doomed(&server).await;
+    let mut custom = foo("foo", json!({}));
+    custom["metadata"]["finalizers"] = json!(["example.com/foo"]);
+    server.client.create(FOOS, &custom).await.created();
+    server.client.delete(NAMESPACE).await.ok();
+    let waiting = becomes(&mut events, |namespace| {
+        namespace.is_some_and(|namespace| condition(namespace, "NamespaceFinalizersRemaining") == "True")
+    })
+    .await;
+    drop(events);
+
+    // The next server does not know of foos yet.
+    let server = server.restart_without_definitions().await;
+    let from = revision(&waiting);
+    let path =
+        format!("/api/v1/namespaces?watch=1&fieldSelector=metadata.name=doomed&resourceVersion={from}");
+    let mut events = server.client.watch(&path).await;
+    let kept = becomes(&mut events, |namespace| {
+        namespace.is_some_and(|namespace| condition(namespace, "NamespaceDeletionDiscoveryFailure") == "True")
+    })
+    .await;
+    let conditions = kept["status"]["conditions"].to_string();
+    assert!(conditions.contains("not served: foos.ex.io"), "{conditions}");
+
+    // Once it does, it goes on by itself.
+    server.load_definitions().await;
+    becomes(&mut events, |namespace| {
+        namespace.is_some_and(|namespace| {
+            condition(namespace, "NamespaceDeletionDiscoveryFailure") == "False"
+                && condition(namespace, "NamespaceFinalizersRemaining") == "True"
+        })
+    })
+    .await;
+    let_go(&server.client, &format!("{FOOS}/foo")).await;
+    becomes(&mut events, |namespace| namespace.is_none()).await;
+}
+
+#[tokio::test]
+async fn a_namespace_is_kept_when_what_remains_in_it_cannot_be_listed() {
+    let server = ExtensionServer::start().await;
+    let client = &server.client;
+    let mut events = doomed(&server).await;
+    let mut map = config_map("map");
+    map["metadata"]["finalizers"] = json!(["example.com/map"]);
+    client.create(MAPS, &map).await.created();
+    // Every second list of the namespace's maps fails: the one after the deletion of what the first one has.
+    let mut lists = 0;
+    server.faults.fail(move |operation| {
+        let is_list = *operation == Operation::List("/registry/core/configmaps/doomed/".into());
+        lists += i32::from(is_list);
+        is_list && lists % 2 == 0
+    });
+    client.delete(NAMESPACE).await.ok();
+    let kept = becomes(&mut events, |namespace| {
+        namespace.is_some_and(|namespace| condition(namespace, "NamespaceDeletionContentFailure") == "True")
+    })
+    .await;
+    assert_eq!(reason(&kept, "NamespaceDeletionContentFailure"), "ContentDeletionFailed");
+
+    server.faults.fail(|_| false);
+    becomes(&mut events, |namespace| {
+        namespace.is_some_and(|namespace| condition(namespace, "NamespaceFinalizersRemaining") == "True")
+    })
+    .await;
+    let_go(client, &format!("{MAPS}/map")).await;
+    becomes(&mut events, |namespace| namespace.is_none()).await;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiserver::Server;
 use apiserver::authn::{StaticTokens, UserInfo};
-use apiserver::authz::Rbac;
+use apiserver::authz::{AlwaysAllow, Rbac};
 use apiserver::context::Context;
 use apiserver::endpoint::Endpoint;
 use apiserver::options::WriteOptions;
@@ -60,7 +60,7 @@ impl Reviewed {
         let storage = Storage::new(tokio::task::spawn_blocking(open).await.unwrap());
         write_roles(&storage).await;
 
-        let (rbac, following) = Rbac::start(&storage).await.unwrap();
+        let (rbac, informer) = Rbac::start(&storage).await.unwrap();
         let user = |name: &str, group: &str| UserInfo::new(name, [group.to_owned()]);
         let tokens = StaticTokens::new([
             ("admin".into(), user("admin", "system:masters")),
@@ -78,7 +78,7 @@ impl Reviewed {
             .admission(RoleEscalation::new(rbac.clone(), Arc::new(rbac.clone())))
             .authenticator(tokens)
             .authorizer(rbac)
-            .task(|_| following.run())
+            .informer("rbac", informer)
             .build()
             .await
             .unwrap();
@@ -115,7 +115,12 @@ impl Reviewed {
 
 /// Roles are written before the server that obeys them begins.
 async fn write_roles(storage: &Storage) {
-    let server = Server::on(storage.clone()).resources(rbac_resources()).build().await.unwrap();
+    let server = Server::on(storage.clone())
+        .resources(rbac_resources())
+        .authorizer(AlwaysAllow)
+        .build()
+        .await
+        .unwrap();
     let write_rbac = |verbs: &[&str]| rule(verbs, &[RBAC], &["clusterroles", "clusterrolebindings"]);
     let ask = rule(&["create"], &["authorization.k8s.io", "authentication.k8s.io"], &["*"]);
     for (name, user, rules) in [

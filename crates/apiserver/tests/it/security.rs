@@ -243,6 +243,7 @@ async fn too_many_requests_at_once_are_told_to_come_back() {
     let limits = Limits { mutating: 0, ..Limits::default() };
     let server = Server::builder(store)
         .resources(apiserver_builtin::resources())
+        .authorizer(apiserver::authz::AlwaysAllow)
         .limits(limits)
         .build()
         .await

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apiserver::Server;
 use apiserver::registry::Resource;
+use apiserver::server::TaskEnded;
 use apiserver::watch::HubLimits;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -29,7 +30,7 @@ pub(crate) struct TestServer {
     pub(crate) client: Client,
     pub(crate) api: apiserver::api::Api,
     stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<()>,
+    served: JoinHandle<Result<(), TaskEnded>>,
 }
 
 /// What a test's server serves.
@@ -59,7 +60,7 @@ impl TestServer {
         let TestServer { directory, client, api, stop, served } = self;
         drop((client, api));
         stop.unwrap().send(()).unwrap();
-        tokio::time::timeout(STUCK, served).await.expect("the server ends").unwrap();
+        tokio::time::timeout(STUCK, served).await.expect("the server ends").unwrap().unwrap();
         TestServer::run(directory, resources(), HubLimits::default()).await
     }
 }
@@ -68,7 +69,7 @@ async fn serve(
     directory: &Path,
     resources: Vec<Resource>,
     limits: HubLimits,
-) -> (SocketAddr, apiserver::api::Api, oneshot::Sender<()>, JoinHandle<()>) {
+) -> (SocketAddr, apiserver::api::Api, oneshot::Sender<()>, JoinHandle<Result<(), TaskEnded>>) {
     let file = directory.join("store.redb");
     let store = tokio::task::spawn_blocking(move || {
         apistore::Redb::open(file, apistore::Options::default()).unwrap()
@@ -78,6 +79,7 @@ async fn serve(
     let server = Server::builder(store)
         .resources(resources)
         .admission(apiserver::admission::NamespaceLifecycle)
+        .authorizer(apiserver::authz::AlwaysAllow)
         .watch_limits(limits)
         .build()
         .await

@@ -9,6 +9,7 @@ use portolan_api::portolan::IPLock;
 use portolan_ipam::{Decision, Release, ReleaseReason};
 use portolan_model::{Lock, Pod, Requester, Unit, doors};
 
+use super::reports::Topic;
 use super::{Action, Engine, Retry, Subject};
 
 /// A lock that was asked for and that no watch has shown yet.
@@ -106,7 +107,7 @@ impl Engine {
     }
 
     fn act_on(&mut self, requester: &Requester, decision: Decision) {
-        self.tell(requester, &decision);
+        self.report_refusals(requester, &decision);
         let full: BTreeSet<String> = decision.full_subnets().collect();
         if full.is_empty() {
             let next = self.waiters.leave(requester);
@@ -123,7 +124,8 @@ impl Engine {
             self.creating.insert(lock.name_any(), creating);
             self.actions.push(Action::CreateLock(Box::new(lock)));
         }
-        self.actions.extend(decision.moves.into_iter().map(Action::MoveLock));
+        let moves = decision.moves.into_iter();
+        self.actions.extend(moves.map(|moved| Action::MoveLock { moved, requester: requester.clone() }));
         for release in decision.releases {
             if self.releasing.get(&release.lock).is_some_and(|known| known.release.uid == release.uid) {
                 continue;
@@ -138,20 +140,13 @@ impl Engine {
         }
     }
 
-    /// Tells who asks what stands in the way, once.
-    fn tell(&mut self, requester: &Requester, decision: &Decision) {
-        let texts: Vec<_> =
-            decision.refusals.iter().map(|refusal| (refusal.reason(), refusal.to_string())).collect();
-        if texts.is_empty() {
-            self.told.remove(requester);
-            return;
-        }
-        let before = self.told.insert(requester.clone(), texts.clone()).unwrap_or_default();
-        let Some(uid) = self.world.request(requester).map(|request| request.holder.uid) else { return };
-        for (reason, message) in texts.into_iter().filter(|text| !before.contains(text)) {
-            let (subject, uid) = (Subject::Requester(requester.clone()), uid.clone());
-            self.actions.push(Action::Tell { subject, uid, reason, message });
-        }
+    /// Reports what stands in the way of a request.
+    fn report_refusals(&mut self, requester: &Requester, decision: &Decision) {
+        let Some(request) = self.world.request(requester) else { return };
+        // The Event is about the pod, also where something that outlives it holds the addresses.
+        let uid = request.user.map_or(request.holder.uid, |user| user.uid);
+        let problems = decision.refusals.iter().map(|refusal| (refusal.reason(), refusal.to_string()));
+        self.report(Subject::from(requester), uid, Topic::Request, problems.collect());
     }
 
     /// The API server answered the creation of a lock.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod full_disk;
 mod killed;
 mod malformed;
 mod server;

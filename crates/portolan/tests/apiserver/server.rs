@@ -16,9 +16,22 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(lab: &Lab) -> Self {
+        Server::run(lab, Daemon::new("apiserver", env!("CARGO_BIN_EXE_portolan")))
+    }
+
+    /// A server that cannot write beyond the first so many blocks of a file, as a shell counts them.
+    pub(crate) fn start_with_file_limit(lab: &Lab, blocks: u32) -> Self {
+        // Without the signal, a write beyond the limit is an error like that of a full disk.
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let shell =
+            Daemon::new("apiserver", "/bin/sh").args(["-c", &limited, env!("CARGO_BIN_EXE_portolan")]);
+        Server::run(lab, shell)
+    }
+
+    fn run(lab: &Lab, daemon: Daemon) -> Self {
         let data = lab.directory("apiserver").unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, lab.port()));
-        let process = Daemon::new("apiserver", env!("CARGO_BIN_EXE_portolan"))
+        let process = daemon
             .args(["apiserver", "--listen", &address.to_string(), "--data-dir"])
             .arg(&data)
             .ready(Ready::Notify)

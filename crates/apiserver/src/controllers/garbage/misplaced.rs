@@ -1,4 +1,4 @@
-//! Owners that are in another namespace than those who name them. No such owner counts; whoever wrote it is told by an Event.
+//! Owner references to objects of another namespace. They are not valid; an Event on the dependent says so.
 
 use apimachinery::{Reason, Status};
 use apistore::Range;
@@ -55,8 +55,12 @@ pub(super) async fn report(
     });
     let endpoint = Endpoint::collection(events.clone(), place);
     if let Err(status) = api.create(&endpoint, &context, event, &WriteOptions::default()).await {
-        // What is wrong is wrong whether or not it can be told.
-        tracing::warn!(name, error = status.message, "an Event cannot be made");
+        // The reference is not valid, with or without the Event.
+        tracing::warn!(
+            name,
+            error = status.message,
+            "cannot create an Event about an invalid owner reference"
+        );
     }
     Ok(())
 }
