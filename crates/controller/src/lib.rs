@@ -25,6 +25,8 @@ mod tasks;
 
 use std::future::Future;
 
+use anyhow::Context as _;
+
 pub use engine::Engine;
 
 /// What a controller needs to know.
@@ -58,5 +60,19 @@ impl Config {
 /// When no client can be made of the configuration, or a part of the controller ended, which would leave the others waiting for
 /// ever. What fails outside is tried again.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    control::run(config, shutdown).await
+    let client =
+        portolan_watch::client(config.kube.clone()).context("cannot make a client of the API server")?;
+    run_with_client(client, config, shutdown).await
+}
+
+/// Like [`run`], with a client that was made already.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_client(
+    client: kube::Client,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    control::run(client, config, shutdown).await
 }

@@ -16,6 +16,7 @@ mod scene;
 mod trace;
 mod waiting;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -66,7 +67,9 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let filter =
         EnvFilter::try_new(arguments.log.as_deref().unwrap_or_else(|| arguments.command.default_log()))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Colours are for people, not for files.
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {
