@@ -22,6 +22,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+/// The MTU of pods unless a flag says otherwise: 1500 less what geneve takes, with room for IPv6 between the nodes.
+const DEFAULT_MTU: u16 = 1400;
+
 /// Virtual networks for Kubernetes, on Open vSwitch and OVN.
 #[derive(Debug, Parser)]
 #[command(name = "portolan", version, arg_required_else_help = true)]

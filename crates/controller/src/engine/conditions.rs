@@ -263,9 +263,7 @@ impl Engine {
         let says = missing.map(|vpc| Statement {
             holds: false,
             reason: "VpcNotFound",
-            message: format!(
-                "spec.vpc: there is no VPC {vpc:?}; the subnet has no router until there is"
-            ),
+            message: format!("spec.vpc: there is no VPC {vpc:?}; the subnet has no router until there is"),
         });
         DesiredCondition { type_: READY, generation: facts.generation, says }
     }
