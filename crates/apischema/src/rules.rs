@@ -93,7 +93,7 @@ pub(crate) struct Rules {
 /// A rule of a stored schema.
 #[derive(Debug)]
 enum StoredRule {
-    Compiled(CompiledRule),
+    Compiled(Box<CompiledRule>),
     /// It does not compile, for this reason: another version of the server may have taken it. Nothing is written that it is about.
     Broken(String),
 }
@@ -108,7 +108,7 @@ impl StoredRule {
             compiled => compiled,
         };
         match compiled {
-            Ok(compiled) => StoredRule::Compiled(compiled),
+            Ok(compiled) => StoredRule::Compiled(Box::new(compiled)),
             Err(RuleError::Rule(reason) | RuleError::MessageExpression(reason)) => StoredRule::Broken(reason),
         }
     }
@@ -322,7 +322,7 @@ impl Run {
                     continue;
                 }
             };
-            let CompiledRule { rule, program, .. } = compiled;
+            let CompiledRule { rule, program, .. } = &**compiled;
             if program.uses_old_self && old.is_none() && !rule.optional_old_self {
                 continue;
             }
@@ -410,7 +410,7 @@ impl Run {
         let text = match evaluation.result {
             Ok(Val::String(text)) => text.trim().to_owned(),
             Err(error) if error.cancelled => {
-                let source = crate::quote::quote(rule.message_expression.as_deref().unwrap_or_default());
+                let source = crate::go_text::quote(rule.message_expression.as_deref().unwrap_or_default());
                 let detail = format!(
                     "no further validation rules will be run due to call cost exceeds limit for messageExpression: {source}"
                 );

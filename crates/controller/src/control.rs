@@ -13,6 +13,7 @@ use crate::backoff::Backoff;
 use crate::engine::{Action, Engine};
 use crate::health::{self, Health};
 use crate::northbound::Northbound;
+use crate::readers::Reads;
 use crate::tasks::Tasks;
 use crate::{Config, follow};
 
@@ -25,6 +26,7 @@ pub(crate) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
 pub(crate) async fn run(
     client: kube::Client,
     config: Config,
+    mut reads: Reads,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
@@ -76,6 +78,7 @@ pub(crate) async fn run(
                 }
             }
             changed = nb.changed(&mut engine) => changed?,
+            Some(read) = reads.next(), if synced => read(engine.world()),
             () = timer => {
                 for retry in later.due(Instant::now()) {
                     engine.retry(retry);

@@ -10,6 +10,7 @@ mod requests;
 mod rivals;
 mod source;
 mod subnets;
+mod unconfirmed;
 mod vpcs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +81,8 @@ pub struct World {
     locks: BTreeMap<String, Lock>,
     /// Attachments whose holders are confirmed to be gone; each is forgotten with its last lock.
     released: BTreeSet<AttachmentId>,
+    /// VPCs and subnets that a list lacks and no live read has confirmed to be gone, with the UIDs they had.
+    unconfirmed: BTreeMap<Unit, BTreeSet<String>>,
     // Derived.
     holdings: BTreeMap<AttachmentId, Holding>,
     peerings: BTreeMap<VpcPair, Peering>,
@@ -119,13 +122,17 @@ impl World {
     pub fn apply<O: Source>(&mut self, object: &O) -> Dirty {
         let mut dirty = Dirty::default();
         object.put(self, &mut dirty);
+        self.forget_found();
         dirty
     }
 
-    /// Forgets an object.
+    /// Forgets an object that is known to be gone.
     pub fn delete<O: Source>(&mut self, object: &O) -> Dirty {
         let mut dirty = Dirty::default();
         O::remove(&object.key(), self, &mut dirty);
+        if let Some(unit) = O::unit(&object.key()) {
+            dirty.merge(self.confirm_absence(&unit));
+        }
         dirty
     }
 

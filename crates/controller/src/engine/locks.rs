@@ -7,8 +7,10 @@ use kube::ResourceExt;
 use ovsdb::Cache;
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Decision, Release, ReleaseReason};
-use portolan_model::{Lock, Pod, Requester, Unit, doors};
+use portolan_model::{Lock, Pod, Requester, Unit, UnitState, doors};
+use portolan_plan::{Target as _, Urgency};
 
+use super::northbound::Evidence;
 use super::reports::Topic;
 use super::{Action, Engine, Retry, Subject};
 
@@ -191,28 +193,31 @@ impl Engine {
         let unit = Unit::Attachment(release.attachment.clone());
         if release.reason != ReleaseReason::Duplicate {
             let dirty = self.world.release(&release.attachment);
-            self.note(dirty);
+            self.note(dirty, Evidence::Event);
             // Its rows go even if this process never saw them in effect: a live read confirmed why.
-            self.gone.insert(unit.clone());
+            self.northbound.removed(unit);
+        } else {
+            self.northbound.changed(unit, Urgency::Deferrable);
         }
-        self.units.insert(unit);
     }
 
-    /// Deletes the locks whose ports are gone from a database that this is a copy of.
-    pub(super) fn delete_released(&mut self, cache: &Cache) {
+    /// Deletes the locks whose ports are gone from a database that this is a copy of. Nothing is being written to it, and
+    /// `changing` is what is going to be.
+    pub(super) fn delete_released(&mut self, cache: &Cache, changing: &BTreeSet<Unit>) {
         for name in std::mem::take(&mut self.removing) {
             let Some(releasing) = self.releasing.get_mut(&name) else { continue };
             if releasing.stage != Stage::Removing {
                 continue;
             }
             let unit = Unit::Attachment(releasing.release.attachment.clone());
-            if self.units.contains(&unit) || self.waiting.contains(&unit) {
-                self.removing.insert(name);
-                continue;
-            }
-            let tag = unit.to_string().into();
-            let removed = releasing.release.reason == ReleaseReason::Duplicate
-                || portolan_plan::diff(&[], &[tag], cache).atoms.is_empty();
+            let removed = match releasing.release.reason {
+                // The port stays, without what the duplicate says.
+                ReleaseReason::Duplicate => !self.northbound.is_pending(&unit) && !changing.contains(&unit),
+                _ => {
+                    self.world.state(&unit) == UnitState::Absent
+                        && self.northbound.target().owners(&unit, cache).is_empty()
+                }
+            };
             if removed {
                 releasing.stage = Stage::Deleting;
                 let uid = releasing.release.uid.clone();
@@ -232,7 +237,8 @@ impl Engine {
         if let Some(releasing) = self.releasing.get_mut(name) {
             releasing.stage = Stage::Removing;
             self.removing.insert(name.to_owned());
-            self.units.insert(Unit::Attachment(releasing.release.attachment.clone()));
+            let unit = Unit::Attachment(releasing.release.attachment.clone());
+            self.northbound.changed(unit, Urgency::Deferrable);
         }
     }
 
