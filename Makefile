@@ -33,17 +33,20 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	PORTOLAN_SOAK=10 $(CARGO) test --release --package ovsdb --test it
 	PORTOLAN_CHARTER=full $(CARGO) test --package portolan --test charter
 	PORTOLAN_TRACE_ROUNDS=40 $(CARGO) test --package portolan --test cli random
+	PORTOLAN_WATCHERS=full $(CARGO) test --package portolan --test apiserver clients_that_read
 	$(CARGO) test --package apiserver-conformance -- --ignored
 	$(CARGO) xtask instructions
 
 unit: setup
 	$(CARGO) test --workspace
 
-lint: setup ## Formatting, clippy, spelling, generated files
+lint: setup ## Formatting, clippy, spelling, generated files, documentation of the code, fuzz targets
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
 	$(CARGO) xtask codegen --check
-	@if [ -x $(TYPOS) ]; then $(TYPOS); else echo "lint: no typos here, spelling is not checked"; fi
+	$(TYPOS)
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --quiet --workspace --no-deps
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}
 
 bench: setup ## Measure beside the references and peers, in one run; prints ratios
 	$(CARGO) bench --package ovsdb --bench sync

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ipnet::IpNet;
 use ovsdb::Endpoint;
 
 use crate::cluster;
@@ -18,20 +19,29 @@ pub(crate) struct Arguments {
     /// This node's Open vSwitch database; `unix:/run/openvswitch/db.sock` unless given.
     #[arg(long, value_name = "ENDPOINT")]
     ovsdb: Option<Endpoint>,
+    /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give the controller the same.
+    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
+    mtu: u16,
     /// Where to listen for the CNI plugin.
     #[arg(long, value_name = "PATH")]
     cni_socket: Option<PathBuf>,
+    /// A network of the cluster's pods or services; may be repeated. When a further interface takes a pod's default route, these
+    /// stay reachable by the pod's first interface, as the node's own addresses always do.
+    #[arg(long, value_name = "CIDR")]
+    cluster_network: Vec<IpNet>,
 }
 
 pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
     let mut config = portolan_agent::Config::new(arguments.node, kube);
+    config.mtu = arguments.mtu;
     if let Some(ovsdb) = arguments.ovsdb {
         config.ovsdb = ovsdb;
     }
     if let Some(socket) = arguments.cni_socket {
         config.cni_socket = socket;
     }
+    config.cluster_networks = arguments.cluster_network;
     tokio::select! {
         ended = portolan_agent::run(config, crate::notify::ready) => ended,
         () = stop => Ok(()),

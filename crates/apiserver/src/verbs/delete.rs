@@ -249,14 +249,15 @@ fn begin(object: &mut Value, at: Timestamp, period: i64) {
     meta::set(object, "deletionGracePeriodSeconds", period);
     let generation = meta::generation(object);
     if generation > 0 {
-        meta::set_generation(object, generation + 1);
+        meta::set_generation(object, generation.saturating_add(1));
     }
 }
 
 /// Moves the end of a deletion under way closer; not into the past. Returns the period.
 fn shorten(object: &mut Value, old_period: i64, period: i64, now: Timestamp) -> i64 {
     let ends: Timestamp = meta::deletion_timestamp(object).unwrap_or_default().parse().unwrap_or(now);
-    let mut at = ends.checked_add(SignedDuration::from_secs(period - old_period)).unwrap_or(now);
+    let mut at =
+        ends.checked_add(SignedDuration::from_secs(period.saturating_sub(old_period))).unwrap_or(now);
     let mut period = period;
     if at < now {
         at = now;

@@ -261,9 +261,7 @@ impl Engine {
         let says = missing.map(|vpc| Statement {
             holds: false,
             reason: "VpcNotFound",
-            message: format!(
-                "spec.vpc: there is no VPC {vpc:?} that is in effect; the subnet has no router until there is"
-            ),
+            message: format!("spec.vpc: there is no VPC {vpc:?}; the subnet has no router until there is"),
         });
         DesiredCondition { type_: READY, generation: facts.generation, says }
     }
@@ -272,8 +270,8 @@ impl Engine {
     pub(super) fn verdict_as_update(verdict: &Verdict) -> StatusUpdate {
         let (group, name) = verdict.subnet.clone();
         let kind = match group {
-            portolan_model::Group::Portolan => Kind::Subnet,
-            portolan_model::Group::KubeOvn => Kind::KubeOvnSubnet,
+            Group::Portolan => Kind::Subnet,
+            Group::KubeOvn => Kind::KubeOvnSubnet,
         };
         let (uid, generation) = verdict.judged.clone();
         let holds = verdict.errors.is_empty();
