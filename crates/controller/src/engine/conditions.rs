@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 use portolan_api::condition::{self, ConditionUpdate, READY, SUPPORTED, VALIDATED};
 use portolan_api::kubeovn::support::{unsupported_subnet, unsupported_vpc};
 use portolan_api::{kubeovn, portolan};
-use portolan_model::{Unit, UnitState, doors};
+use portolan_model::{Group, Unit, UnitState, doors};
 use portolan_watch::{Change, Object};
 
 use super::reports::Topic;
