@@ -36,14 +36,15 @@ impl Actor {
             Action::CreateLock(lock) => self.create_lock(&lock).await,
             Action::MoveLock(moved) => self.move_lock(moved).await,
             Action::Confirm(release) => {
-                let confirmation =
-                    live::confirm(&self.client, &release.confirm).await.unwrap_or_else(|error| {
-                        tracing::warn!(lock = release.lock, %error, "cannot confirm that the lock may go");
-                        Confirmation::Failed
-                    });
+                let confirmation = live::read(&self.client, &release.reads()).await.unwrap_or_else(|error| {
+                    tracing::warn!(lock = release.lock, %error, "cannot confirm that the lock may go");
+                    Confirmation::Failed
+                });
                 self.tell(move |engine| engine.confirmed(&release, &confirmation)).await;
             }
-            Action::DeleteLock { lock, uid } => self.delete_lock(lock, uid).await,
+            Action::DeleteLock { lock, uid, resource_version } => {
+                self.delete_lock(lock, uid, resource_version).await;
+            }
             Action::ConfirmOwner { unit, owner } => {
                 let gone = live::owner_is_gone(&self.client, &unit, &owner).await.unwrap_or_else(|error| {
                     tracing::warn!(%unit, %error, "cannot find out whether the owner is gone");
@@ -88,27 +89,23 @@ impl Actor {
     }
 
     async fn move_lock(&self, moved: Move) {
+        let version = known_version(moved.resource_version);
         let patch = json!({
-            "metadata": {"uid": moved.uid},
-            "spec": {"user": moved.user, "node": moved.node, "hostIP": moved.host_ip},
+            "metadata": {"uid": moved.uid, "resourceVersion": version},
+            "spec": {
+                "user": moved.user, "node": moved.node, "hostIP": moved.host_ip, "interfaces": moved.interfaces,
+            },
         });
         let locks = Api::<IPLock>::all(self.client.clone());
         if let Err(error) = locks.patch(&moved.lock, &PatchParams::default(), &Patch::Merge(patch)).await {
             tracing::warn!(lock = moved.lock, %error, "cannot move the lock");
-            if let Some(requester) = self.requester_of(&moved.lock).await {
-                self.tell(move |engine| engine.not_moved(requester)).await;
-            }
+            self.tell(move |engine| engine.not_moved(&moved.lock, moved.requester)).await;
         }
     }
 
-    /// Who would ask for what a lock holds.
-    async fn requester_of(&self, lock: &str) -> Option<Requester> {
-        let lock = Api::<IPLock>::all(self.client.clone()).get_opt(lock).await.ok()??;
-        Some(Requester::pod(lock.spec.holder.namespace.unwrap_or_default(), lock.spec.user?.pod))
-    }
-
-    async fn delete_lock(&self, lock: String, uid: String) {
-        let preconditions = Preconditions { uid: Some(uid), resource_version: None };
+    async fn delete_lock(&self, lock: String, uid: String, resource_version: u64) {
+        let resource_version = known_version(resource_version);
+        let preconditions = Preconditions { uid: Some(uid), resource_version };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match Api::<IPLock>::all(self.client.clone()).delete(&lock, &parameters).await {
             Ok(_) => tracing::info!(lock, "gave an address back"),
@@ -137,6 +134,11 @@ impl Actor {
     }
 }
 
+/// A version that the API server can compare with; none if it was no number.
+fn known_version(version: u64) -> Option<String> {
+    (version != u64::MAX).then(|| version.to_string())
+}
+
 fn reference(subject: &Subject, uid: String) -> ObjectReference {
     let (version, kind, namespace, name) = match subject {
         Subject::Requester(Requester::Pod { namespace, name }) => ("v1", "Pod", Some(namespace), name),
@@ -144,6 +146,10 @@ fn reference(subject: &Subject, uid: String) -> ObjectReference {
             ("portolan.dev/v1alpha1", "NetworkAttachment", Some(namespace), name)
         }
         Subject::Requester(Requester::Node { name }) => ("v1", "Node", None, name),
+        Subject::Subnet { group: Group::KubeOvn, name } => ("kubeovn.io/v1", "Subnet", None, name),
+        Subject::Subnet { group: Group::Portolan, name } | Subject::Requester(Requester::Subnet { name }) => {
+            ("portolan.dev/v1alpha1", "Subnet", None, name)
+        }
         Subject::Requester(Requester::VirtualMachine { namespace, name }) => {
             ("kubevirt.io/v1", "VirtualMachine", Some(namespace), name)
         }

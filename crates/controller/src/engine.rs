@@ -15,7 +15,7 @@ mod mistakes;
 mod northbound;
 mod subnets;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
@@ -33,16 +33,18 @@ pub use self::subnets::{Lists, SubnetKey, Verdict};
 pub enum Action {
     /// Create this lock: answer with [`Engine::created`].
     CreateLock(Box<IPLock>),
-    /// Let a lock follow its current pod. The watch answers.
+    /// Let a lock follow its current pod. The watch answers; if it fails, [`Engine::not_moved`].
     MoveLock(Move),
-    /// Confirm by a live read that a lock may go: answer with [`Engine::confirmed`].
+    /// Read what [`Release::reads`] names, live: answer with [`Engine::confirmed`].
     Confirm(Release),
-    /// Delete a lock whose port is gone, if it still has this UID. The watch answers.
+    /// Delete a lock whose port is gone, if it still has this UID and version. The watch answers.
     DeleteLock {
         /// The lock's name.
         lock: String,
         /// The lock's UID.
         uid: String,
+        /// The version that was decided upon: one that changed since may be in use again.
+        resource_version: u64,
     },
     /// Confirm by a live read that the owner of a unit that this World never held is gone: answer with
     /// [`Engine::owner_gone`].
@@ -79,6 +81,13 @@ pub enum Subject {
         /// Its name.
         name: String,
     },
+    /// Of a Subnet.
+    Subnet {
+        /// Which API group it is of.
+        group: Group,
+        /// Its name.
+        name: String,
+    },
     /// Of a VPC.
     Vpc {
         /// Which API group it is of.
@@ -112,6 +121,8 @@ pub struct Engine {
     unlisted: BTreeSet<Kind>,
     /// Who is to be decided again.
     requesters: BTreeSet<Requester>,
+    /// Whose turn it is because something became free: decided before all others.
+    woken: VecDeque<Requester>,
     /// What is to be planned again.
     units: BTreeSet<Unit>,
     /// Units that wait for other rows.
@@ -122,6 +133,8 @@ pub struct Engine {
     asked: BTreeSet<Unit>,
     gone: BTreeSet<Unit>,
     creating: Creations,
+    /// Locks that are being moved, by name.
+    moving: BTreeMap<String, Move>,
     releasing: BTreeMap<String, Releasing>,
     /// The names of those in `releasing` whose ports are being removed.
     removing: BTreeSet<String>,
@@ -143,12 +156,14 @@ impl Engine {
             plan_settings,
             unlisted: Kind::ALL.iter().copied().collect(),
             requesters: BTreeSet::new(),
+            woken: VecDeque::new(),
             units: BTreeSet::new(),
             waiting: BTreeSet::new(),
             held: BTreeSet::new(),
             asked: BTreeSet::new(),
             gone: BTreeSet::new(),
             creating: Creations::default(),
+            moving: BTreeMap::new(),
             releasing: BTreeMap::new(),
             removing: BTreeSet::new(),
             told: BTreeMap::new(),
@@ -203,6 +218,9 @@ impl Engine {
     fn note(&mut self, dirty: Dirty) {
         self.units.extend(dirty.units);
         self.requesters.extend(dirty.requesters);
+        for change in &dirty.locks {
+            self.lock_changed(change);
+        }
     }
 }
 

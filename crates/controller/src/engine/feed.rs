@@ -69,15 +69,11 @@ pub trait Fed: Source + Sized {
     /// Takes a change in, after [`Engine::feed`] has told the World.
     #[doc(hidden)]
     fn told(_engine: &mut Engine, _change: &Change<Self>) {}
-    /// Takes a change in before the World does.
-    #[doc(hidden)]
-    fn telling(_engine: &mut Engine, _change: &Change<Self>) {}
 }
 
 impl Engine {
     /// Takes in what a watch tells. A fresh list makes only what differs dirty.
     pub fn feed<K: Fed>(&mut self, change: &Change<K>) {
-        K::telling(self, change);
         let dirty = match change {
             Change::Applied(object) => self.world.apply(object),
             Change::Deleted(object) => self.world.delete(object),
@@ -159,11 +155,9 @@ fed_subnet!(kubeovn::Subnet, KubeOvnSubnet, Group::KubeOvn, doors::kubeovn::vali
 impl Fed for IPLock {
     const KIND: Kind = Kind::IPLock;
 
-    fn telling(engine: &mut Engine, change: &Change<Self>) {
-        match change {
-            Change::Applied(lock) => engine.lock_comes(lock),
-            Change::Deleted(lock) => engine.lock_goes(&lock.name_any()),
-            Change::Listed(locks) => engine.locks_listed(locks),
+    fn told(engine: &mut Engine, change: &Change<Self>) {
+        if matches!(change, Change::Listed(_)) {
+            engine.locks_listed();
         }
     }
 }

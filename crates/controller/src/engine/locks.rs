@@ -1,27 +1,27 @@
-//! Locks: from a decision to a lock that exists, and from a holder that is gone to a lock that is deleted.
+//! Locks: from a decision to a lock that exists, and from a holder that is absent to a lock that is deleted.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 use ovsdb::Cache;
-use portolan_api::portolan::IPLock;
-use portolan_ipam::{Decision, Release, ReleaseReason};
-use portolan_model::{Lock, Pod, Requester, Unit, doors};
+use portolan_api::portolan::HolderKind;
+use portolan_ipam::{Decision, Release, ReleaseReason, WaitKey};
+use portolan_model::{Claim, LockChange, Requester, Unit, UnitState, World, doors};
 
 use super::{Action, Engine, Retry, Subject};
 
-/// A lock that was asked for and that no watch has shown yet.
+/// A lock whose creation was requested and that no watch has shown yet. Its address is promised in the Ipam.
 #[derive(Debug)]
 pub(super) struct Creating {
     requester: Requester,
-    /// What is promised by it, so that no one else is meanwhile.
-    promised: Option<Lock>,
     /// The API server has answered: a watch will show whose it is.
     answered: bool,
 }
 
-/// The locks that were asked for, also by who asked.
+/// The locks whose creation was requested, also by requester.
+///
+/// Invariant: a name is in it at most once, as the Ipam promises an address to one requester only.
 #[derive(Debug, Default)]
 pub(super) struct Creations {
     by_name: BTreeMap<String, Creating>,
@@ -29,13 +29,12 @@ pub(super) struct Creations {
 }
 
 impl Creations {
-    fn insert(&mut self, name: String, creating: Creating) {
-        self.remove(&name);
-        self.by_requester.entry(creating.requester.clone()).or_default().insert(name.clone());
-        self.by_name.insert(name, creating);
+    fn insert(&mut self, name: String, requester: Requester) {
+        self.by_requester.entry(requester.clone()).or_default().insert(name.clone());
+        self.by_name.insert(name, Creating { requester, answered: false });
     }
 
-    fn remove(&mut self, name: &str) -> Option<Creating> {
+    fn remove(&mut self, name: &str) -> Option<Requester> {
         let creating = self.by_name.remove(name)?;
         if let Entry::Occupied(mut names) = self.by_requester.entry(creating.requester.clone()) {
             names.get_mut().remove(name);
@@ -43,10 +42,10 @@ impl Creations {
                 names.remove();
             }
         }
-        Some(creating)
+        Some(creating.requester)
     }
 
-    fn is_asked_by(&self, requester: &Requester) -> bool {
+    fn has_any_of(&self, requester: &Requester) -> bool {
         self.by_requester.contains_key(requester)
     }
 }
@@ -78,54 +77,54 @@ pub enum Creation {
     Failed,
 }
 
-/// What a live read found.
+/// What live reads found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Confirmation {
-    /// What was to be confirmed is so.
-    Yes,
-    /// It is not so.
-    No,
-    /// The holder is there, and this is what it is: so only if that is what was decided upon.
-    Holder(Box<Pod>),
-    /// It could not be found out; try again later.
+    /// The objects that [`Release::reads`] names, as far as they exist; and no others.
+    Found(Box<World>),
+    /// Something could not be read; try again later.
     Failed,
 }
 
 impl Engine {
-    /// Decides for everyone who is to be decided for.
+    /// Decides for everyone who is to be decided for: first those whose turn it is, then by name.
     pub(super) fn decide(&mut self) {
-        // In order of names; who waits for a full subnet is woken in order of arrival.
-        while let Some(requester) = self.requesters.pop_first() {
-            // Until the watch shows what became of earlier decisions, another one would only repeat them.
-            if self.creating.is_asked_by(&requester) {
+        while let Some(requester) = self.woken.pop_front().or_else(|| self.requesters.pop_first()) {
+            // Until the watch shows what became of earlier decisions, another one would only repeat them. The answer brings the
+            // requester back.
+            if self.creating.has_any_of(&requester) {
                 continue;
             }
+            self.requesters.remove(&requester);
             let decision = self.ipam.decide(&self.world, &requester);
             self.act_on(&requester, decision);
         }
     }
 
     fn act_on(&mut self, requester: &Requester, decision: Decision) {
-        self.tell(requester, &decision);
-        let full: BTreeSet<String> = decision.full_subnets().collect();
-        if full.is_empty() {
-            let next = self.waiters.leave(requester);
-            self.requesters.extend(next);
-        } else {
-            self.waiters.wait(requester, full);
-        }
+        self.report(requester, &decision);
+        let mut waits_for = decision.waits_for();
         for lock in decision.create {
-            let promised = doors::portolan::lock(&lock).ok();
-            if let Some(promised) = &promised {
-                self.ipam.take(promised);
+            let name = lock.name_any();
+            // What we decide can be read back; if it could not, it would be refused for ever.
+            let Ok(parsed) = doors::portolan::lock(&lock) else { continue };
+            if self.ipam.promise(Claim::of(&parsed), parsed.attachment.clone()) {
+                self.creating.insert(name, requester.clone());
+                self.actions.push(Action::CreateLock(Box::new(lock)));
+            } else {
+                waits_for.insert(WaitKey::Lock(name));
             }
-            let creating = Creating { requester: requester.clone(), promised, answered: false };
-            self.creating.insert(lock.name_any(), creating);
-            self.actions.push(Action::CreateLock(Box::new(lock)));
         }
-        self.actions.extend(decision.moves.into_iter().map(Action::MoveLock));
+        let next = self.waiters.decided(requester, waits_for);
+        self.woken.extend(next);
+        for moved in decision.moves {
+            if self.moving.get(&moved.lock) != Some(&moved) {
+                self.moving.insert(moved.lock.clone(), moved.clone());
+                self.actions.push(Action::MoveLock(moved));
+            }
+        }
         for release in decision.releases {
-            if self.releasing.get(&release.lock).is_some_and(|known| known.release.uid == release.uid) {
+            if self.releasing.get(&release.lock).is_some_and(|known| known.release == release) {
                 continue;
             }
             let releasing = Releasing {
@@ -136,10 +135,13 @@ impl Engine {
             self.releasing.insert(release.lock.clone(), releasing);
             self.actions.push(Action::Confirm(release));
         }
+        if matches!(requester, Requester::Subnet { .. }) {
+            self.subnets.mark_if_any();
+        }
     }
 
-    /// Tells who asks what stands in the way, once.
-    fn tell(&mut self, requester: &Requester, decision: &Decision) {
+    /// Reports to the requester what stands in the way, once.
+    fn report(&mut self, requester: &Requester, decision: &Decision) {
         let texts: Vec<_> =
             decision.refusals.iter().map(|refusal| (refusal.reason(), refusal.to_string())).collect();
         if texts.is_empty() {
@@ -149,8 +151,19 @@ impl Engine {
         let before = self.told.insert(requester.clone(), texts.clone()).unwrap_or_default();
         let Some(uid) = self.world.request(requester).map(|request| request.holder.uid) else { return };
         for (reason, message) in texts.into_iter().filter(|text| !before.contains(text)) {
-            let (subject, uid) = (Subject::Requester(requester.clone()), uid.clone());
+            let (subject, uid) = (self.subject(requester), uid.clone());
             self.actions.push(Action::Tell { subject, uid, reason, message });
+        }
+    }
+
+    /// Whose Event a report to a requester is.
+    fn subject(&self, requester: &Requester) -> Subject {
+        match requester {
+            Requester::Subnet { name } => match self.world.known_subnet(name) {
+                Some(subnet) => Subject::Subnet { group: subnet.group, name: name.clone() },
+                None => Subject::Requester(requester.clone()),
+            },
+            _ => Subject::Requester(requester.clone()),
         }
     }
 
@@ -161,40 +174,41 @@ impl Engine {
         match creation {
             Creation::Exists => creating.answered = true,
             Creation::Failed => {
-                if let Some(creating) = self.forget_creation(name) {
-                    self.requesters.remove(&creating);
-                    self.retries.insert(Retry::Requester(creating));
+                if let Some(requester) = self.withdraw(name) {
+                    self.requesters.remove(&requester);
+                    self.retries.insert(Retry::Requester(requester));
                 }
             }
         }
     }
 
-    /// A lock could not follow the pod of who asks.
-    pub fn not_moved(&mut self, requester: Requester) {
+    /// A lock could not follow the pod of its requester, or no one knows whether it did: decide again.
+    pub fn not_moved(&mut self, lock: &str, requester: Requester) {
+        self.moving.remove(lock);
         self.retries.insert(Retry::Requester(requester));
     }
 
-    /// A live read answered whether a lock may go.
+    /// Live reads answered whether a lock may go.
     pub fn confirmed(&mut self, release: &Release, confirmation: &Confirmation) {
         let Some(releasing) = self.releasing.get_mut(&release.lock) else { return };
         if releasing.release != *release || releasing.stage != Stage::Confirming {
             return;
         }
-        let requester = releasing.requester.clone();
-        let yes = match confirmation {
-            Confirmation::Yes => true,
-            Confirmation::Holder(pod) => self.world.pod(&pod.namespace, &pod.name) == Some(pod),
-            Confirmation::No | Confirmation::Failed => false,
+        let confirmed = match confirmation {
+            Confirmation::Found(found) => release.is_confirmed(found, &self.world),
+            Confirmation::Failed => false,
         };
-        if !yes {
+        if !confirmed {
+            let requester = releasing.requester.clone();
             self.releasing.remove(&release.lock);
             self.retries.insert(Retry::Requester(requester));
             return;
         }
         releasing.stage = Stage::Removing;
         self.removing.insert(release.lock.clone());
-        let unit = Unit::Attachment(release.attachment.clone());
-        if release.reason != ReleaseReason::Duplicate {
+        let unit = unit_of(release);
+        let gateway = release.attachment.kind() == HolderKind::Subnet;
+        if !gateway && !matches!(release.reason, ReleaseReason::Duplicate { .. }) {
             let dirty = self.world.release(&release.attachment);
             self.note(dirty);
             // Its rows go even if this process never saw them in effect: a live read confirmed why.
@@ -210,18 +224,22 @@ impl Engine {
             if releasing.stage != Stage::Removing {
                 continue;
             }
-            let unit = Unit::Attachment(releasing.release.attachment.clone());
+            let unit = unit_of(&releasing.release);
             if self.units.contains(&unit) || self.waiting.contains(&unit) {
                 self.removing.insert(name);
                 continue;
             }
-            let tag = unit.to_string().into();
-            let removed = releasing.release.reason == ReleaseReason::Duplicate
-                || portolan_plan::diff(&[], &[tag], cache).atoms.is_empty();
-            if removed {
+            let has_no_port = match (&releasing.release.reason, &unit) {
+                (ReleaseReason::Duplicate { .. }, _) => true,
+                // A Subnet that exists has another gateway, and its rows are up to date.
+                (_, Unit::Subnet(_)) => self.world.state(&unit) != UnitState::Absent,
+                _ => false,
+            };
+            if has_no_port || portolan_plan::diff(&[], &[unit.to_string().into()], cache).atoms.is_empty() {
                 releasing.stage = Stage::Deleting;
-                let uid = releasing.release.uid.clone();
-                self.actions.push(Action::DeleteLock { lock: name, uid });
+                let Release { uid, resource_version, .. } = &releasing.release;
+                let (uid, resource_version) = (uid.clone(), *resource_version);
+                self.actions.push(Action::DeleteLock { lock: name, uid, resource_version });
             } else {
                 self.removing.insert(name);
             }
@@ -237,79 +255,75 @@ impl Engine {
         if let Some(releasing) = self.releasing.get_mut(name) {
             releasing.stage = Stage::Removing;
             self.removing.insert(name.to_owned());
-            self.units.insert(Unit::Attachment(releasing.release.attachment.clone()));
+            self.units.insert(unit_of(&releasing.release));
         }
     }
 
-    pub(super) fn lock_comes(&mut self, object: &IPLock) {
-        let name = object.name_any();
-        let old = self.world.lock(&name).cloned();
-        let new = doors::portolan::lock(object).ok();
-        if self.releasing.get(&name).is_some_and(|known| Some(&known.release.uid) != object.uid().as_ref()) {
-            self.releasing.remove(&name);
+    /// The World has seen a lock come, change or go.
+    pub(super) fn lock_changed(&mut self, change: &LockChange) {
+        let name = &change.lock;
+        self.moving.remove(name);
+        let freed = self.ipam.apply(change);
+        let current = self.world.lock(name);
+        let releasing = self.releasing.get(name).map(|releasing| &releasing.release);
+        // A lock that changed since its release was decided may be in use again: its requester is decided anew.
+        if releasing.is_some_and(|release| {
+            current.is_none_or(|lock| {
+                (&lock.uid, lock.resource_version) != (&release.uid, release.resource_version)
+            })
+        }) {
+            self.releasing.remove(name);
         }
-        if old != new {
-            if let Some(old) = &old {
-                self.free(old);
+        if let Some(requester) = self.creating.remove(name) {
+            if !change.exists {
+                let withdrawn = self.ipam.withdraw(name);
+                self.wake(withdrawn);
             }
-            if let Some(new) = &new {
-                self.ipam.take(new);
-            }
-        }
-        if let Some(creating) = self.creating.remove(&name) {
-            if let (None, Some(promised)) = (&new, &creating.promised) {
-                self.ipam.free(promised);
-            }
-            self.requesters.insert(creating.requester);
-        }
-    }
-
-    pub(super) fn lock_goes(&mut self, name: &str) {
-        self.releasing.remove(name);
-        if let Some(old) = self.world.lock(name).cloned() {
-            self.free(&old);
-        }
-        if let Some(requester) = self.forget_creation(name) {
             self.requesters.insert(requester);
         }
+        self.wake(freed);
     }
 
-    pub(super) fn locks_listed(&mut self, locks: &[IPLock]) {
-        let names: BTreeSet<String> = locks.iter().map(ResourceExt::name_any).collect();
-        let gone: Vec<String> = self
-            .world
-            .locks()
-            .map(|lock| &lock.name)
-            .filter(|name| !names.contains(*name))
-            .cloned()
-            .collect();
-        for name in gone {
-            self.lock_goes(&name);
-        }
-        for lock in locks {
-            self.lock_comes(lock);
-        }
-        // What was answered before the list was made and is not in it is gone again.
+    /// A list of locks is complete: a lock whose creation was answered before and that is not in the list was deleted.
+    pub(super) fn locks_listed(&mut self) {
         let answered = self.creating.by_name.iter().filter(|(_, creating)| creating.answered);
         let answered: Vec<String> = answered.map(|(name, _)| name.clone()).collect();
         for name in answered {
-            if let Some(requester) = self.forget_creation(&name) {
+            if let Some(requester) = self.withdraw(&name) {
                 self.requesters.insert(requester);
             }
         }
     }
 
-    fn free(&mut self, lock: &Lock) {
-        self.ipam.free(lock);
-        let next = self.waiters.first(&lock.subnet).cloned();
-        self.requesters.extend(next);
+    /// A lock is not created after all: its address is free for others.
+    fn withdraw(&mut self, name: &str) -> Option<Requester> {
+        let requester = self.creating.remove(name)?;
+        let freed = self.ipam.withdraw(name);
+        self.wake(freed);
+        Some(requester)
     }
 
-    fn forget_creation(&mut self, name: &str) -> Option<Requester> {
-        let creating = self.creating.remove(name)?;
-        if let Some(promised) = &creating.promised {
-            self.free(promised);
+    /// An address became free: whoever is first in line for it, and for any address of its subnet, has the turn.
+    fn wake(&mut self, freed: Option<Claim>) {
+        let Some(claim) = freed else { return };
+        let mut keys = vec![WaitKey::Lock(claim.lock)];
+        if let Some(family) = claim.address.family() {
+            let subnet = |name: &str| WaitKey::Subnet { name: name.to_owned(), family };
+            match &claim.subnet {
+                Some(name) => keys.push(subnet(name)),
+                None => keys.extend(self.world.subnets_of_domain(&claim.domain).map(|one| subnet(&one.name))),
+            }
         }
-        Some(creating.requester)
+        for key in keys {
+            self.woken.extend(self.waiters.freed(&key));
+        }
+    }
+}
+
+/// The unit whose rows must be up to date before a lock is deleted.
+fn unit_of(release: &Release) -> Unit {
+    match release.attachment.kind() {
+        HolderKind::Subnet => Unit::Subnet(release.attachment.name().to_owned()),
+        _ => Unit::Attachment(release.attachment.clone()),
     }
 }

@@ -8,8 +8,9 @@ use kube::ResourceExt;
 use portolan_api::kubeovn;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
-use portolan_ipam::Confirm;
+use portolan_model::AttachmentId;
 use portolan_model::fixtures::{mk_nad, mk_stored, mk_subnet, mk_validated, mk_vpc};
+use portolan_model::holder::Read;
 use portolan_plan::memdb::MemDb;
 use portolan_plan::{indexes, tag};
 
@@ -24,6 +25,8 @@ struct Scene {
     nb: MemDb,
     cache: ovsdb::Cache,
     pods: BTreeMap<String, Pod>,
+    sets: BTreeMap<String, StatefulSet>,
+    subnets: BTreeMap<String, Subnet>,
     locks: BTreeMap<String, IPLock>,
     version: u64,
     told: Vec<String>,
@@ -35,8 +38,18 @@ impl Scene {
     fn unlisted(nb: MemDb) -> Self {
         let engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
         let cache = nb.cache(indexes());
-        let (pods, locks) = (BTreeMap::new(), BTreeMap::new());
-        Scene { engine, nb, cache, pods, locks, version: 0, told: Vec::new(), creations: 0 }
+        Scene {
+            engine,
+            nb,
+            cache,
+            pods: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            subnets: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            version: 0,
+            told: Vec::new(),
+            creations: 0,
+        }
     }
 
     fn list<K: Fed>(&mut self, objects: Vec<K>) {
@@ -45,6 +58,7 @@ impl Scene {
 
     fn list_all(&mut self, vpcs: Vec<Vpc>, subnets: Vec<Subnet>, nads: Vec<NetworkAttachmentDefinition>) {
         self.list(vpcs);
+        self.subnets = subnets.iter().map(|subnet| (subnet.name_any(), subnet.clone())).collect();
         self.list(subnets);
         self.list(nads);
         self.list(self.pods.values().cloned().collect());
@@ -132,23 +146,20 @@ impl Scene {
     fn perform(&mut self, action: Action) {
         match action {
             Action::CreateLock(lock) => self.store(*lock),
-            Action::MoveLock(moved) => panic!("nothing moves here: {moved:?}"),
+            Action::MoveLock(moved) => self.move_lock(&moved),
             Action::Confirm(release) => {
-                let there = |uid: &str| self.pods.values().any(|pod| pod.uid().as_deref() == Some(uid));
-                let yes = match &release.confirm {
-                    Confirm::HolderGone(holder) => !there(&holder.uid),
-                    other => panic!("not here: {other:?}"),
-                };
-                let confirmation = if yes { Confirmation::Yes } else { Confirmation::No };
+                let confirmation = self.found(&release.reads());
                 self.engine.confirmed(&release, &confirmation);
             }
-            Action::DeleteLock { lock, uid } => {
-                let id = &self.locks[&lock].spec.holder.uid;
+            Action::DeleteLock { lock, uid, resource_version } => {
+                let holder = &self.locks[&lock].spec.holder;
+                let id = AttachmentId::new(holder, holder.interface.as_deref().unwrap()).unwrap();
                 assert!(
-                    !self.units().iter().any(|unit| unit.contains(id)),
+                    !self.units().contains(&format!("attachment/{id}")),
                     "the port of {lock} is still there"
                 );
                 assert_eq!(self.locks[&lock].uid().unwrap(), uid);
+                assert_eq!(self.locks[&lock].resource_version().unwrap(), resource_version.to_string());
                 let lock = self.locks.remove(&lock).unwrap();
                 self.engine.feed(&Change::Deleted(lock));
             }
@@ -156,6 +167,34 @@ impl Scene {
             Action::ValidateSubnets => {}
             Action::Tell { reason, .. } => self.told.push(reason.to_owned()),
         }
+    }
+
+    /// What live reads find.
+    fn found(&self, reads: &[Read]) -> Confirmation {
+        let mut found = World::default();
+        for read in reads {
+            match read {
+                Read::Pod { name, .. } => self.pods.get(name).map(|pod| drop(found.apply(pod))),
+                Read::StatefulSet { name, .. } => self.sets.get(name).map(|set| drop(found.apply(set))),
+                Read::Subnet { name } => self.subnets.get(name).map(|subnet| drop(found.apply(subnet))),
+                Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
+                other => panic!("{other:?} is not read here"),
+            };
+        }
+        Confirmation::Found(Box::new(found))
+    }
+
+    fn move_lock(&mut self, moved: &Move) {
+        self.version += 1;
+        let lock = self.locks.get_mut(&moved.lock).unwrap();
+        assert_eq!(lock.resource_version().unwrap(), moved.resource_version.to_string());
+        lock.metadata.resource_version = Some(self.version.to_string());
+        lock.metadata.generation = lock.metadata.generation.map(|generation| generation + 1);
+        lock.spec.user = Some(moved.user.clone());
+        lock.spec.node = Some(moved.node.clone());
+        lock.spec.interfaces.clone_from(&moved.interfaces);
+        let lock = lock.clone();
+        self.engine.feed(&Change::Applied(lock));
     }
 
     /// The units that have rows.

@@ -59,5 +59,6 @@ fn when_given_back(kind: HolderKind) -> &'static str {
         HolderKind::VirtualMachine => "when the virtual machine goes",
         HolderKind::NetworkAttachment => "when the NetworkAttachment goes",
         HolderKind::Node => "when the Node goes",
+        HolderKind::Subnet => "when the Subnet goes or has another gateway",
     }
 }

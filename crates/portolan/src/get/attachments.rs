@@ -115,7 +115,7 @@ fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
 /// Whether who has an interface uses it.
 fn of_holder(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks: &[&Lock]) -> Readiness {
     match id.kind() {
-        HolderKind::Node => Readiness::yes(),
+        HolderKind::Node | HolderKind::Subnet => Readiness::yes(),
         HolderKind::NetworkAttachment => {
             let found =
                 snapshot.lists.network_attachments.iter().find(|one| one.uid().as_deref() == Some(id.uid()));
@@ -158,7 +158,7 @@ fn asked_rows(requester: &Requester, request: &Request, has: impl Fn(&str) -> bo
         Requester::Pod { namespace, name }
         | Requester::NetworkAttachment { namespace, name }
         | Requester::VirtualMachine { namespace, name } => (Some(namespace.clone()), name.clone()),
-        Requester::Node { name } => (None, name.clone()),
+        Requester::Node { name } | Requester::Subnet { name } => (None, name.clone()),
     };
     let readiness = why(request);
     let row = |interface: Option<String>, subnet: Option<String>| AttachmentRow {
