@@ -47,6 +47,7 @@ const MEMBERS: &[Member] = &[
     },
     // Drivers and edges.
     Member { name: "portolan-host", knows: &[], never: &[KUBE_CLIENT] },
+    Member { name: "portolan-watch", knows: &[], never: &[] },
     Member { name: "portolan-cni", knows: &[], never: &[RUNTIME, TLS, KUBE_CLIENT, KUBE] },
     Member {
         name: "portolan-controller",
@@ -58,6 +59,7 @@ const MEMBERS: &[Member] = &[
             "portolan-model",
             "portolan-ipam",
             "portolan-plan",
+            "portolan-watch",
         ],
         never: &[],
     },
@@ -73,6 +75,7 @@ const MEMBERS: &[Member] = &[
             "portolan-ipam",
             "portolan-plan",
             "portolan-host",
+            "portolan-watch",
             "portolan-cni",
         ],
         never: &[],
@@ -97,6 +100,7 @@ const MEMBERS: &[Member] = &[
             "portolan-model",
             "portolan-ipam",
             "portolan-host",
+            "portolan-watch",
             "portolan-controller",
             "portolan-agent",
             "portolan-lab",

@@ -1,65 +1,75 @@
-//! Makes actions happen at the API server, and tells the engine how it went.
+//! Makes actions happen at the API server, and answers the engine.
 
+pub(crate) mod events;
+pub(crate) mod status;
 mod validated;
+pub(crate) mod writer;
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, ResourceExt};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::Move;
-use portolan_model::{Group, Requester};
+use portolan_model::Requester;
+use portolan_watch::{Plain, is_not_found};
 use serde_json::json;
 use tokio::sync::mpsc::Sender;
 
+use self::events::{EventKey, EventWriter};
+use self::status::StatusWriter;
+use self::writer::Writer;
 use crate::control::Message;
-use crate::engine::{Action, Confirmation, Creation, Engine, Subject};
+use crate::engine::{Action, Confirmation, Creation, Engine};
 use crate::live;
 
-/// Who makes actions happen.
+/// Makes actions happen.
 #[derive(Clone)]
 pub(crate) struct Actor {
     client: Client,
     engine: Sender<Message>,
-    recorder: Recorder,
+    pub(crate) status: Writer<StatusWriter>,
+    pub(crate) events: Writer<EventWriter>,
 }
 
 impl Actor {
     pub(crate) fn new(client: Client, engine: Sender<Message>) -> Self {
-        let reporter = Reporter { controller: "portolan-controller".into(), instance: None };
-        Actor { recorder: Recorder::new(client.clone(), reporter), client, engine }
+        let status = Writer::new(StatusWriter(client.clone()));
+        let events = Writer::new(EventWriter(client.clone()));
+        Actor { client, engine, status, events }
     }
 
-    /// Makes an action happen. Whatever fails is told, and tried again when the engine says so.
+    /// Makes an action happen. What fails is answered, and tried again when the engine says so.
     pub(crate) async fn perform(self, action: Action) {
         match action {
             Action::CreateLock(lock) => self.create_lock(&lock).await,
-            Action::MoveLock(moved) => self.move_lock(moved).await,
+            Action::MoveLock { moved, requester } => self.move_lock(moved, requester).await,
             Action::Confirm(release) => {
-                let confirmation = live::read(&self.client, &release.reads()).await.unwrap_or_else(|error| {
-                    tracing::warn!(lock = release.lock, %error, "cannot confirm that the lock may go");
-                    Confirmation::Failed
-                });
-                self.tell(move |engine| engine.confirmed(&release, &confirmation)).await;
+                let confirmation =
+                    live::read(&self.client, &release.reads()).await.unwrap_or_else(|error| {
+                        tracing::warn!(lock = release.lock, error = %Plain(&error), "cannot confirm that the lock may go");
+                        Confirmation::Failed
+                    });
+                self.answer(move |engine| engine.confirmed(&release, &confirmation)).await;
             }
             Action::DeleteLock { lock, uid, resource_version } => {
                 self.delete_lock(lock, uid, resource_version).await;
             }
             Action::ConfirmOwner { unit, owner } => {
                 let gone = live::owner_is_gone(&self.client, &unit, &owner).await.unwrap_or_else(|error| {
-                    tracing::warn!(%unit, %error, "cannot find out whether the owner is gone");
+                    tracing::warn!(%unit, error = %Plain(&error), "cannot find out whether the owner is gone");
                     false
                 });
-                self.tell(move |engine| engine.owner_gone(&unit, gone)).await;
+                self.answer(move |engine| engine.owner_gone(&unit, gone)).await;
             }
-            Action::ValidateSubnets => self.validate_subnets().await,
-            Action::Tell { subject, uid, reason, message } => {
-                self.publish(&subject, uid, reason, message).await;
+            Action::ValidateSubnets(candidates) => self.validate_subnets(candidates).await,
+            // These two have queues of their own.
+            Action::SetConditions(update) => self.status.want((update.kind, update.name.clone()), update),
+            Action::Report { subject, uid, severity, reason, message } => {
+                self.events.want(EventKey { subject, uid, reason, message }, severity);
             }
         }
     }
 
-    async fn tell(&self, message: impl FnOnce(&mut Engine) + Send + 'static) {
+    async fn answer(&self, message: impl FnOnce(&mut Engine) + Send + 'static) {
         // A loop that has ended needs no answers.
         drop(self.engine.send(Box::new(message)).await);
     }
@@ -81,14 +91,14 @@ impl Actor {
             // Ours or another's: the watch shows which, and then it is decided again if need be.
             Err(kube::Error::Api(status)) if status.is_already_exists() => Creation::Exists,
             Err(error) => {
-                tracing::warn!(lock = name, %error, "cannot create the lock");
+                tracing::warn!(lock = name, error = %Plain(&error), "cannot create the lock");
                 Creation::Failed
             }
         };
-        self.tell(move |engine| engine.created(&name, &creation)).await;
+        self.answer(move |engine| engine.created(&name, &creation)).await;
     }
 
-    async fn move_lock(&self, moved: Move) {
+    async fn move_lock(&self, moved: Move, requester: Requester) {
         let version = known_version(moved.resource_version);
         let patch = json!({
             "metadata": {"uid": moved.uid, "resourceVersion": version},
@@ -98,8 +108,8 @@ impl Actor {
         });
         let locks = Api::<IPLock>::all(self.client.clone());
         if let Err(error) = locks.patch(&moved.lock, &PatchParams::default(), &Patch::Merge(patch)).await {
-            tracing::warn!(lock = moved.lock, %error, "cannot move the lock");
-            self.tell(move |engine| engine.not_moved(&moved.lock, moved.requester)).await;
+            tracing::warn!(lock = moved.lock, error = %Plain(&error), "cannot move the lock");
+            self.answer(move |engine| engine.not_moved(&moved.lock, requester)).await;
         }
     }
 
@@ -109,27 +119,13 @@ impl Actor {
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match Api::<IPLock>::all(self.client.clone()).delete(&lock, &parameters).await {
             Ok(_) => tracing::info!(lock, "gave an address back"),
-            // It is gone, or another one has its name: the watch tells.
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
+            // It was deleted, or another one has its name: the watch shows which.
+            Err(kube::Error::Api(status)) if status.is_conflict() => {}
+            Err(error) if is_not_found::<IPLock>(&error, &lock) => {}
             Err(error) => {
-                tracing::warn!(lock, %error, "cannot delete the lock");
-                self.tell(move |engine| engine.not_deleted(&lock)).await;
+                tracing::warn!(lock, error = %Plain(&error), "cannot delete the lock");
+                self.answer(move |engine| engine.not_deleted(&lock)).await;
             }
-        }
-    }
-
-    async fn publish(&self, subject: &Subject, uid: String, reason: &str, message: String) {
-        let reference = reference(subject, uid);
-        tracing::info!(?subject, reason, message, "something stands in the way");
-        let event = Event {
-            type_: EventType::Warning,
-            reason: reason.into(),
-            note: Some(message),
-            action: "Attach".into(),
-            secondary: None,
-        };
-        if let Err(error) = self.recorder.publish(&event, &reference).await {
-            tracing::debug!(?subject, %error, "cannot write the Event");
         }
     }
 }
@@ -137,34 +133,4 @@ impl Actor {
 /// A version that the API server can compare with; none if it was no number.
 fn known_version(version: u64) -> Option<String> {
     (version != u64::MAX).then(|| version.to_string())
-}
-
-fn reference(subject: &Subject, uid: String) -> ObjectReference {
-    let (version, kind, namespace, name) = match subject {
-        Subject::Requester(Requester::Pod { namespace, name }) => ("v1", "Pod", Some(namespace), name),
-        Subject::Requester(Requester::NetworkAttachment { namespace, name }) => {
-            ("portolan.dev/v1alpha1", "NetworkAttachment", Some(namespace), name)
-        }
-        Subject::Requester(Requester::Node { name }) => ("v1", "Node", None, name),
-        Subject::Subnet { group: Group::KubeOvn, name } => ("kubeovn.io/v1", "Subnet", None, name),
-        Subject::Subnet { group: Group::Portolan, name } | Subject::Requester(Requester::Subnet { name }) => {
-            ("portolan.dev/v1alpha1", "Subnet", None, name)
-        }
-        Subject::Requester(Requester::VirtualMachine { namespace, name }) => {
-            ("kubevirt.io/v1", "VirtualMachine", Some(namespace), name)
-        }
-        Subject::Definition { namespace, name } => {
-            ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", Some(namespace), name)
-        }
-        Subject::Vpc { group: Group::KubeOvn, name } => ("kubeovn.io/v1", "Vpc", None, name),
-        Subject::Vpc { group: Group::Portolan, name } => ("portolan.dev/v1alpha1", "Vpc", None, name),
-    };
-    ObjectReference {
-        api_version: Some(version.into()),
-        kind: Some(kind.into()),
-        namespace: namespace.cloned(),
-        name: Some(name.clone()),
-        uid: Some(uid),
-        ..ObjectReference::default()
-    }
 }

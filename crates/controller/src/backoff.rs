@@ -45,6 +45,16 @@ impl Backoff {
         self.queue.first().map(|(at, _)| *at)
     }
 
+    /// Everything is due now, and what fails again is a first failure.
+    pub(crate) fn hasten(&mut self, now: Instant) {
+        self.known.retain(|_, pause| pause.queued);
+        for pause in self.known.values_mut() {
+            (pause.length, pause.until) = (FIRST, now);
+        }
+        let queue = std::mem::take(&mut self.queue);
+        self.queue = queue.into_iter().map(|(_, retry)| (now, retry)).collect();
+    }
+
     /// What is due now.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<Retry> {
         let mut due = Vec::new();
@@ -85,6 +95,22 @@ mod tests {
         now += Duration::from_secs(61);
         backoff.failed(lock("a"), now);
         assert_eq!(backoff.next().unwrap() - now, FIRST);
+    }
+
+    #[test]
+    fn everything_is_due_once_the_api_server_is_back() {
+        let mut backoff = Backoff::default();
+        let mut now = Instant::now();
+        for _ in 0..6 {
+            backoff.failed(lock("a"), now);
+            now = backoff.next().unwrap();
+            backoff.due(now);
+        }
+        backoff.failed(lock("a"), now);
+        backoff.hasten(now);
+        assert_eq!(backoff.due(now), [lock("a")]);
+        backoff.failed(lock("a"), now);
+        assert_eq!(backoff.next().unwrap() - now, FIRST * 2);
     }
 
     #[test]

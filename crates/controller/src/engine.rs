@@ -9,32 +9,44 @@
 //! Invariant: nothing is decided or planned before every kind was listed once. A subnet planned without its VPC would lose the
 //! router port that it has.
 
+mod conditions;
 mod feed;
+mod kinds;
 mod locks;
-mod mistakes;
 mod northbound;
+mod reports;
 mod subnets;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
-use portolan_model::{Dirty, Group, Requester, Settings, Unit, World};
+use portolan_model::{Dirty, Requester, Settings, Unit, World};
+pub use portolan_watch::Change;
 
-pub use self::feed::{Change, Fed, Kind};
+use self::conditions::Conditions;
+pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
+pub(crate) use self::kinds::for_each_kind;
+pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
 use self::locks::{Creations, Releasing};
-use self::mistakes::ToldMistakes;
+use self::reports::Reports;
+pub use self::reports::{Severity, Subject};
 use self::subnets::SubnetGate;
-pub use self::subnets::{Lists, SubnetKey, Verdict};
+pub use self::subnets::{Candidates, Lists, SubnetKey, Verdict};
 
 /// Something to be done outside, whose answer is to be told to the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Create this lock: answer with [`Engine::created`].
     CreateLock(Box<IPLock>),
-    /// Let a lock follow its current pod. The watch answers; if it fails, [`Engine::not_moved`].
-    MoveLock(Move),
+    /// Let a lock follow its current pod. The watch answers, or [`Engine::not_moved`].
+    MoveLock {
+        /// Which lock, and where to.
+        moved: Move,
+        /// Whose pod it follows.
+        requester: Requester,
+    },
     /// Read what [`Release::reads`] names, live: answer with [`Engine::confirmed`].
     Confirm(Release),
     /// Delete a lock whose port is gone, if it still has this UID and version. The watch answers.
@@ -54,46 +66,23 @@ pub enum Action {
         /// The UID of its owner, as its rows say.
         owner: String,
     },
-    /// List the subnets and VPCs of both groups, and ask [`Engine::judge`].
-    ValidateSubnets,
-    /// Tell someone what stands in the way.
-    Tell {
-        /// Whose Event it is.
+    /// List the subnets and VPCs of both groups, and ask [`Engine::judge`] about these; or answer with
+    /// [`Engine::not_judged`]. There is never more than one under way.
+    ValidateSubnets(Candidates),
+    /// Write conditions of an object. The watch answers.
+    SetConditions(StatusUpdate),
+    /// Write an Event.
+    Report {
+        /// What it is about.
         subject: Subject,
         /// Its UID.
         uid: String,
+        /// Whether something is wrong.
+        severity: Severity,
         /// The reason, as one word.
         reason: &'static str,
         /// What is wrong and how to fix it.
         message: String,
-    },
-}
-
-/// Whose Event something is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
-    /// Of who asks for interfaces.
-    Requester(Requester),
-    /// Of a network attachment definition.
-    Definition {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// Of a Subnet.
-    Subnet {
-        /// Which API group it is of.
-        group: Group,
-        /// Its name.
-        name: String,
-    },
-    /// Of a VPC.
-    Vpc {
-        /// Which API group it is of.
-        group: Group,
-        /// Its name.
-        name: String,
     },
 }
 
@@ -106,7 +95,7 @@ pub enum Retry {
     Unit(Unit),
     /// Delete a lock again.
     Lock(String),
-    /// Look at the subnets again.
+    /// Judge subnets again.
     Subnets,
 }
 
@@ -138,9 +127,10 @@ pub struct Engine {
     releasing: BTreeMap<String, Releasing>,
     /// The names of those in `releasing` whose ports are being removed.
     removing: BTreeSet<String>,
-    /// What was told to whom.
-    told: BTreeMap<Requester, Vec<(&'static str, String)>>,
-    told_mistakes: ToldMistakes,
+    conditions: Conditions,
+    /// Objects whose conditions are to be compared with what they should be.
+    to_compare: BTreeSet<(Kind, String)>,
+    reports: Reports,
     subnets: SubnetGate,
     actions: Vec<Action>,
     retries: BTreeSet<Retry>,
@@ -166,8 +156,9 @@ impl Engine {
             moving: BTreeMap::new(),
             releasing: BTreeMap::new(),
             removing: BTreeSet::new(),
-            told: BTreeMap::new(),
-            told_mistakes: ToldMistakes::new(),
+            conditions: Conditions::default(),
+            to_compare: BTreeSet::new(),
+            reports: Reports::default(),
             subnets: SubnetGate::default(),
             actions: Vec::new(),
             retries: BTreeSet::new(),
@@ -190,9 +181,8 @@ impl Engine {
             return Vec::new();
         }
         self.decide();
-        if self.subnets.take_pending() {
-            self.actions.push(Action::ValidateSubnets);
-        }
+        self.compare_conditions();
+        self.judge_subnets();
         std::mem::take(&mut self.actions)
     }
 
@@ -211,7 +201,7 @@ impl Engine {
                 self.units.insert(unit);
             }
             Retry::Lock(name) => self.delete_again(&name),
-            Retry::Subnets => self.subnets.mark(),
+            Retry::Subnets => self.judge_again(),
         }
     }
 

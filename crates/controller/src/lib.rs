@@ -1,7 +1,7 @@
 //! The controller: watches what users ask for, takes addresses by creating locks, and writes OVN's northbound database.
 //!
 //! ```text
-//!  reflect ──▶ Engine (no IO) ──┬─▶ act: locks, live reads, conditions, Events ──▶ API server
+//!  follow ───▶ Engine (no IO) ──┬─▶ act: locks, live reads, conditions, Events ──▶ API server
 //!  changes of NB ──▶   ▲        └─▶ northbound: transactions ──▶ OVN NB
 //!                      └── answers ──┘
 //! ```
@@ -17,10 +17,11 @@ mod act;
 mod backoff;
 mod control;
 pub mod engine;
+mod follow;
+mod health;
 mod live;
 mod northbound;
-mod reflect;
-mod served;
+mod tasks;
 
 use std::future::Future;
 
@@ -39,20 +40,23 @@ pub struct Config {
     pub settings: portolan_model::Settings,
     /// What an operator decides about rows.
     pub plan: portolan_plan::Settings,
+    /// Where to serve `/healthz` and `/readyz`, if anywhere.
+    pub health: Option<std::net::SocketAddr>,
 }
 
 impl Config {
     /// A controller of this cluster and this database, with the defaults.
     pub fn new(kube: kube::Config, nb: Vec<ovsdb::Endpoint>) -> Self {
         let (settings, plan) = (portolan_model::Settings::default(), portolan_plan::Settings::default());
-        Config { kube, nb, nb_tls: None, settings, plan }
+        Config { kube, nb, nb_tls: None, settings, plan, health: None }
     }
 }
 
 /// Runs until `shutdown` comes. Stopping at any instant, this way or by force, is harmless.
 ///
 /// # Errors
-/// When no client can be made of the configuration. What fails later is tried again.
+/// When no client can be made of the configuration, or a part of the controller ended, which would leave the others waiting for
+/// ever. What fails outside is tried again.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
     control::run(config, shutdown).await
 }

@@ -8,10 +8,10 @@ use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::holder::{self, Read, Users};
 use portolan_model::{Source, Unit, World};
+use portolan_watch as served;
 use serde::de::DeserializeOwned;
 
 use crate::engine::Confirmation;
-use crate::served;
 
 /// Reads objects live: a World that has those that exist, and no others.
 pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confirmation> {

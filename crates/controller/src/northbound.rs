@@ -49,6 +49,11 @@ impl Northbound {
         Northbound { client, changes, lock, writing: None, one_by_one: false }
     }
 
+    /// Whether the copy is in step.
+    pub(crate) fn status(&self) -> tokio::sync::watch::Receiver<ovsdb::Status> {
+        self.client.status()
+    }
+
     /// Everything is compared with the copy.
     pub(crate) fn compare_all(&self, engine: &mut Engine) {
         engine.compare_all(&self.client.read());

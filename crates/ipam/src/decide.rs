@@ -36,8 +36,6 @@ pub struct Move {
     pub uid: String,
     /// The version that was decided upon: a precondition, so that a writer that lags does not move it back.
     pub resource_version: u64,
-    /// Who asks for it.
-    pub requester: Requester,
     /// The pod that uses it now.
     pub user: LockUser,
     /// The node where it is used.
@@ -165,7 +163,6 @@ fn moves(
             lock: lock.name.clone(),
             uid: lock.uid.clone(),
             resource_version: lock.resource_version,
-            requester: request.requester.clone(),
             user: user.clone(),
             node: request.node.clone(),
             host_ip: request.host_ip,

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use portolan_api::portolan::HolderKind;
 use portolan_api::{Domain, Provider};
 
+pub use self::gateways::GatewayProblem;
 pub use self::holding::HeldLocks;
 use self::holding::Holding;
 use self::index::Index;

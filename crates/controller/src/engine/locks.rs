@@ -7,8 +7,9 @@ use kube::ResourceExt;
 use ovsdb::Cache;
 use portolan_api::portolan::HolderKind;
 use portolan_ipam::{Decision, Release, ReleaseReason, WaitKey};
-use portolan_model::{Claim, LockChange, Requester, Unit, UnitState, World, doors};
+use portolan_model::{Claim, Group, LockChange, Requester, Unit, UnitState, World, doors};
 
+use super::reports::Topic;
 use super::{Action, Engine, Retry, Subject};
 
 /// A lock whose creation was requested and that no watch has shown yet. Its address is promised in the Ipam.
@@ -102,7 +103,7 @@ impl Engine {
     }
 
     fn act_on(&mut self, requester: &Requester, decision: Decision) {
-        self.report(requester, &decision);
+        self.report_refusals(requester, &decision);
         let mut waits_for = decision.waits_for();
         for lock in decision.create {
             let name = lock.name_any();
@@ -120,7 +121,7 @@ impl Engine {
         for moved in decision.moves {
             if self.moving.get(&moved.lock) != Some(&moved) {
                 self.moving.insert(moved.lock.clone(), moved.clone());
-                self.actions.push(Action::MoveLock(moved));
+                self.actions.push(Action::MoveLock { moved, requester: requester.clone() });
             }
         }
         for release in decision.releases {
@@ -136,35 +137,28 @@ impl Engine {
             self.actions.push(Action::Confirm(release));
         }
         if matches!(requester, Requester::Subnet { .. }) {
-            self.subnets.mark_if_any();
+            self.subnets.recheck();
         }
     }
 
-    /// Reports to the requester what stands in the way, once.
-    fn report(&mut self, requester: &Requester, decision: &Decision) {
-        let texts: Vec<_> =
-            decision.refusals.iter().map(|refusal| (refusal.reason(), refusal.to_string())).collect();
-        if texts.is_empty() {
-            self.told.remove(requester);
-            return;
-        }
-        let before = self.told.insert(requester.clone(), texts.clone()).unwrap_or_default();
-        let Some(uid) = self.world.request(requester).map(|request| request.holder.uid) else { return };
-        for (reason, message) in texts.into_iter().filter(|text| !before.contains(text)) {
-            let (subject, uid) = (self.subject(requester), uid.clone());
-            self.actions.push(Action::Tell { subject, uid, reason, message });
-        }
+    /// Reports what stands in the way of a request.
+    fn report_refusals(&mut self, requester: &Requester, decision: &Decision) {
+        let Some(request) = self.world.request(requester) else { return };
+        // The Event is about the pod, also where something that outlives it holds the addresses.
+        let uid = request.user.map_or(request.holder.uid, |user| user.uid);
+        let problems = decision.refusals.iter().map(|refusal| (refusal.reason(), refusal.to_string()));
+        self.report(self.subject(requester), uid, Topic::Request, problems.collect());
     }
 
-    /// Whose Event a report to a requester is.
+    /// The object that a report to a requester is about.
     fn subject(&self, requester: &Requester) -> Subject {
-        match requester {
-            Requester::Subnet { name } => match self.world.known_subnet(name) {
-                Some(subnet) => Subject::Subnet { group: subnet.group, name: name.clone() },
-                None => Subject::Requester(requester.clone()),
-            },
-            _ => Subject::Requester(requester.clone()),
+        let mut subject = Subject::from(requester);
+        if let Requester::Subnet { name } = requester
+            && let Some(Group::KubeOvn) = self.world.known_subnet(name).map(|subnet| subnet.group)
+        {
+            subject.api_version = "kubeovn.io/v1".to_owned();
         }
+        subject
     }
 
     /// The API server answered the creation of a lock.

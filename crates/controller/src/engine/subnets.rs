@@ -1,26 +1,64 @@
 //! The gate that every subnet passes before it is used: create, then list.
 //!
-//! Two rivals that are created at once are both in each other's list, or one of them is in none and the other sees it. So at
-//! most one of them is found valid, whoever looks and however often.
+//! A subnet is judged by lists that were begun after this process had observed it, in the generation that is judged. Of two
+//! rivals that are created at once one was stored first, so it is in the lists by which the other is judged: at most one of them
+//! is found valid, whoever judges and however often. The lists need not show the same instant, because what they show beyond
+//! what was observed before is compared with, but not judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::validate::{Findings, validate};
 use portolan_model::{Group, Validation, World, doors};
+use portolan_watch::Change;
 
-use super::Engine;
+use super::{Action, Engine, Retry};
 
 /// A subnet of either group, by name.
 pub type SubnetKey = (Group, String);
 
-/// The subnets that were seen, as far as the gate is concerned.
+/// Subnets to be judged, each with the UID and generation that were observed.
+pub type Candidates = BTreeMap<SubnetKey, (String, Option<i64>)>;
+
+/// The subnets that were observed, as far as the gate is concerned.
 #[derive(Debug, Default)]
 pub(super) struct SubnetGate {
-    /// UID, generation and validation.
-    seen: BTreeMap<SubnetKey, (String, Option<i64>, Validation)>,
-    pending: bool,
+    observed: BTreeMap<SubnetKey, Observed>,
+    to_judge: BTreeSet<SubnetKey>,
+    /// The ones that are being judged now: one judgement at a time.
+    judging: Option<Candidates>,
+    /// The ones whose lists failed: judged again after a pause.
+    unjudged: BTreeSet<SubnetKey>,
+    /// Something changed that may have stood in the way of a subnet.
+    recheck: bool,
+}
+
+#[derive(Debug)]
+struct Observed {
+    uid: String,
+    generation: Option<i64>,
+    validation: Validation,
+    /// What its condition says about this generation, unless that it is valid.
+    refusal: Option<String>,
+    /// The object, unless it is valid.
+    open: Option<OpenSubnet>,
+}
+
+/// A subnet that is not valid, or not yet.
+#[derive(Debug)]
+pub(super) enum OpenSubnet {
+    Portolan(Box<portolan::Subnet>),
+    KubeOvn(Box<kubeovn::Subnet>),
+}
+
+impl OpenSubnet {
+    fn errors(&self, world: &World) -> BTreeSet<String> {
+        errors(&match self {
+            OpenSubnet::Portolan(subnet) => validate(&**subnet, world),
+            OpenSubnet::KubeOvn(subnet) => validate(&**subnet, world),
+        })
+    }
 }
 
 /// What consistent lists of the API server have.
@@ -41,83 +79,210 @@ pub struct Lists {
 pub struct Verdict {
     /// Which subnet.
     pub subnet: SubnetKey,
-    /// True if it fits the others.
-    pub valid: bool,
-    /// Why, as one word.
-    pub reason: &'static str,
-    /// Why, for people.
-    pub message: String,
+    /// Its UID and the generation that was judged.
+    pub judged: (String, Option<i64>),
+    /// Why it does not fit the others; empty if it does.
+    pub errors: String,
+}
+
+/// A Subnet of either group.
+pub(super) trait GatedSubnet: Resource<DynamicType = ()> + Clone {
+    const GROUP: Group;
+    fn validation(&self) -> Validation;
+    /// What the condition `Validated` says about the current generation, if it is false.
+    fn refusal(&self) -> Option<String>;
+    fn findings(&self, world: &World) -> Findings;
+    fn open(&self) -> OpenSubnet;
+
+    fn gate_key(&self) -> SubnetKey {
+        (Self::GROUP, self.name_any())
+    }
+}
+
+impl GatedSubnet for portolan::Subnet {
+    const GROUP: Group = Group::Portolan;
+
+    fn validation(&self) -> Validation {
+        doors::portolan::validation(self)
+    }
+
+    fn refusal(&self) -> Option<String> {
+        let conditions = &self.status.as_ref()?.conditions;
+        let found = conditions.iter().find(|c| c.type_ == portolan_api::condition::VALIDATED)?;
+        let is_current = found.observed_generation == self.metadata.generation;
+        (is_current && found.status != "True").then(|| found.message.clone())
+    }
+
+    fn findings(&self, world: &World) -> Findings {
+        validate(self, world)
+    }
+
+    fn open(&self) -> OpenSubnet {
+        OpenSubnet::Portolan(Box::new(self.clone()))
+    }
+}
+
+impl GatedSubnet for kubeovn::Subnet {
+    const GROUP: Group = Group::KubeOvn;
+
+    fn validation(&self) -> Validation {
+        doors::kubeovn::validation(self)
+    }
+
+    fn refusal(&self) -> Option<String> {
+        let conditions = self.status.as_ref()?.conditions.as_ref()?;
+        let found = conditions.iter().find(|c| c.type_ == portolan_api::condition::VALIDATED)?;
+        let is_current = found.observed_generation == self.metadata.generation;
+        (is_current && found.status != "True").then(|| found.message.clone().unwrap_or_default())
+    }
+
+    fn findings(&self, world: &World) -> Findings {
+        validate(self, world)
+    }
+
+    fn open(&self) -> OpenSubnet {
+        OpenSubnet::KubeOvn(Box::new(self.clone()))
+    }
 }
 
 impl SubnetGate {
-    pub(super) fn put(
-        &mut self,
-        key: SubnetKey,
-        (uid, generation, validation): (String, Option<i64>, Validation),
-    ) {
-        // A condition that says no is news to no one: only what someone else did is looked at.
-        self.pending |= match self.seen.get(&key) {
-            Some((old_uid, old_generation, before)) if (old_uid, *old_generation) == (&uid, generation) => {
-                *before != validation && validation != Validation::Current
+    pub(super) fn take<K: GatedSubnet>(&mut self, change: &Change<K>) {
+        match change {
+            Change::Applied(subnet) => self.put(subnet),
+            Change::Deleted(subnet) => self.remove(&subnet.gate_key()),
+            Change::Listed(subnets) => {
+                let names: BTreeSet<String> = subnets.iter().map(ResourceExt::name_any).collect();
+                let gone: Vec<_> = self.observed.keys().filter(|key| key.0 == K::GROUP).cloned().collect();
+                for key in gone.iter().filter(|key| !names.contains(&key.1)) {
+                    self.remove(key);
+                }
+                subnets.iter().for_each(|subnet| self.put(subnet));
             }
-            _ => true,
-        };
-        self.seen.insert(key, (uid, generation, validation));
+        }
     }
 
-    pub(super) fn remove(&mut self, key: &SubnetKey) {
-        self.seen.remove(key);
-        self.mark_if_any();
+    fn put<K: GatedSubnet>(&mut self, subnet: &K) {
+        let (key, meta, validation) = (subnet.gate_key(), doors::Meta::of(subnet), subnet.validation());
+        let is_open = validation != Validation::Current;
+        let refusal = subnet.refusal();
+        let before = self.observed.get(&key);
+        let same = before.is_some_and(|old| (&old.uid, old.generation) == (&meta.uid, meta.generation));
+        // The first sight of a generation is a reason to judge it, unless that was done before this process began; and so is
+        // a condition that someone took away.
+        let lost = same && before.is_some_and(|old| old.validation != validation || old.refusal.is_some());
+        if !is_open {
+            self.to_judge.remove(&key);
+        } else if refusal.is_none() && (!same || lost) {
+            self.to_judge.insert(key.clone());
+        }
+        self.recheck |= !same || lost || before.is_none_or(|old| old.validation != validation);
+        let open = is_open.then(|| subnet.open());
+        let observed = Observed { uid: meta.uid, generation: meta.generation, validation, refusal, open };
+        self.observed.insert(key, observed);
     }
 
-    pub(super) fn keep_only(&mut self, group: Group, names: &BTreeSet<String>) {
-        self.seen.retain(|key, _| key.0 != group || names.contains(&key.1));
-        self.mark_if_any();
+    fn remove(&mut self, key: &SubnetKey) {
+        self.observed.remove(key);
+        self.to_judge.remove(key);
+        self.recheck = true;
     }
 
-    /// Looks at the subnets again.
-    pub(super) fn mark(&mut self) {
-        self.pending = true;
+    /// Something changed that may have stood in the way of a subnet.
+    pub(super) fn recheck(&mut self) {
+        self.recheck = true;
     }
 
-    /// Looks at the subnets again if there is one that is not valid.
-    pub(super) fn mark_if_any(&mut self) {
-        self.pending |= self.seen.values().any(|(_, _, validation)| *validation != Validation::Current);
-    }
-
-    pub(super) fn take_pending(&mut self) -> bool {
-        let any = self.seen.values().any(|(_, _, validation)| *validation != Validation::Current);
-        std::mem::take(&mut self.pending) && any
+    /// The subnets to be judged now, if none are being judged.
+    fn begin(&mut self, world: &World) -> Option<Candidates> {
+        if std::mem::take(&mut self.recheck) {
+            // What was refused is judged again only if it would be judged otherwise, as far as is known here: one invalid subnet
+            // must not make every change a reason to list everything.
+            let refused = self.observed.iter().filter_map(|(key, observed)| {
+                let (refusal, open) = (observed.refusal.as_ref()?, observed.open.as_ref()?);
+                (join(&open.errors(world)) != *refusal).then(|| key.clone())
+            });
+            self.to_judge.extend(refused);
+        }
+        if self.judging.is_some() || self.to_judge.is_empty() {
+            return None;
+        }
+        let candidates: Candidates = std::mem::take(&mut self.to_judge)
+            .into_iter()
+            .filter_map(|key| {
+                let observed = self.observed.get(&key)?;
+                let judged = (observed.uid.clone(), observed.generation);
+                Some((key, judged))
+            })
+            .collect();
+        self.judging = Some(candidates.clone());
+        Some(candidates)
     }
 }
 
 impl Engine {
-    /// What is to be said about the subnets in these lists that are not valid as they are now. The lists must have been made
-    /// after [`Action::ValidateSubnets`](super::Action::ValidateSubnets) was answered by the engine.
-    pub fn judge(&self, lists: &Lists) -> Vec<Verdict> {
+    pub(super) fn judge_subnets(&mut self) {
+        if let Some(candidates) = self.subnets.begin(&self.world) {
+            self.actions.push(Action::ValidateSubnets(candidates));
+        }
+    }
+
+    /// What is to be said about candidates, by lists that were begun after
+    /// [`Action::ValidateSubnets`](super::Action::ValidateSubnets) was answered. Candidates that changed meanwhile are not
+    /// judged: the follower reports them again.
+    pub fn judge(&mut self, candidates: &Candidates, lists: &Lists) -> Vec<Verdict> {
+        self.subnets.judging = None;
         let mut world = World::new(self.world.settings());
         drop(world.reset(&lists.vpcs));
         drop(world.reset(&lists.kubeovn_vpcs));
         drop(world.reset(&lists.subnets));
         drop(world.reset(&lists.kubeovn_subnets));
-        let open = |validation: Validation| validation != Validation::Current;
-        let native = lists.subnets.iter().filter(|subnet| open(doors::portolan::validation(subnet)));
-        let native =
-            native.map(|subnet| verdict((Group::Portolan, subnet.name_any()), &validate(subnet, &world)));
-        let foreign = lists.kubeovn_subnets.iter().filter(|subnet| open(doors::kubeovn::validation(subnet)));
+        let native = lists.subnets.iter().filter_map(|subnet| self.verdict(subnet, candidates, &world));
         let foreign =
-            foreign.map(|subnet| verdict((Group::KubeOvn, subnet.name_any()), &validate(subnet, &world)));
+            lists.kubeovn_subnets.iter().filter_map(|subnet| self.verdict(subnet, candidates, &world));
         native.chain(foreign).collect()
     }
 
-    /// The subnets could not be looked at, or their conditions not be written.
+    /// Judges candidates, and asks for the conditions that say so.
+    pub fn judge_and_write(&mut self, candidates: &Candidates, lists: &Lists) {
+        for verdict in self.judge(candidates, lists) {
+            self.actions.push(Action::SetConditions(Self::verdict_as_update(&verdict)));
+        }
+    }
+
+    fn verdict<K: GatedSubnet>(
+        &self,
+        subnet: &K,
+        candidates: &Candidates,
+        listed: &World,
+    ) -> Option<Verdict> {
+        let (key, meta) = (subnet.gate_key(), doors::Meta::of(subnet));
+        let judged = (meta.uid, meta.generation);
+        if candidates.get(&key) != Some(&judged) || subnet.validation() == Validation::Current {
+            return None;
+        }
+        // The lists have all subnets and VPCs; what else matters (definitions, locks) is as it was observed.
+        let mut errors = self::errors(&subnet.findings(listed));
+        errors.extend(self::errors(&subnet.findings(&self.world)));
+        Some(Verdict { subnet: key, judged, errors: join(&errors) })
+    }
+
+    /// The subnets could not be listed.
     pub fn not_judged(&mut self) {
-        self.retries.insert(super::Retry::Subnets);
+        let again = self.subnets.judging.take().into_iter().flatten().map(|(key, _)| key);
+        self.subnets.unjudged.extend(again);
+        self.retries.insert(Retry::Subnets);
+    }
+
+    pub(super) fn judge_again(&mut self) {
+        let again = std::mem::take(&mut self.subnets.unjudged);
+        self.subnets.to_judge.extend(again);
     }
 }
 
-fn verdict(subnet: SubnetKey, findings: &Findings) -> Verdict {
-    let messages: Vec<String> = findings.errors.iter().map(ToString::to_string).collect();
-    let (valid, reason) = if findings.is_valid() { (true, "Valid") } else { (false, "Invalid") };
-    Verdict { subnet, valid, reason, message: messages.join("; ") }
+fn errors(findings: &Findings) -> BTreeSet<String> {
+    findings.errors.iter().map(ToString::to_string).collect()
+}
+
+fn join(errors: &BTreeSet<String>) -> String {
+    errors.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
 }

@@ -44,16 +44,13 @@ pub enum GatewayProblem {
 impl fmt::Display for GatewayProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            GatewayProblem::Taken { address, by: Some(by) } => {
-                write!(
-                    f,
-                    "{address} is taken by {by}; choose another gateway, or remove what has the address"
-                )
+            GatewayProblem::Taken { by: Some(by), .. } => {
+                write!(f, "is taken by {by}; choose another gateway, or remove what has the address")
             }
-            GatewayProblem::Taken { address, by: None } => {
-                write!(f, "{address} is taken by an IPLock that cannot be read; choose another gateway")
+            GatewayProblem::Taken { by: None, .. } => {
+                write!(f, "is taken by an IPLock that cannot be read; choose another gateway")
             }
-            GatewayProblem::Pending { address } => write!(f, "{address} is not locked yet"),
+            GatewayProblem::Pending { .. } => write!(f, "is not locked yet"),
             GatewayProblem::OtherDomain { from, to } => {
                 write!(
                     f,

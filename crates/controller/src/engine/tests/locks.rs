@@ -4,6 +4,7 @@
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use portolan_api::portolan::HolderKind;
 use proptest::prelude::*;
 
 use super::*;
@@ -123,7 +124,7 @@ fn of_two_pods_that_ask_for_one_address_the_second_gets_it_when_the_first_goes()
     assert_eq!(proposals.len(), 1, "no address is promised twice: {proposals:?}");
     proposals.into_iter().for_each(|lock| scene.store(lock));
     scene.rest();
-    assert!(scene.told.contains(&"AddressTaken".to_owned()));
+    assert!(scene.reasons().contains(&"AddressTaken"));
     scene.delete_pod("a");
     scene.rest();
     assert_eq!(scene.held(), [("10.0.0.7".into(), "b".into(), "uid-b".into())]);
@@ -177,13 +178,21 @@ fn a_lock_that_could_not_be_moved_is_tried_again() {
     scene.ordinal("pod-2", Some("set-1"), "web");
     let moves = |scene: &mut Scene| {
         let actions = scene.engine.actions().into_iter();
-        actions.filter_map(|action| if let Action::MoveLock(moved) = action { Some(moved) } else { None }).collect::<Vec<_>>()
+        actions
+            .filter_map(|action| {
+                if let Action::MoveLock { moved, requester } = action {
+                    Some((moved, requester))
+                } else {
+                    None
+                }
+            })
+            .collect::<Vec<_>>()
     };
-    let [moved] = moves(&mut scene).try_into().unwrap();
+    let [(moved, requester)] = moves(&mut scene).try_into().unwrap();
     assert!(moves(&mut scene).is_empty());
-    scene.engine.not_moved(&moved.lock, moved.requester.clone());
+    scene.engine.not_moved(&moved.lock, requester.clone());
     scene.retry();
-    assert_eq!(moves(&mut scene), [moved]);
+    assert_eq!(moves(&mut scene), [(moved, requester)]);
 }
 
 #[test]
@@ -220,7 +229,11 @@ fn orphans_keep_their_addresses_until_they_go_also_when_a_new_set_adopts_them() 
     scene.ordinal("pod-2", Some("set-2"), "web");
     scene.rest();
     let [(_, name, uid)] = scene.held().try_into().unwrap();
-    assert_eq!((name.as_str(), uid.as_str(), scene.ports()), ("db-0", "set-2", 1), "the next pod is the new set's");
+    assert_eq!(
+        (name.as_str(), uid.as_str(), scene.ports()),
+        ("db-0", "set-2", 1),
+        "the next pod is the new set's"
+    );
 }
 
 #[test]

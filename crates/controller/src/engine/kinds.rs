@@ -1,0 +1,62 @@
+//! The kinds that the controller follows. A new kind gets one line in [`for_each_kind`], a door in the model, and an
+//! implementation of [`Observed`] if it needs more than that the World knows it.
+
+use portolan_model::Source;
+use portolan_watch::Change;
+
+use super::Engine;
+
+/// Calls a macro with the table of kinds.
+macro_rules! for_each_kind {
+    ($do:ident) => {
+        $do! {
+            Vpc: ::portolan_api::portolan::Vpc,
+            KubeOvnVpc: ::portolan_api::kubeovn::Vpc,
+            Subnet: ::portolan_api::portolan::Subnet,
+            KubeOvnSubnet: ::portolan_api::kubeovn::Subnet,
+            NetworkAttachment: ::portolan_api::portolan::NetworkAttachment,
+            IPLock: ::portolan_api::portolan::IPLock,
+            NetworkAttachmentDefinition: ::portolan_api::nad::NetworkAttachmentDefinition,
+            Pod: ::k8s_openapi::api::core::v1::Pod,
+            Node: ::k8s_openapi::api::core::v1::Node,
+            StatefulSet: ::k8s_openapi::api::apps::v1::StatefulSet,
+        }
+    };
+}
+pub(crate) use for_each_kind;
+
+macro_rules! kind {
+    ($($kind:ident: $object:ty),* $(,)?) => {
+        /// A kind that the controller follows.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $(#[doc = concat!("`", stringify!($object), "`")] $kind,)*
+        }
+
+        impl Kind {
+            /// Every one of them.
+            pub const ALL: &[Kind] = &[$(Kind::$kind),*];
+        }
+
+        $(impl HasKind for $object {
+            const KIND: Kind = Kind::$kind;
+        })*
+    };
+}
+for_each_kind!(kind);
+
+/// An object of a kind of the table.
+pub trait HasKind {
+    /// Which one.
+    const KIND: Kind;
+}
+
+/// A kind that the engine takes in.
+pub trait Observed: HasKind + Source + Sized {
+    /// Takes a change in before the World does.
+    #[doc(hidden)]
+    fn before(_engine: &mut Engine, _change: &Change<Self>) {}
+    /// Takes a change in once the World has.
+    #[doc(hidden)]
+    fn after(_engine: &mut Engine, _change: &Change<Self>) {}
+}

@@ -1,0 +1,190 @@
+//! What users are told by Events: each problem once, and once more when it is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Resource, ResourceExt};
+use portolan_api::nad::{NadConfig, NetworkAttachmentDefinition};
+use portolan_api::{FieldErrors, kubeovn, portolan};
+use portolan_model::validate::validate;
+use portolan_model::{Requester, Settings, World, doors};
+use portolan_watch::Change;
+
+use super::{Action, Engine};
+
+/// The object that an Event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject {
+    /// Its API version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl Subject {
+    /// An object.
+    pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+        Subject {
+            api_version: K::api_version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            namespace: object.namespace(),
+            name: object.name_any(),
+        }
+    }
+
+    fn is_of<K: Resource<DynamicType = ()>>(&self) -> bool {
+        self.kind == K::kind(&()) && self.api_version == K::api_version(&())
+    }
+}
+
+impl From<&Requester> for Subject {
+    fn from(requester: &Requester) -> Self {
+        let (api_version, kind, namespace, name) = match requester {
+            Requester::Pod { namespace, name } => ("v1", "Pod", Some(namespace), name),
+            Requester::Node { name } => ("v1", "Node", None, name),
+            Requester::Subnet { name } => ("portolan.dev/v1alpha1", "Subnet", None, name),
+            Requester::NetworkAttachment { namespace, name } => {
+                ("portolan.dev/v1alpha1", "NetworkAttachment", Some(namespace), name)
+            }
+            Requester::VirtualMachine { namespace, name } => {
+                ("kubevirt.io/v1", "VirtualMachine", Some(namespace), name)
+            }
+        };
+        let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+        Subject { api_version, kind, namespace: namespace.cloned(), name: name.clone() }
+    }
+}
+
+/// Whether an Event is about something wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Something stands in the way.
+    Warning,
+    /// It no longer does.
+    Normal,
+}
+
+/// What a problem is about. Problems of one topic replace each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Topic {
+    /// The object by itself.
+    Object,
+    /// What its conditions say.
+    Conditions,
+    /// What it asks for.
+    Request,
+}
+
+/// A problem: a reason of one word, and what is wrong and how to fix it.
+pub(super) type Problem = (&'static str, String);
+
+/// The problems that were reported: by subject and topic, with the subject's UID.
+#[derive(Debug, Default)]
+pub(super) struct Reports(BTreeMap<(Subject, Topic), (String, BTreeSet<Problem>)>);
+
+/// A kind that is checked by itself.
+pub(super) trait Checked: Resource<DynamicType = ()> {
+    /// What is wrong with it, and what in it has no effect.
+    fn problems(&self) -> Vec<Problem>;
+}
+
+impl Checked for NetworkAttachmentDefinition {
+    fn problems(&self) -> Vec<Problem> {
+        match self.parse() {
+            Err(errors) => vec![("InvalidDefinition", errors.to_string())],
+            Ok(NadConfig::Portolan(nad)) => without_effect(nad.warnings.iter()),
+            Ok(_) => Vec::new(),
+        }
+    }
+}
+
+impl Checked for portolan::Vpc {
+    fn problems(&self) -> Vec<Problem> {
+        invalid_vpc(doors::portolan::vpc(self).err())
+    }
+}
+
+impl Checked for kubeovn::Vpc {
+    fn problems(&self) -> Vec<Problem> {
+        invalid_vpc(doors::kubeovn::vpc(self).err())
+    }
+}
+
+impl Checked for Pod {
+    fn problems(&self) -> Vec<Problem> {
+        // What is wrong in its annotations is reported with its request.
+        if self.annotations().is_empty() {
+            return Vec::new();
+        }
+        let nothing = World::new(Settings::default());
+        without_effect(validate(self, &nothing).warnings.iter())
+    }
+}
+
+fn invalid_vpc(errors: Option<FieldErrors>) -> Vec<Problem> {
+    errors.map(|errors| ("InvalidVpc", errors.to_string())).into_iter().collect()
+}
+
+fn without_effect(warnings: impl Iterator<Item = impl ToString>) -> Vec<Problem> {
+    warnings.map(|warning| ("NoEffect", warning.to_string())).collect()
+}
+
+impl Engine {
+    /// Checks objects by themselves, and reports what is new.
+    pub(super) fn check<K: Checked>(&mut self, change: &Change<K>) {
+        match change {
+            Change::Applied(object) => self.check_object(object),
+            Change::Deleted(object) => self.forget_reports(&Subject::of(object)),
+            Change::Listed(objects) => {
+                let listed: BTreeSet<Subject> = objects.iter().map(Subject::of).collect();
+                self.reports.0.retain(|(subject, _), _| !subject.is_of::<K>() || listed.contains(subject));
+                objects.iter().for_each(|object| self.check_object(object));
+            }
+        }
+    }
+
+    fn check_object<K: Checked>(&mut self, object: &K) {
+        let uid = object.uid().unwrap_or_default();
+        self.report(Subject::of(object), uid, Topic::Object, object.problems());
+    }
+
+    /// Reports the problems of a topic that are new, or that there are none any more.
+    pub(super) fn report(&mut self, subject: Subject, uid: String, topic: Topic, problems: Vec<Problem>) {
+        let key = (subject, topic);
+        let before = match self.reports.0.get(&key) {
+            Some((of, before)) if *of == uid => before.clone(),
+            _ => BTreeSet::new(),
+        };
+        let subject = key.0.clone();
+        let problems: BTreeSet<Problem> = problems.into_iter().collect();
+        let event = |severity, (reason, message): Problem| Action::Report {
+            subject: subject.clone(),
+            uid: uid.clone(),
+            severity,
+            reason,
+            message,
+        };
+        for problem in problems.difference(&before) {
+            self.actions.push(event(Severity::Warning, problem.clone()));
+        }
+        if problems.is_empty() {
+            if let Some((reason, _)) = before.first() {
+                let message = format!("what was reported as {reason} is over");
+                self.actions.push(event(Severity::Normal, ("Resolved", message)));
+            }
+            self.reports.0.remove(&key);
+        } else {
+            self.reports.0.insert(key, (uid, problems));
+        }
+    }
+
+    fn forget_reports(&mut self, subject: &Subject) {
+        for topic in [Topic::Object, Topic::Conditions, Topic::Request] {
+            self.reports.0.remove(&(subject.clone(), topic));
+        }
+    }
+}

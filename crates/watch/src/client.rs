@@ -1,0 +1,19 @@
+//! The client that followers and writers share.
+
+use std::time::Duration;
+
+use crate::Error;
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// A client of this API server. It repeats nothing by itself: a client that silently waits out a 503 or 429 makes its caller's
+/// pauses add up, and hides from it that the API server is not there.
+///
+/// # Errors
+/// When the configuration is of no use, for example because a certificate cannot be read.
+pub fn client(mut config: kube::Config) -> Result<kube::Client, Error> {
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT);
+    Ok(kube::Client::try_from(config)?)
+}

@@ -1,0 +1,82 @@
+//! Errors, in words that fit into a log line or a condition.
+
+use std::error::Error as _;
+use std::fmt;
+use std::time::Duration;
+
+/// What went wrong between us and the API server.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A request failed.
+    #[error("{}", Plain(.0))]
+    Request(#[from] kube::Error),
+    /// A request was not answered in time.
+    #[error("the API server did not answer within {0:?}")]
+    Timeout(Duration),
+    /// A watch was closed too soon to have been of use.
+    #[error("the API server closed the watch after {0:?}")]
+    Cut(Duration),
+    /// A follower ended, which it never should.
+    #[error("the follower of {kind} ended: {why}")]
+    Ended {
+        /// What it followed.
+        kind: String,
+        /// How it ended.
+        why: String,
+    },
+}
+
+/// Shows an error of the client as one line: code, reason and message of the API server's answer, or the chain of causes.
+/// (`kube::Error` adds a debug dump of the whole answer.)
+pub struct Plain<'a>(pub &'a kube::Error);
+
+impl fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let kube::Error::Api(status) = self.0 {
+            write!(f, "the API server answered {}", status.code)?;
+            if !status.reason.is_empty() && !status.reason.contains(' ') {
+                write!(f, " {}", status.reason)?;
+            }
+            if !status.message.is_empty() {
+                write!(f, ": {}", status.message.trim())?;
+            }
+            return Ok(());
+        }
+        let mut text = self.0.to_string();
+        let mut source = self.0.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text = format!("{text}: {cause_text}");
+            }
+            source = cause.source();
+        }
+        f.write_str(&text)
+    }
+}
+
+impl Error {
+    /// The HTTP status of the API server's answer, if there was one.
+    pub(crate) fn code(&self) -> Option<u16> {
+        match self {
+            Error::Request(kube::Error::Api(status)) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    /// The version that was asked for is no longer known: list again.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.code() == Some(410)
+    }
+
+    /// How long the API server asks its clients to wait.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Request(kube::Error::Api(status)) if status.code == 429 => {
+                let seconds = status.details.as_ref()?.retry_after_seconds;
+                (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+            }
+            _ => None,
+        }
+    }
+}

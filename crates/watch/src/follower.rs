@@ -1,0 +1,304 @@
+//! One follower: list, watch, resume, and begin anew when that is what the API server asks for.
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout};
+
+use crate::Error;
+use crate::definitions::Definitions;
+use crate::existence::{Kind, Origin, is_absent};
+use crate::pause::{Pauses, Recovery};
+use crate::status::Progress;
+
+/// How many objects are read with one request.
+const PAGE: u32 = 500;
+/// How long a page may take, and the opening of a watch.
+const ANSWER: Duration = Duration::from_secs(30);
+/// How long one watch lasts. The API server closes it then, and it is resumed.
+const WATCH_SECONDS: u32 = 290;
+/// A connection on which nothing came for this long is dead: at the latest now the API server should have closed it.
+const SILENCE: Duration = Duration::from_secs(300);
+/// A watch that lived this long was a success, also if it brought nothing.
+const LIVED: Duration = Duration::from_secs(5);
+/// After so many refusals in a row the version may be what is refused (a restored store counts from an earlier one): list again.
+const REFUSALS: u32 = 3;
+
+/// A kind that can be followed.
+pub trait Object:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<K> Object for K where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// What a follower reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change<K> {
+    /// An object was created or changed.
+    Applied(K),
+    /// An object was deleted; as it was last.
+    Deleted(K),
+    /// These are all objects there are. What is missing here was deleted at some time, or is not shown: confirm by a live
+    /// read before removing anything for it.
+    Listed(Vec<K>),
+}
+
+/// Which objects of a kind are followed.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    fields: Option<String>,
+    labels: Option<String>,
+}
+
+impl Selection {
+    /// All of them.
+    pub fn all() -> Self {
+        Selection::default()
+    }
+
+    /// Those that a field selector matches, as in `spec.nodeName=one`.
+    pub fn fields(selector: impl Into<String>) -> Self {
+        Selection { fields: Some(selector.into()), labels: None }
+    }
+
+    /// Those that a label selector matches.
+    pub fn labels(selector: impl Into<String>) -> Self {
+        Selection { fields: None, labels: Some(selector.into()) }
+    }
+
+    fn list(&self, next_page: Option<String>) -> ListParams {
+        ListParams {
+            field_selector: self.fields.clone(),
+            label_selector: self.labels.clone(),
+            limit: Some(PAGE),
+            continue_token: next_page,
+            ..ListParams::default()
+        }
+    }
+
+    fn watch(&self) -> WatchParams {
+        WatchParams {
+            field_selector: self.fields.clone(),
+            label_selector: self.labels.clone(),
+            timeout: Some(WATCH_SECONDS),
+            bookmarks: true,
+            send_initial_events: false,
+        }
+    }
+}
+
+/// Follows one kind.
+pub(crate) struct Follower<K, C> {
+    client: Client,
+    api: Api<K>,
+    kind: Kind,
+    selection: Selection,
+    definitions: Definitions,
+    recovery: Recovery,
+    pauses: Pauses,
+    progress: Progress,
+    /// Requests have failed since the last that succeeded.
+    failing: bool,
+    consume: C,
+}
+
+/// How a watch ended.
+enum End {
+    /// The API server closed it.
+    Closed,
+    /// It broke.
+    Broken(Error),
+}
+
+impl<K, C, F> Follower<K, C>
+where
+    K: Object,
+    C: FnMut(Change<K>) -> F,
+    F: Future<Output = ()>,
+{
+    pub(crate) fn new(
+        client: Client,
+        selection: Selection,
+        definitions: Definitions,
+        recovery: Recovery,
+        progress: Progress,
+        consume: C,
+    ) -> Self {
+        let (api, kind) = (Api::all(client.clone()), Kind::of::<K>());
+        let pauses = Pauses::new(recovery.clone());
+        Follower {
+            client,
+            api,
+            kind,
+            selection,
+            definitions,
+            recovery,
+            pauses,
+            progress,
+            failing: false,
+            consume,
+        }
+    }
+
+    pub(crate) async fn run(mut self) -> Infallible {
+        loop {
+            match list(&self.api, &self.selection).await {
+                Ok((objects, version)) => {
+                    self.succeeded();
+                    (self.consume)(Change::Listed(objects)).await;
+                    self.watch_from(version).await;
+                }
+                Err(error) => self.cannot_list(error).await,
+            }
+        }
+    }
+
+    /// A failed list says nothing about what there is. Only if the kind itself is certainly absent there is nothing.
+    async fn cannot_list(&mut self, error: Error) {
+        let mut changes = self.definitions.changes();
+        // The watches of definitions first: they are what will tell when the kind comes into being.
+        let may_be_absent = error.code() == Some(404)
+            && match self.kind.origin() {
+                Origin::BuiltIn => false,
+                Origin::Aggregation => true,
+                Origin::Defined => self.definitions.lack(&self.kind),
+            };
+        if may_be_absent && is_absent(&self.client, &self.kind).await.unwrap_or(false) {
+            tracing::info!(kind = %self.kind, "the API server has no such kind: there are no objects of it");
+            self.succeeded();
+            self.pauses.reset();
+            (self.consume)(Change::Listed(Vec::new())).await;
+            self.progress.in_step();
+            if self.kind.origin() == Origin::Aggregation {
+                // This follower's own empty list is no reason to ask again.
+                changes = self.definitions.changes();
+            }
+            changes.next().await;
+            while self.kind.origin() == Origin::Defined && self.definitions.lack(&self.kind) {
+                changes.next().await;
+            }
+        } else {
+            self.failed(&error).await;
+        }
+    }
+
+    /// Watches until a new list is needed.
+    async fn watch_from(&mut self, mut version: String) {
+        let mut refusals = 0;
+        while refusals < REFUSALS {
+            let parameters = self.selection.watch();
+            let error = match in_time(self.api.watch(&parameters, &version)).await {
+                Ok(events) => {
+                    refusals = 0;
+                    self.succeeded();
+                    self.progress.in_step();
+                    match self.read(events, &mut version).await {
+                        End::Closed => continue,
+                        End::Broken(error) => error,
+                    }
+                }
+                Err(error) => {
+                    refusals += u32::from(error.code().is_some());
+                    error
+                }
+            };
+            self.failed(&error).await;
+            if error.is_expired() || error.code() == Some(404) {
+                return;
+            }
+        }
+    }
+
+    /// Reports what a watch brings, until it ends.
+    async fn read(
+        &mut self,
+        events: impl Stream<Item = kube::Result<WatchEvent<K>>>,
+        version: &mut String,
+    ) -> End {
+        let mut events = pin!(events);
+        let opened = Instant::now();
+        let mut brought_something = false;
+        loop {
+            let event = match timeout(SILENCE, events.next()).await {
+                Ok(Some(Ok(event))) => event,
+                Ok(Some(Err(error))) => return End::Broken(error.into()),
+                Ok(None) if brought_something || opened.elapsed() >= LIVED => {
+                    self.pauses.reset();
+                    return End::Closed;
+                }
+                // Not an error, but at once again would be a loop without a pause.
+                Ok(None) => return End::Broken(Error::Cut(opened.elapsed())),
+                Err(_) => return End::Broken(Error::Timeout(SILENCE)),
+            };
+            let change = match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => Change::Applied(object),
+                WatchEvent::Deleted(object) => Change::Deleted(object),
+                WatchEvent::Bookmark(bookmark) => {
+                    *version = bookmark.metadata.resource_version;
+                    continue;
+                }
+                WatchEvent::Error(status) => return End::Broken(kube::Error::Api(status).into()),
+            };
+            if !brought_something {
+                brought_something = true;
+                self.pauses.reset();
+            }
+            let (Change::Applied(object) | Change::Deleted(object)) = &change else { continue };
+            let seen = object.resource_version();
+            (self.consume)(change).await;
+            // Only now: whoever resumes from here must not miss what was not consumed.
+            if let Some(seen) = seen {
+                *version = seen;
+            }
+        }
+    }
+
+    fn succeeded(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            self.recovery.announce();
+        }
+    }
+
+    async fn failed(&mut self, error: &Error) {
+        self.failing = true;
+        self.progress.behind(error.to_string());
+        let mut changes = self.definitions.changes();
+        let defined = self.kind.origin() == Origin::Defined;
+        tokio::select! {
+            () = self.pauses.pause(error.retry_after()) => {}
+            // Its definition may be what was missing.
+            () = changes.next(), if defined => {}
+        }
+    }
+}
+
+/// All objects, and the version at which they were all.
+async fn list<K: Object>(api: &Api<K>, selection: &Selection) -> Result<(Vec<K>, String), Error> {
+    let (mut objects, mut next_page) = (Vec::new(), None);
+    loop {
+        let parameters = selection.list(next_page);
+        let page = in_time(api.list(&parameters)).await?;
+        objects.extend(page.items);
+        next_page = page.metadata.continue_.filter(|token| !token.is_empty());
+        if next_page.is_none() {
+            return Ok((objects, page.metadata.resource_version.unwrap_or_default()));
+        }
+    }
+}
+
+async fn in_time<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+    match timeout(ANSWER, request).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Error::Timeout(ANSWER)),
+    }
+}
