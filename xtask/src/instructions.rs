@@ -49,6 +49,20 @@ const STEPS: &[Step] = &[
         more: &[],
         sizes: [1_000, 100_000, 1_000_000],
     },
+    Step {
+        what: "diffing a port that joins large groups",
+        package: "portolan-plan",
+        example: "member_cost",
+        more: &[],
+        sizes: [1_000, 100_000, 1_000_000],
+    },
+    Step {
+        what: "waking one of many units that wait",
+        package: "portolan-plan",
+        example: "wake_cost",
+        more: &[],
+        sizes: [1_000, 100_000, 1_000_000],
+    },
 ];
 
 /// How much the step may cost at the largest size, compared with the smallest.

@@ -50,6 +50,12 @@ const MEMBERS: &[Member] = &[
     Member { name: "portolan-watch", knows: &[], never: &[] },
     Member { name: "portolan-cni", knows: &[], never: &[RUNTIME, TLS, KUBE_CLIENT, KUBE] },
     Member {
+        name: "portolan-trace",
+        knows: &["ovsdb-core", "ovsdb", "ovn-schema", "portolan-api", "portolan-model", "portolan-plan"],
+        never: &[KUBE_CLIENT],
+    },
+    Member { name: "portolan-trace-server", knows: &["portolan-trace"], never: &[] },
+    Member {
         name: "portolan-controller",
         knows: &[
             "ovsdb-core",
@@ -99,7 +105,10 @@ const MEMBERS: &[Member] = &[
             "portolan-api",
             "portolan-model",
             "portolan-ipam",
+            "portolan-plan",
             "portolan-host",
+            "portolan-trace",
+            "portolan-trace-server",
             "portolan-watch",
             "portolan-controller",
             "portolan-agent",

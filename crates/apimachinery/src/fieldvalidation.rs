@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::go_text::quote;
+use apischema::go_text::quote;
 
 mod json;
 mod syntax;

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use crate::go_text;
+use apischema::go_text;
 
 mod parser;
 

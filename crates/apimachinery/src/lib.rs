@@ -23,7 +23,6 @@
 pub mod apply;
 pub mod fieldvalidation;
 pub mod format;
-mod go_text;
 pub mod group;
 pub mod jsonpath;
 pub mod meta;

@@ -2,7 +2,7 @@
 
 use apischema::FieldError;
 
-use crate::go_text;
+use apischema::go_text;
 
 /// The longest name of a field manager, in bytes.
 pub const MAX_FIELD_MANAGER: usize = 128;

@@ -17,6 +17,6 @@ pub enum SelectorError {
     #[error("field label not supported: {0}")]
     UnsupportedField(String),
     /// The kind cannot be selected by any field but its name.
-    #[error("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", crate::go_text::quote(.0))]
+    #[error("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", apischema::go_text::quote(.0))]
     UnknownField(String),
 }

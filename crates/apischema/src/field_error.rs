@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::quote::{self, quote};
+use crate::go_text::{self, quote};
 
 /// What kind of wrong a field is. The names are those of a Status's causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -187,7 +187,7 @@ impl fmt::Display for Body<'_> {
             match value {
                 Value::String(text) => write!(formatter, ": {}", quote(text))?,
                 Value::Number(number) if number.is_f64() => {
-                    write!(formatter, ": {}", quote::float(number.as_f64().unwrap_or_default()))?;
+                    write!(formatter, ": {}", go_text::float(number.as_f64().unwrap_or_default()))?;
                 }
                 other => write!(formatter, ": {}", struct_json(other))?,
             }
@@ -215,12 +215,12 @@ fn struct_json(value: &Value) -> String {
         }
         Value::Object(fields) => match struct_fields(fields) {
             Some(order) => {
-                let field = |name: &&str| Some(format!("\"{name}\":{}", quote::json(fields.get(*name)?)));
+                let field = |name: &&str| Some(format!("\"{name}\":{}", go_text::json(fields.get(*name)?)));
                 format!("{{{}}}", order.iter().filter_map(field).collect::<Vec<_>>().join(","))
             }
-            None => quote::json(value),
+            None => go_text::json(value),
         },
-        _ => quote::json(value),
+        _ => go_text::json(value),
     }
 }
 

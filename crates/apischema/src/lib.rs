@@ -23,10 +23,10 @@ mod defaults;
 mod field_error;
 mod field_path;
 mod formats;
+pub mod go_text;
 mod path;
 mod prune;
 mod quantity;
-mod quote;
 mod rules;
 mod schema;
 mod structural;
@@ -39,7 +39,9 @@ pub use defaults::default;
 pub use field_error::{FieldError, FieldErrorKind};
 pub use field_path::resolve as resolve_field_path;
 pub use formats::unrecognized_formats;
+pub use path::Path;
 pub use prune::prune;
+pub use quantity::{Precision, Quantity};
 pub use schema::{
     AdditionalProperties, CompiledPattern, Components, ListType, MapType, PatchStrategy, Rule, Schema,
     SchemaError, Type, Validation,

@@ -1,10 +1,10 @@
 //! Where in an object a walk is. Paths are linked on the stack and become text only when something is wrong there.
 
-use std::fmt::Write;
+use std::fmt::{self, Write as _};
 
 /// A step from a value to one inside it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Segment<'a> {
+enum Segment<'a> {
     /// A named field.
     Field(&'a str),
     /// A key of a map.
@@ -15,7 +15,7 @@ pub(crate) enum Segment<'a> {
 
 /// The way from the root of an object to a value in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Path<'a> {
+pub struct Path<'a> {
     last: Option<(&'a Path<'a>, Segment<'a>)>,
 }
 
@@ -25,15 +25,23 @@ pub(crate) const ROOT_NAME: &str = "<nil>";
 impl<'a> Path<'a> {
     pub(crate) const ROOT: Path<'static> = Path { last: None };
 
-    pub(crate) fn field(&'a self, name: &'a str) -> Path<'a> {
+    /// A field of the object itself.
+    pub const fn root(name: &'a str) -> Path<'a> {
+        Path { last: Some((&Path::ROOT, Segment::Field(name))) }
+    }
+
+    /// A named field of the value.
+    pub fn field(&'a self, name: &'a str) -> Path<'a> {
         Path { last: Some((self, Segment::Field(name))) }
     }
 
-    pub(crate) fn key(&'a self, key: &'a str) -> Path<'a> {
+    /// A key of the value, which is a map.
+    pub fn key(&'a self, key: &'a str) -> Path<'a> {
         Path { last: Some((self, Segment::Key(key))) }
     }
 
-    pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
+    /// An element of the value, which is a list.
+    pub fn index(&'a self, index: usize) -> Path<'a> {
         Path { last: Some((self, Segment::Index(index))) }
     }
 
@@ -93,6 +101,13 @@ impl<'a> Path<'a> {
     }
 }
 
+/// As a field's path in a Status.
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.to_field_path())
+    }
+}
+
 /// Appends the name of a field, after a point unless it is the first.
 fn push_field(text: &mut String, name: &str) {
     if !text.is_empty() {
@@ -115,6 +130,7 @@ mod tests {
         assert_eq!(path.to_field_path(), "spec.map[a/b][3].x");
         assert_eq!(path.to_openapi_path(), "spec.map.a/b[3].x");
         assert_eq!(path.to_dotted(), "spec.map.a/b[3].x");
+        assert_eq!(Path::root("spec").field("map").key("a/b").to_string(), "spec.map[a/b]");
         assert_eq!(Path::ROOT.to_field_path(), "<nil>");
         assert_eq!(Path::ROOT.key("k").to_openapi_path(), ".k");
     }

@@ -1,22 +1,67 @@
 //! Quantities of Kubernetes: `1500m`, `1.5Gi`, `3e6`.
 
 use std::cmp::Ordering;
+use std::fmt;
 
-/// An amount, exactly, in units of 10⁻⁹. Smaller parts are rounded up, as Kubernetes does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quantity {
+use serde_json::Value;
+
+/// An amount, exactly, in units of 10⁻⁹. Smaller parts are rounded away from zero, as Kubernetes does.
+///
+/// Quantities are equal if they are worth the same, however they are written. As text each is in the notation that Kubernetes
+/// writes: with the greatest suffix that leaves a whole number, of the family of suffixes that it was read with.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantity {
     nano: i128,
+    family: Family,
+}
+
+/// The smallest part that a quantity may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// 10⁻⁹
+    Nano,
+    /// 10⁻³
+    Milli,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    /// `Ki`, `Mi`…
+    Binary,
+    /// `m`, `k`, `M`…
+    Decimal,
+    /// `e3`
+    Exponent,
 }
 
 const NANO: i128 = 1_000_000_000;
+/// As much as can be.
+const MOST: i128 = i128::MAX / 4;
+/// Kubernetes holds what is written with a binary suffix to this.
+const MOST_BINARY: i128 = i64::MAX as i128 * NANO;
+const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 impl Quantity {
-    pub(crate) fn from_int(value: i64) -> Quantity {
-        Quantity { nano: i128::from(value) * NANO }
+    /// Nothing.
+    pub const ZERO: Quantity = Quantity { nano: 0, family: Family::Decimal };
+
+    /// A whole number.
+    pub fn from_int(value: i64) -> Quantity {
+        Quantity { nano: i128::from(value) * NANO, family: Family::Decimal }
     }
 
-    /// Reads a quantity; nothing if it is none.
-    pub(crate) fn parse(text: &str) -> Option<Quantity> {
+    /// Reads a field of an object, where a number counts as its text.
+    pub fn from_value(value: &Value) -> Option<Quantity> {
+        match value {
+            Value::String(text) => Quantity::parse(text.trim()),
+            Value::Number(number) => Quantity::parse(&number.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Reads a quantity; nothing if the text is none.
+    pub fn parse(text: &str) -> Option<Quantity> {
         let (negative, rest) = match text.strip_prefix(['-', '+']) {
             Some(rest) => (text.starts_with('-'), rest),
             None => (false, text),
@@ -29,217 +74,172 @@ impl Quantity {
         if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
             return None;
         }
-        let Multiplier { factor, exponent } = Multiplier::of(suffix)?;
+        let Multiplier { factor, exponent, family } = Multiplier::of(suffix)?;
         let fraction = fraction.trim_end_matches('0');
         let digits = format!("{whole}{fraction}");
         let digits = digits.trim_start_matches('0');
         if digits.is_empty() {
-            return Some(Quantity { nano: 0 });
+            return Some(Quantity { nano: 0, family });
         }
-        // Digits × factor × 10^scale, in units of 10⁻⁹. What does not fit is as much as can be.
+        // Digits × factor × 10^scale, in units of 10⁻⁹.
         let scale = exponent - i32::try_from(fraction.len()).ok()? + 9;
-        let most = Quantity { nano: i128::MAX / 4 };
         let size = digits.parse::<i128>().ok().and_then(|value| value.checked_mul(factor));
         let nano = match (size, scale) {
-            (None, _) => most.nano,
+            (None, _) => MOST,
             (Some(size), 0..) => 10_i128
-                .checked_pow(scale as u32)
+                .checked_pow(scale.unsigned_abs())
                 .and_then(|power| size.checked_mul(power))
-                .unwrap_or(most.nano),
+                .unwrap_or(MOST),
             (Some(size), _) => match 10_i128.checked_pow(scale.unsigned_abs()) {
                 Some(power) => size / power + i128::from(size % power != 0),
                 None => 1,
             },
         };
-        let nano = nano.min(most.nano);
-        Some(Quantity { nano: if negative { -nano } else { nano } })
+        let nano = nano.min(if family == Family::Binary { MOST_BINARY } else { MOST });
+        Some(Quantity { nano: if negative { -nano } else { nano }, family })
     }
 
-    pub(crate) fn sign(self) -> i64 {
+    /// With no smaller part than this, rounded away from zero.
+    pub fn rounded(self, precision: Precision) -> Quantity {
+        let unit = match precision {
+            Precision::Nano => 1,
+            Precision::Milli => NANO / 1000,
+        };
+        Quantity { nano: divided_away_from_zero(self.nano, unit) * unit, ..self }
+    }
+
+    /// -1, 0 or 1.
+    pub fn sign(self) -> i64 {
         self.nano.signum() as i64
     }
 
-    /// The value, if it is whole and fits.
-    pub(crate) fn as_int(self) -> Option<i64> {
-        (self.nano % NANO == 0).then(|| i64::try_from(self.nano / NANO).ok()).flatten()
+    /// Whether it is less than nothing.
+    pub fn is_negative(self) -> bool {
+        self.nano < 0
     }
 
-    pub(crate) fn as_float(self) -> f64 {
+    /// Whether it is nothing.
+    pub fn is_zero(self) -> bool {
+        self.nano == 0
+    }
+
+    /// Whether it has no fraction.
+    pub fn is_whole(self) -> bool {
+        self.nano % NANO == 0
+    }
+
+    /// Whether it was larger than what can be counted here.
+    pub fn is_capped(self) -> bool {
+        self.nano.abs() == MOST
+    }
+
+    /// The value, if it is whole and fits.
+    pub fn as_int(self) -> Option<i64> {
+        self.is_whole().then(|| i64::try_from(self.nano / NANO).ok()).flatten()
+    }
+
+    /// The value, approximately.
+    pub fn as_float(self) -> f64 {
         self.nano as f64 / NANO as f64
     }
 
-    pub(crate) fn plus(self, other: Quantity) -> Quantity {
-        Quantity { nano: self.nano.saturating_add(other.nano) }
+    /// Rounded away from zero to a whole number.
+    pub fn value(self) -> i64 {
+        i64::try_from(divided_away_from_zero(self.nano, NANO)).unwrap_or(i64::MAX)
     }
 
-    pub(crate) fn minus(self, other: Quantity) -> Quantity {
-        Quantity { nano: self.nano.saturating_sub(other.nano) }
+    /// Rounded away from zero to thousandths, in thousandths.
+    pub fn milli_value(self) -> i64 {
+        i64::try_from(divided_away_from_zero(self.nano, NANO / 1000)).unwrap_or(i64::MAX)
     }
 
-    pub(crate) fn compare(self, other: Quantity) -> Ordering {
+    /// The sum, or as much as can be.
+    pub fn plus(self, other: Quantity) -> Quantity {
+        Quantity { nano: self.nano.saturating_add(other.nano).clamp(-MOST, MOST), ..self }
+    }
+
+    /// The difference, or as much as can be.
+    pub fn minus(self, other: Quantity) -> Quantity {
+        Quantity { nano: self.nano.saturating_sub(other.nano).clamp(-MOST, MOST), ..self }
+    }
+}
+
+fn divided_away_from_zero(nano: i128, unit: i128) -> i128 {
+    nano / unit + (nano % unit).signum()
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Quantity) -> bool {
+        self.nano == other.nano
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Quantity) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Quantity) -> Ordering {
         self.nano.cmp(&other.nano)
     }
 }
 
-/// How a quantity is written: it stays in the family of suffixes that it came in.
-#[derive(Clone, Copy, PartialEq)]
-enum Family {
-    Binary,
-    Decimal,
-    Exponent,
-}
-
-impl Family {
-    fn of(suffix: &str) -> Family {
-        if suffix.ends_with('i') {
-            Family::Binary
-        } else if suffix.len() > 1 {
-            Family::Exponent
-        } else {
-            Family::Decimal
+impl fmt::Display for Quantity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_zero() {
+            return formatter.write_str("0");
+        }
+        if self.family == Family::Binary && self.is_whole() && self.nano.abs() >= 1024 * NANO {
+            let (number, times) = without_factor(self.nano / NANO, 1024, BINARY_SUFFIXES.len() - 1);
+            return write!(formatter, "{number}{}", BINARY_SUFFIXES[times]);
+        }
+        let (number, times) = without_factor(self.nano, 1000, DECIMAL_SUFFIXES.len() - 1);
+        match (self.family, DECIMAL_SUFFIXES[times]) {
+            (_, "") => write!(formatter, "{number}"),
+            (Family::Exponent, _) => {
+                write!(formatter, "{number}e{}", 3 * (i32::try_from(times).unwrap_or(3) - 3))
+            }
+            (_, suffix) => write!(formatter, "{number}{suffix}"),
         }
     }
 }
 
-/// The smallest part that a quantity may have.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Precision {
-    Nano,
-    Milli,
-}
-
-/// A quantity as Kubernetes writes it: with the greatest suffix that leaves a whole number.
-pub(crate) fn canonical(text: &str, precision: Precision) -> Option<String> {
-    let Quantity { mut nano } = Quantity::parse(text)?;
-    let suffix =
-        text.trim_start_matches(['-', '+']).trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let mut family = Family::of(suffix);
-    if precision == Precision::Milli {
-        // Away from zero, as what is rounded is asked for.
-        let unit = NANO / 1000;
-        let rest = nano % unit;
-        nano += if rest > 0 {
-            unit - rest
-        } else if rest < 0 {
-            -unit - rest
-        } else {
-            0
-        };
+/// A number without a factor, and how often it was taken out.
+fn without_factor(mut number: i128, factor: i128, most: usize) -> (i128, usize) {
+    let mut times = 0;
+    while times < most && number % factor == 0 {
+        number /= factor;
+        times += 1;
     }
-    if family == Family::Binary && (nano.abs() < 1024 * NANO || nano % NANO != 0) {
-        family = Family::Decimal;
-    }
-    if nano == 0 {
-        return Some("0".to_owned());
-    }
-    if family == Family::Binary {
-        let mut number = nano / NANO;
-        let mut power = 0;
-        while number % 1024 == 0 && power < 6 {
-            number /= 1024;
-            power += 1;
-        }
-        return Some(format!("{number}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][power]));
-    }
-    let (mut number, mut exponent) = (nano, -9);
-    while number % 1000 == 0 && exponent < 18 {
-        number /= 1000;
-        exponent += 3;
-    }
-    Some(match (family, exponent) {
-        (_, 0) => number.to_string(),
-        (Family::Exponent, exponent) => format!("{number}e{exponent}"),
-        (_, exponent) => {
-            let suffixes = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-            format!("{number}{}", suffixes[((exponent + 9) / 3) as usize])
-        }
-    })
+    (number, times)
 }
 
 struct Multiplier {
     factor: i128,
     exponent: i32,
+    family: Family,
 }
 
 impl Multiplier {
     fn of(suffix: &str) -> Option<Multiplier> {
-        let decimal = |exponent| Some(Multiplier { factor: 1, exponent });
-        let binary = |power: u32| Some(Multiplier { factor: 1 << (10 * power), exponent: 0 });
-        match suffix {
-            "" => decimal(0),
-            "n" => decimal(-9),
-            "u" => decimal(-6),
-            "m" => decimal(-3),
-            "k" => decimal(3),
-            "M" => decimal(6),
-            "G" => decimal(9),
-            "T" => decimal(12),
-            "P" => decimal(15),
-            "E" => decimal(18),
-            "Ki" => binary(1),
-            "Mi" => binary(2),
-            "Gi" => binary(3),
-            "Ti" => binary(4),
-            "Pi" => binary(5),
-            "Ei" => binary(6),
-            _ => {
-                let exponent = suffix.strip_prefix(['e', 'E'])?;
-                let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
-                let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-                decimal(number.then(|| exponent.parse::<i32>().ok()).flatten()?.clamp(-1000, 1000))
-            }
+        if let Some(at) = DECIMAL_SUFFIXES.iter().position(|known| *known == suffix) {
+            let exponent = 3 * i32::try_from(at).ok()? - 9;
+            return Some(Multiplier { factor: 1, exponent, family: Family::Decimal });
         }
+        if let Some(power) = BINARY_SUFFIXES.iter().position(|known| *known == suffix) {
+            return Some(Multiplier { factor: 1 << (10 * power), exponent: 0, family: Family::Binary });
+        }
+        let exponent = suffix.strip_prefix(['e', 'E'])?;
+        let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let exponent = is_number.then(|| exponent.parse::<i32>().ok()).flatten()?.clamp(-1000, 1000);
+        Some(Multiplier { factor: 1, exponent, family: Family::Exponent })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantities_are_written_as_kubernetes_writes_them() {
-        for (text, written) in [
-            ("1000m", "1"),
-            ("1500m", "1500m"),
-            ("1.5", "1500m"),
-            ("0.5Gi", "512Mi"),
-            ("1024Mi", "1Gi"),
-            ("100Ki", "100Ki"),
-            ("1023", "1023"),
-            ("1000", "1k"),
-            ("2048Mi", "2Gi"),
-            ("512", "512"),
-            ("1e3", "1e3"),
-            ("12e6", "12e6"),
-            ("0.000", "0"),
-            ("-2000", "-2k"),
-            ("0.1m", "100u"),
-            ("1.5Ki", "1536"),
-            ("110", "110"),
-        ] {
-            assert_eq!(canonical(text, Precision::Nano).as_deref(), Some(written), "{text}");
-        }
-        assert_eq!(canonical("0.1m", Precision::Milli).as_deref(), Some("1m"));
-        assert_eq!(canonical("x", Precision::Nano), None);
-    }
-
-    #[test]
-    fn quantities_are_worth_what_they_say() {
-        let same = |a: &str, b: &str| assert_eq!(Quantity::parse(a), Quantity::parse(b), "{a} {b}");
-        same("1.5", "1500m");
-        same("1Ki", "1024");
-        same("200M", "0.2G");
-        same("3e6", "3M");
-        same("-1E3", "-1k");
-        same("1E", "1000P");
-        same("0.0000000001", "1n");
-        same("+5", "5");
-        assert_eq!(Quantity::parse("50k").unwrap().as_int(), Some(50_000));
-        assert_eq!(Quantity::parse("1.5").unwrap().as_int(), None);
-        assert!(Quantity::parse("50M").unwrap().compare(Quantity::parse("50Mi").unwrap()).is_lt());
-        assert!(Quantity::parse("9999999999999999999999999999999999999G").unwrap().as_int().is_none());
-        for text in ["", "K", "200K", "Three", "Mi", "1.2.3", "1,3G", "e3", "1e", "--1", " 1"] {
-            assert_eq!(Quantity::parse(text), None, "{text}");
-        }
-    }
-}
+mod tests;

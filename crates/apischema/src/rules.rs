@@ -410,7 +410,7 @@ impl Run {
         let text = match evaluation.result {
             Ok(Val::String(text)) => text.trim().to_owned(),
             Err(error) if error.cancelled => {
-                let source = crate::quote::quote(rule.message_expression.as_deref().unwrap_or_default());
+                let source = crate::go_text::quote(rule.message_expression.as_deref().unwrap_or_default());
                 let detail = format!(
                     "no further validation rules will be run due to call cost exceeds limit for messageExpression: {source}"
                 );

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::errors::Errors;
-use super::path::Path;
+use apischema::Path;
 
 /// Reads an address as old fields of Kubernetes do: numbers may have leading zeros, and IPv4 in IPv6 is IPv4.
 pub(super) fn parse(text: &str) -> Option<IpAddr> {

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_in_particular_sees_only_how_the_server_is() {
+    fn anonymous_users_may_only_read_health() {
         let bound: Vec<_> = bindings()
             .into_iter()
             .filter(|binding| binding["subjects"].to_string().contains(UNAUTHENTICATED))
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_edits_views_and_whoever_administers_edits() {
+    fn admin_includes_edit_and_edit_includes_view() {
         let labels = |name: &str| {
             let role = roles().into_iter().find(|role| role["metadata"]["name"] == name).unwrap();
             role["metadata"]["labels"].clone()

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use super::errors::Errors;
 use super::format::{dns1123_label, dns1123_subdomain};
 use super::kind::{KindExt as _, kind_of, metadata_errors, reset_with_status, set_defaults};
-use super::path::Path;
 use super::table::{age, columns, name, or};
 use super::value::{
     field_mut, fields_mut, is_set, items, items_mut, object_mut, same, set, size, text, texts, time,
 };
+use apischema::Path;
 use apiserver::api::Api;
 use apiserver::endpoint::Endpoint;
 use apiserver::registry::{
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_known_to_the_server() {
+    fn the_server_sets_the_requester() {
         let stored = prepared(&resource(), request());
         assert_eq!(stored["spec"]["username"], "tester");
         assert_eq!(stored["spec"]["groups"], json!(["testers", "system:authenticated"]));

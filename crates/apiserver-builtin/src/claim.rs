@@ -8,10 +8,10 @@ use super::errors::Errors;
 use super::format::{dns1123_label, dns1123_subdomain};
 use super::kind::{KindExt as _, core};
 use super::labels::check_selector;
-use super::path::Path;
-use super::quantity::Quantity;
 use super::table::{age, columns, is_deleting, name, or};
 use super::value::{fields_mut, is_set, object_mut, same, set, size, text, texts};
+use apischema::Path;
+use apischema::Quantity;
 use apiserver::registry::{Resource, Scope};
 
 /// The ways in which volumes are used.
@@ -49,7 +49,7 @@ pub(super) fn resource() -> Resource {
             |claim, now| {
                 let (spec, status) = (&claim["spec"], &claim["status"]);
                 let bound = !text(&spec["volumeName"]).is_empty();
-                let capacity = Quantity::of(&status["capacity"]["storage"]).unwrap_or(Quantity::ZERO);
+                let capacity = Quantity::from_value(&status["capacity"]["storage"]).unwrap_or(Quantity::ZERO);
                 let old_class = &claim["metadata"]["annotations"][STORAGE_CLASS];
                 vec![
                     name(claim),
@@ -117,7 +117,7 @@ pub(super) fn check_claim_spec(errors: &mut Errors, path: Path<'_>, spec: &Value
     check_selector(errors, path.field("selector"), &spec["selector"]);
     check_access_modes(errors, path.field("accessModes"), &spec["accessModes"]);
     let resources = path.field("resources");
-    match Quantity::of(&spec["resources"]["requests"]["storage"]) {
+    match Quantity::from_value(&spec["resources"]["requests"]["storage"]) {
         None => errors.required(resources.key("storage"), ""),
         Some(storage) if storage <= Quantity::ZERO => {
             errors.invalid(resources.key("storage"), storage.to_string(), "must be greater than zero");
@@ -196,7 +196,7 @@ fn check_update(claim: &Value, old: &Value, errors: &mut Errors) {
             ),
         );
     }
-    let storage = |value: &Value| Quantity::of(value).unwrap_or(Quantity::ZERO);
+    let storage = |value: &Value| Quantity::from_value(value).unwrap_or(Quantity::ZERO);
     let new_size = storage(&new_spec["resources"]["requests"]["storage"]);
     if new_size < storage(&old_spec["resources"]["requests"]["storage"])
         && new_size <= storage(&old["status"]["capacity"]["storage"])

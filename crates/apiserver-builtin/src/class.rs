@@ -7,12 +7,12 @@ use super::errors::Errors;
 use super::format::dns1123_label;
 use super::kind::{KindExt as _, kind_of};
 use super::labels::check_labels;
-use super::path::Path;
 use super::pod::resources::check_requirements;
 use super::pod::scheduling::check_tolerations;
 use super::table::{age, columns, name};
 use super::value::{is_set, is_true, number, text};
 use super::workload::check_unchanged;
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 /// The highest priority that is not reserved.

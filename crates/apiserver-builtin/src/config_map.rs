@@ -6,9 +6,9 @@ use super::behaviour::Behaviour;
 use super::errors::Errors;
 use super::format::config_key;
 use super::kind::{KindExt as _, core};
-use super::path::Path;
 use super::table::{age, columns, name};
 use super::value::{entries, is_true, same, size, text};
+use apischema::Path;
 use apiserver::registry::{Resource, Scope};
 
 /// The most bytes that the data of a ConfigMap or a Secret may have.

@@ -6,10 +6,10 @@ use super::behaviour::Behaviour;
 use super::errors::Errors;
 use super::kind::{KindExt as _, kind_of};
 use super::labels::check_selector;
-use super::path::Path;
 use super::table::{age, columns, name};
 use super::value::{is_set, number, text};
 use super::workload::{check_at_most_all, check_int_or_percent};
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 pub(super) fn resource() -> Resource {

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use apistore::{Redb, StoreError};
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 
 use apiserver::admission::NamespaceLifecycle;
@@ -23,9 +23,12 @@ use apiserver::authn::{StaticTokens, UserInfo};
 use apiserver::authz::Rbac;
 use apiserver::controllers::Controllers;
 use apiserver::crd::Definitions;
-use apiserver::pki::{Pki, PkiError};
+use apiserver::pki::{Pki, PkiError, Renewal};
 use apiserver::reviews::{self, Reviewers, RoleEscalation};
-use apiserver::server::{BuildError, Server, TaskEnded, TlsError, server_config};
+use apiserver::server::{
+    BuildError, Limits, Server, ServerCertificate, TaskEnded, TlsError, max_connections,
+    replaceable_server_config,
+};
 use apiserver::storage::Storage;
 
 use crate::{CertificateSigners, DefaultTolerations, PodPriority, ServiceAddresses, ServiceRanges};
@@ -47,6 +50,8 @@ pub struct Embedded {
     pub service_ranges: ServiceRanges,
     /// How the store is kept.
     pub store: apistore::Options,
+    /// How much is accepted at once. Connections are also limited by how many files the process may have open.
+    pub limits: Limits,
 }
 
 /// Why a server does not run.
@@ -123,6 +128,7 @@ impl Embedded {
             audit_log: None,
             service_ranges: ServiceRanges::default(),
             store: apistore::Options::default(),
+            limits: Limits::default(),
         }
     }
 
@@ -131,7 +137,7 @@ impl Embedded {
     /// # Errors
     /// When something that it needs cannot be had; the error says what.
     pub async fn start(self) -> Result<Running, EmbeddedError> {
-        std::fs::create_dir_all(&self.data_dir)
+        apiserver::data_dir::prepare(&self.data_dir)
             .map_err(|source| EmbeddedError::Directory { path: self.data_dir.clone(), source })?;
         let listener = TcpListener::bind(self.listen)
             .await
@@ -140,12 +146,14 @@ impl Embedded {
             listener.local_addr().map_err(|source| EmbeddedError::Listen { address: self.listen, source })?;
         let storage = self.open().await?;
         let pki = Pki::open(&self.data_dir)?;
-        let tls = pki.server(&self.names(address))?;
-        let tls = server_config(
-            CertificateDer::pem_slice_iter(tls.certificate.as_bytes()).collect::<Result<_, _>>()?,
-            PrivateKeyDer::from_pem_slice(tls.key.as_bytes())?,
-            CertificateDer::pem_slice_iter(pki.authority().as_bytes()).collect::<Result<_, _>>()?,
-        )?;
+        let names = self.names(address);
+        let identity = pki.server(&names)?;
+        let serving = Arc::new(ServerCertificate::new(&identity)?);
+        let authorities =
+            CertificateDer::pem_slice_iter(pki.authority().as_bytes()).collect::<Result<_, _>>()?;
+        let tls = replaceable_server_config(serving.clone(), authorities)?;
+        let kubeconfig = pki.admin_kubeconfig(reachable(address))?;
+        let renewal = Renewal::new(pki, names, reachable(address), &identity, serving);
         let open = |path: &PathBuf| {
             AuditLog::open(path).map_err(|source| EmbeddedError::Audit { path: path.clone(), source })
         };
@@ -176,7 +184,9 @@ impl Embedded {
             .authenticator(tokens)
             .authorizer(rbac)
             .audit(audit)
+            .limits(Limits { connections: self.limits.connections.min(max_connections()), ..self.limits })
             .tls(tls)
+            .task("certificate renewal", |_| renewal.run())
             .informer("rbac", rbac_informer)
             .informer("webhookconfigurations", webhooks_informer)
             .in_sync("controllers", controllers.progress())
@@ -184,7 +194,6 @@ impl Embedded {
             .build()
             .await?;
         crate::bootstrap(server.api()).await.map_err(|status| EmbeddedError::Bootstrap(status.message))?;
-        let kubeconfig = pki.admin_kubeconfig(reachable(address))?;
         Ok(Running { server, listener, address, kubeconfig })
     }
 

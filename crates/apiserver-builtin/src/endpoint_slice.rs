@@ -9,9 +9,9 @@ use super::errors::Errors;
 use super::format::qualified_domain;
 use super::format::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 use super::kind::{KindExt as _, kind_of};
-use super::path::Path;
 use super::table::{age, columns, first_three, name};
 use super::value::{fields_mut, is_set, items, items_mut, object_mut, same, size, text, texts};
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];

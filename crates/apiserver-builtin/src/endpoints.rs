@@ -9,9 +9,9 @@ use super::behaviour::Behaviour;
 use super::errors::Errors;
 use super::format::port;
 use super::kind::{KindExt as _, core};
-use super::path::Path;
 use super::table::{age, columns, name};
 use super::value::{is_set, items, number, same, size, text};
+use apischema::Path;
 use apiserver::registry::{Resource, Scope, Version};
 
 const DEPRECATED: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";

@@ -3,7 +3,7 @@
 use apischema::{FieldError, FieldErrorKind};
 use serde_json::Value;
 
-use super::path::Path;
+use apischema::Path;
 
 /// What is wrong with an object, in the order in which it was found.
 #[derive(Debug, Default)]

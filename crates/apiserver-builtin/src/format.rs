@@ -5,7 +5,7 @@ pub(super) use apimachinery::format::{
 };
 
 use super::errors::Errors;
-use super::path::Path;
+use apischema::Path;
 
 /// A number of a port.
 pub(super) fn port(errors: &mut Errors, path: Path<'_>, value: i64) {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_are_told_from_other_texts() {
+    fn domains_are_recognized() {
         assert!(wildcard_subdomain("*.example.com").is_empty());
         for bad in ["*", "*.*.com", "a.*.com", "*bar.com"] {
             assert_eq!(wildcard_subdomain(bad).len(), 1, "{bad}");

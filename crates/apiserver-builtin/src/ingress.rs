@@ -8,9 +8,9 @@ use super::errors::Errors;
 use super::format::{dns1035_label, dns1123_label, dns1123_subdomain, path_segment};
 use super::format::{domain_prefixed_path, port, port_name, wildcard_subdomain};
 use super::kind::{KindExt as _, kind_of};
-use super::path::Path;
 use super::table::{age, columns, load_balancer, name, or};
 use super::value::{is_set, items, number, size, text, texts};
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 const GROUP: &str = "networking.k8s.io";

@@ -14,12 +14,12 @@ use super::format::dns1123_label;
 use super::format::domain_prefixed_path;
 use super::kind::{KindExt as _, kind_of};
 use super::labels::{check_selector, read_selector, selects};
-use super::path::Path;
 use super::pod::spec::check_template;
 use super::table::{age, columns, containers, is_deleting, name, selector, since};
 use super::value::{field_mut, is_set, is_true, items, number, object_mut, same, set, size, text};
 use super::warnings::of_named;
 use super::workload::{check_unchanged, settle_template};
+use apischema::Path;
 use apiserver::registry::{GarbageCollection, Generation, Resource, Scope, human_duration};
 use apiserver::selection::SelectableField;
 

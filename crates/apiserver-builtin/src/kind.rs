@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::behaviour::{Behaving, Behaviour};
 use super::errors::Errors;
-use super::path::Path;
 use super::value::{text, texts};
+use apischema::Path;
 use apiserver::registry::{Columns, Resource, ScalePaths, Scope, Strategy, Subresource, Version};
 use apiserver::request::Verb;
 use apiserver::verbs::{spec_field, status_field};

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::errors::Errors;
 use super::format::{label_value, qualified_name};
-use super::path::Path;
 use super::value::{entries, is_set, items, size, text, texts};
+use apischema::Path;
 
 /// Checks labels.
 pub(super) fn check_labels(errors: &mut Errors, path: Path<'_>, labels: &Value) {

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::behaviour::Behaviour;
 use super::errors::Errors;
 use super::kind::{KindExt as _, kind_of};
-use super::path::Path;
 use super::table::{age, columns, name};
 use super::value::text;
+use apischema::Path;
 use apiserver::registry::{Resource, Scope};
 
 pub(super) fn resource() -> Resource {

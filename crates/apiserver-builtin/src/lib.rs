@@ -10,9 +10,8 @@
 //!
 //! ```text
 //! kind, behaviour, table      what a kind is made of
-//! path, errors, value         reading objects, and saying where one is wrong
-//! format, address, quantity,  texts that mean something
-//! labels
+//! errors, value               reading objects, and saying where one is wrong
+//! format, address, labels     texts that mean something
 //! stored                      what is stored, for whoever has to look before a write
 //! pod, workload, job …        the kinds
 //! admission, bootstrap        what the server adds to objects, and objects that it makes
@@ -52,10 +51,8 @@ mod limits;
 mod namespace;
 mod network_policy;
 mod node;
-mod path;
 mod persistent_volume;
 mod pod;
-mod quantity;
 mod rbac;
 mod secret;
 mod service;

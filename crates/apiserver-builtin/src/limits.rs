@@ -8,13 +8,13 @@ use super::behaviour::Behaviour;
 use super::errors::Errors;
 use super::format::qualified_name;
 use super::kind::{KindExt as _, core};
-use super::path::Path;
 use super::pod::resources::{
     check_amount, check_container_name, check_name, check_quota_name, is_standard_quota,
 };
-use super::quantity::Quantity;
 use super::table::{age, columns, name};
 use super::value::{entries, items, size, text, texts};
+use apischema::Path;
+use apischema::Quantity;
 use apiserver::registry::{Columns, Resource, Scope};
 
 const RANGE_WARNING: &str = "this API server stores LimitRanges but does not enforce them: pods get no defaults from them, and none is refused";
@@ -74,7 +74,7 @@ pub(super) fn resources() -> [Resource; 2] {
 /// How much of what is allowed is used: of requests, and of limits.
 fn used(status: &Value) -> (String, String) {
     let amount = |list: &str, resource: &str| {
-        Quantity::of(&status[list][resource]).unwrap_or(Quantity::ZERO).to_string()
+        Quantity::from_value(&status[list][resource]).unwrap_or(Quantity::ZERO).to_string()
     };
     let shown = |limits: bool| {
         let resources = entries(&status["hard"]).map(|(resource, _)| resource);
@@ -197,7 +197,7 @@ fn check_limit(errors: &mut Errors, path: Path<'_>, limit: &Value, kind: &str) {
 
 /// Checks that the least is not more than what is given by default, nor that more than the most.
 fn check_order(errors: &mut Errors, path: Path<'_>, limit: &Value, resource: &str) {
-    let amount = |list: &str| Quantity::of(&limit[list][resource]);
+    let amount = |list: &str| Quantity::from_value(&limit[list][resource]);
     let orders = [
         ("min", "max", "min", "min", "min value {} is greater than max value {}"),
         (
@@ -233,15 +233,15 @@ fn check_order(errors: &mut Errors, path: Path<'_>, limit: &Value, resource: &st
             errors.invalid(path.field(field).key(resource), shown, detail);
         }
     }
-    if let Some(ratio) = amount("maxLimitRequestRatio").filter(|ratio| ratio.thousandths() < 1000) {
+    if let Some(ratio) = amount("maxLimitRequestRatio").filter(|ratio| ratio.milli_value() < 1000) {
         let at = path.field("maxLimitRequestRatio");
         errors.invalid(at.key(resource), ratio.to_string(), format!("ratio {ratio} is less than 1"));
     }
     if let (Some(ratio), Some(least), Some(most)) =
         (amount("maxLimitRequestRatio"), amount("min"), amount("max"))
     {
-        let limit = most.thousandths() as f64 / least.thousandths() as f64;
-        if ratio.thousandths() as f64 / 1000.0 > limit {
+        let limit = most.milli_value() as f64 / least.milli_value() as f64;
+        if ratio.milli_value() as f64 / 1000.0 > limit {
             let at = path.field("maxLimitRequestRatio");
             let detail = format!("ratio {ratio} is greater than max/min = {limit:.6}");
             errors.invalid(at.key(resource), ratio.to_string(), detail);
@@ -256,7 +256,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn whoever_writes_a_limit_that_is_not_enforced_is_warned() {
+    fn writing_a_limit_that_is_not_enforced_causes_a_warning() {
         let [ranges, quotas] = resources();
         for (resource, spec) in
             [(ranges, json!({"limits": [{"type": "Pod"}]})), (quotas, json!({"hard": {"pods": "1"}}))]

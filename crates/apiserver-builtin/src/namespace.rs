@@ -14,9 +14,9 @@ use super::format::qualified_name;
 use super::kind::{
     KindExt as _, check_known_finalizer, core, metadata_errors, reset_with_status, set_defaults,
 };
-use super::path::Path;
 use super::table::{age, columns, is_deleting, name};
 use super::value::{field_mut, fields_mut, object_mut, set, size, text, texts};
+use apischema::Path;
 use apiserver::api::Api;
 use apiserver::endpoint::Endpoint;
 use apiserver::registry::{
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_namespace_is_active_labelled_and_held() {
+    fn a_new_namespace_is_active_labelled_and_has_its_finalizer() {
         let mut namespace = json!({"metadata": {"name": "a"}, "status": {"phase": "Terminating"}});
         resource().strategy.prepare_for_create(&mut namespace, action(""));
         assert_eq!(

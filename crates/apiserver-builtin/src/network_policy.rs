@@ -8,9 +8,9 @@ use super::errors::Errors;
 use super::format::{port, port_name};
 use super::kind::{KindExt as _, kind_of};
 use super::labels::check_selector;
-use super::path::Path;
 use super::table::{age, columns, name, selector};
 use super::value::{is_set, items, number, size, text, texts};
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 pub(super) fn resource() -> Resource {

@@ -10,11 +10,11 @@ use super::behaviour::{Behaviour, StatusWriter};
 use super::errors::Errors;
 use super::format::{label_value, qualified_name};
 use super::kind::{KindExt as _, core};
-use super::path::Path;
 use super::pod::resources::check_amount;
 use super::pod::scheduling::TAINT_EFFECTS;
 use super::table::{age, columns, name, or};
 use super::value::{entries, fields_mut, is_true, items, object_mut, set, text, texts};
+use apischema::Path;
 use apiserver::registry::{Resource, Scope};
 use apiserver::selection::SelectableField;
 

@@ -8,13 +8,13 @@ use super::diff::diff;
 use super::errors::Errors;
 use super::format::dns1123_subdomain;
 use super::kind::{KindExt as _, core};
-use super::path::Path;
 use super::pod::scheduling::check_node_selector;
 use super::pod::volume::{check_driver, check_host_path};
-use super::quantity::Quantity;
 use super::table::{age, columns, is_deleting, name, or};
 use super::value::{entries, field_mut, is_set, object_mut, same, set, size, text, time};
 use super::workload::check_unchanged;
+use apischema::Path;
+use apischema::Quantity;
 use apiserver::registry::{Resource, Scope};
 
 /// Where a volume can be.
@@ -86,7 +86,7 @@ pub(super) fn resource() -> Resource {
             |volume, now| {
                 let (spec, status) = (&volume["spec"], &volume["status"]);
                 let claim = &spec["claimRef"];
-                let capacity = Quantity::of(&spec["capacity"]["storage"]).unwrap_or(Quantity::ZERO);
+                let capacity = Quantity::from_value(&spec["capacity"]["storage"]).unwrap_or(Quantity::ZERO);
                 let claimed = format!("{}/{}", text(&claim["namespace"]), text(&claim["name"]));
                 let old_class = &volume["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
                 vec![
@@ -121,7 +121,7 @@ fn check(volume: &Value, errors: &mut Errors) {
         errors.not_supported(at, capacity.clone(), &["storage"]);
     }
     for (resource, amount) in entries(capacity) {
-        let Some(amount) = Quantity::of(amount) else { continue };
+        let Some(amount) = Quantity::from_value(amount) else { continue };
         if amount.is_negative() {
             errors.invalid(at.key(resource), amount.value(), "must be a valid resource quantity");
         }

@@ -28,8 +28,8 @@ use self::eviction::Eviction;
 use self::resources::quality_of_service;
 use super::format::dns1123_label;
 use super::kind::{KindExt as _, core, metadata_errors, reset_with_status, set_defaults};
-use super::path::Path;
 use super::value::{fields_mut, is_set, items, items_mut, number, object_mut, set, size, text, texts, time};
+use apischema::Path;
 use apiserver::registry::{
     Action, Generation, Resource, Scope, Strategy, Subresource, SubresourceHandler, SubresourceKind,
     keep_all_but,

@@ -7,9 +7,9 @@ use super::errors::Errors;
 use super::format::{dns1123_subdomain, path_segment};
 use super::kind::{KindExt as _, kind_of};
 use super::labels::check_selector;
-use super::path::Path;
 use super::table::{age, columns, name};
 use super::value::{is_set, items, same, size, text};
+use apischema::Path;
 use apiserver::registry::{Columns, NameRule, Resource, Scope};
 
 const GROUP: &str = "rbac.authorization.k8s.io";

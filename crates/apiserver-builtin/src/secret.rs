@@ -9,9 +9,9 @@ use super::config_map::{MOST_DATA, check_immutable, decoded_len};
 use super::errors::Errors;
 use super::format::config_key;
 use super::kind::{KindExt as _, core};
-use super::path::Path;
 use super::table::{age, columns, name};
 use super::value::{entries, size, text};
+use apischema::Path;
 use apiserver::registry::{Resource, Scope};
 use apiserver::selection::SelectableField;
 

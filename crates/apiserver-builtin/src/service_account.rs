@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_known_by_name_alone() {
+    fn tables_of_secrets_show_no_data() {
         let account = json!({"secrets": [{"name": "a", "namespace": "b", "kind": "Secret"}]});
         assert_eq!(prepared(&resource(), account), json!({"secrets": [{"name": "a"}]}));
     }

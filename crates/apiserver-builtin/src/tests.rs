@@ -89,7 +89,7 @@ fn a_status_that_is_written_by_itself_is_not_written_with_the_object() {
 const VALIDATION: &str = include_str!("tests/validation.jsonl");
 
 #[test]
-fn what_is_wrong_with_new_objects_is_said_as_in_kubernetes() {
+fn creates_are_refused_with_the_errors_of_kubernetes() {
     let resources = resources();
     for line in VALIDATION.lines() {
         let recorded: Value = serde_json::from_str(line).unwrap();
@@ -113,7 +113,7 @@ fn what_is_wrong_with_new_objects_is_said_as_in_kubernetes() {
 const UPDATES: &str = include_str!("tests/updates.jsonl");
 
 #[test]
-fn what_is_wrong_with_changed_objects_is_said_as_in_kubernetes() {
+fn updates_are_refused_with_the_errors_of_kubernetes() {
     let resources = resources();
     for line in UPDATES.lines() {
         let recorded: Value = serde_json::from_str(line).unwrap();

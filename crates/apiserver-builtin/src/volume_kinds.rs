@@ -6,10 +6,10 @@ use super::behaviour::Behaviour;
 use super::errors::Errors;
 use super::format::{dns1123_subdomain, qualified_name};
 use super::kind::{KindExt as _, kind_of};
-use super::path::Path;
 use super::table::{age, columns, name};
 use super::value::{is_set, is_true, items, same, size, text, texts};
 use super::workload::check_unchanged;
+use apischema::Path;
 use apiserver::registry::{Resource, Scope};
 
 const GROUP: &str = "storage.k8s.io";

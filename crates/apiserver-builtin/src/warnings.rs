@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::format::dns1123_label;
-use super::path::Path;
 use super::pod::warnings::spec_warnings;
 use super::value::text;
+use apischema::Path;
 
 /// Of what names its pods after itself, and has their template in its spec.
 pub(super) fn of_named(object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::errors::Errors;
 use super::format::percent;
 use super::labels::{check_selector, is_empty_selector, read_selector, selects};
-use super::path::Path;
 use super::pod::settle_spec;
 use super::pod::spec::check_template;
 use super::value::{is_set, number, same, text};
+use apischema::Path;
 use apiserver::registry::Resource;
 
 pub(super) fn resources() -> [Resource; 7] {

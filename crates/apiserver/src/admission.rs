@@ -1,6 +1,6 @@
-//! What has a say in every write, besides the kind itself.
+//! Admission control: plug-ins that change or refuse writes, besides the kind's own [`Strategy`](crate::registry::Strategy).
 //!
-//! Plug-ins are asked in order: first all may change the object, then, when it is complete and valid, all may refuse it.
+//! Plug-ins are called in order: first each may change the object, then, when it is complete and valid, each may refuse it.
 
 mod namespace_lifecycle;
 pub mod webhook;
@@ -19,16 +19,16 @@ use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::options::WriteOptions;
 
-/// What is done to an object.
+/// The operation that a plug-in is called for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// It is made.
+    /// An object is created.
     Create,
-    /// It is changed.
+    /// An object is updated.
     Update,
-    /// It is deleted.
+    /// An object is deleted.
     Delete,
-    /// It is connected to.
+    /// A client connects to an object.
     Connect,
 }
 
@@ -44,32 +44,32 @@ impl Operation {
     }
 }
 
-/// A write that plug-ins are asked about.
+/// The request that plug-ins are called for.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// To what. For a create, the name may not be known yet.
+    /// The resource and object. For a create, the name may not be known yet.
     pub endpoint: &'a Endpoint,
     /// The object's name; empty if it is not known yet.
     pub name: &'a str,
-    /// By whom.
+    /// The user, and the warnings of the answer.
     pub context: &'a Context,
-    /// What was there; absent for a create.
+    /// The stored object; absent for a create.
     pub old: Option<&'a Value>,
-    /// How.
+    /// The options of the request.
     pub options: &'a WriteOptions,
 }
 
-/// Something that has a say in writes.
+/// An admission plug-in.
 pub trait Admission: Send + Sync + fmt::Debug {
-    /// What it is called.
+    /// The plug-in's name.
     fn name(&self) -> &'static str;
 
-    /// Whether it wants to be asked.
+    /// Whether it is to be called for an operation.
     fn handles(&self, operation: Operation) -> bool;
 
-    /// May change the object, or refuse it.
+    /// Mutating admission: may change the object, or refuse the request. Called before the object is validated.
     fn admit<'a>(
         &'a self,
         _api: &'a Api,
@@ -79,7 +79,8 @@ pub trait Admission: Send + Sync + fmt::Debug {
         std::future::ready(Ok(())).boxed()
     }
 
-    /// May refuse the object. A deletion has none, only the old one.
+    /// Validating admission: may refuse the request. Called after the object is validated; a deletion has no object, only
+    /// [`Attributes::old`].
     fn validate<'a>(
         &'a self,
         _api: &'a Api,
@@ -102,7 +103,7 @@ impl AdmissionChain {
         AdmissionChain { plugins }
     }
 
-    /// Lets all change the object.
+    /// Calls the mutating part of all plug-ins.
     pub async fn admit(
         &self,
         api: &Api,
@@ -115,7 +116,7 @@ impl AdmissionChain {
         Ok(())
     }
 
-    /// Lets all refuse the object.
+    /// Calls the validating part of all plug-ins.
     pub async fn validate(
         &self,
         api: &Api,

@@ -33,12 +33,12 @@ impl Api {
         Api { shared: Arc::new(Shared { storage, hub, registry, admission }) }
     }
 
-    /// Where objects are.
+    /// The store.
     pub fn storage(&self) -> &Storage {
         &self.shared.storage
     }
 
-    /// Who is told of changes.
+    /// The watchers.
     pub fn hub(&self) -> &Hub {
         &self.shared.hub
     }
@@ -48,7 +48,7 @@ impl Api {
         &self.shared.registry
     }
 
-    /// What has a say in writes.
+    /// The admission plug-ins.
     pub fn admission(&self) -> &AdmissionChain {
         &self.shared.admission
     }

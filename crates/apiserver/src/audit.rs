@@ -1,14 +1,18 @@
-//! The audit log: a line for every request of somebody who is known, in the form that Kubernetes' tools read.
+//! The audit log: one line per request, in the format that Kubernetes' tools read.
 //!
-//! Lines are events of `audit.k8s.io/v1` at level `Metadata`: who did what to which object, and how it ended. A watch is
-//! written when it begins; everything else when it has been answered.
+//! Lines are events of `audit.k8s.io/v1` at level `Metadata`: who did what to which object, and the outcome. `user` is whoever
+//! authenticated; if they act as somebody else, `impersonatedUser` says as whom. Requests whose credentials are refused are
+//! logged without a user. A watch is logged when it begins, everything else when it has been answered.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use http::{StatusCode, Uri};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, StatusCode, Uri};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -28,18 +32,23 @@ pub(crate) struct Audited {
 }
 
 impl AuditLog {
-    /// Adds to this file; makes it if it is not there.
+    /// Appends to this file. A file that does not exist is made, readable for its owner only.
     ///
     /// # Errors
     /// When the file cannot be opened.
     pub fn open(path: &Path) -> io::Result<AuditLog> {
-        Ok(AuditLog { file: Mutex::new(OpenOptions::new().create(true).append(true).open(path)?) })
+        Ok(AuditLog {
+            file: Mutex::new(OpenOptions::new().create(true).append(true).mode(0o600).open(path)?),
+        })
     }
 
-    /// Writes how a request ended. A line is written at once, so that whoever has the answer finds it in the log.
+    /// Writes the outcome of a request. A line is written at once, so that whoever has the answer finds it in the log.
     pub(crate) fn write(&self, audited: Audited, code: StatusCode) {
         let Audited { mut event } = audited;
-        event["responseStatus"] = json!({"metadata": {}, "code": code.as_u16()});
+        if event.get("responseStatus").is_none() {
+            event["responseStatus"] = json!({"metadata": {}});
+        }
+        event["responseStatus"]["code"] = json!(code.as_u16());
         event["stageTimestamp"] = timestamp();
         let line = format!("{event}\n");
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,13 +59,13 @@ impl AuditLog {
 }
 
 impl Audited {
-    /// A request that arrives now.
+    /// A request that arrives now, from a client that is not authenticated yet.
     pub(crate) fn begin(
-        user: &UserInfo,
         verb: &str,
         target: &Target,
         uri: &Uri,
         user_agent: &str,
+        source: Option<IpAddr>,
     ) -> Audited {
         let stage = if verb == Verb::Watch.as_str() { "ResponseStarted" } else { "ResponseComplete" };
         let mut event = json!({
@@ -67,18 +76,52 @@ impl Audited {
             "stage": stage,
             "requestURI": uri.path_and_query().map_or(uri.path(), |address| address.as_str()),
             "verb": verb,
-            "user": {"username": user.name, "groups": user.groups},
+            "user": {},
             "userAgent": user_agent,
             "requestReceivedTimestamp": timestamp(),
         });
-        if !user.uid.is_empty() {
-            event["user"]["uid"] = json!(user.uid);
+        if let Some(source) = source {
+            event["sourceIPs"] = json!([source]);
         }
         if let Target::Resource(path) = target {
             event["objectRef"] = object_reference(path);
         }
         Audited { event }
     }
+
+    /// Notes who authenticated.
+    pub(crate) fn user(&mut self, user: &UserInfo) {
+        self.event["user"] = user_info(user);
+    }
+
+    /// Notes as whom the user acts.
+    pub(crate) fn impersonated(&mut self, user: &UserInfo) {
+        self.event["impersonatedUser"] = user_info(user);
+    }
+
+    /// Notes that the client's credentials were refused.
+    pub(crate) fn unauthenticated(&mut self, headers: &HeaderMap) {
+        let scheme = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.split(' ').next());
+        let attempted = match scheme.unwrap_or_default().to_ascii_lowercase().as_str() {
+            "bearer" => "bearer",
+            "basic" => "basic",
+            _ => "unknown method",
+        };
+        let message = format!("Authentication failed, attempted: {attempted}");
+        self.event["stage"] = json!("ResponseStarted");
+        self.event["responseStatus"] = json!({"metadata": {}, "status": "Failure", "message": message});
+    }
+}
+
+fn user_info(user: &UserInfo) -> Value {
+    let mut info = json!({"username": user.name, "groups": user.groups});
+    if !user.uid.is_empty() {
+        info["uid"] = json!(user.uid);
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
+    info
 }
 
 fn object_reference(path: &ResourcePath) -> Value {

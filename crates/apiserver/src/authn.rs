@@ -1,4 +1,4 @@
-//! Who a client is.
+//! Authentication: which user a request is from.
 
 mod certificate;
 
@@ -10,7 +10,7 @@ use http::header::AUTHORIZATION;
 
 pub use certificate::user_of_certificate;
 
-/// Who asks.
+/// A user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInfo {
     /// `system:node:n1`
@@ -23,13 +23,13 @@ pub struct UserInfo {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The group of everybody who is somebody.
+/// The group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody else.
+/// The group of the anonymous user.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 impl UserInfo {
-    /// Somebody, who is also in the group of everybody who is somebody.
+    /// An authenticated user with these groups, and [`AUTHENTICATED`].
     pub fn new(name: impl Into<String>, groups: impl IntoIterator<Item = String>) -> UserInfo {
         let mut groups: Vec<String> = groups.into_iter().collect();
         if !groups.iter().any(|group| group == AUTHENTICATED) {
@@ -38,7 +38,7 @@ impl UserInfo {
         UserInfo { name: name.into(), groups, ..UserInfo::default() }
     }
 
-    /// Nobody in particular.
+    /// The user of requests without credentials.
     pub fn anonymous() -> UserInfo {
         UserInfo {
             name: "system:anonymous".into(),
@@ -48,7 +48,7 @@ impl UserInfo {
     }
 }
 
-/// What is known of who sent a request.
+/// The credentials of a request.
 #[derive(Debug)]
 pub struct Credentials<'a> {
     /// The user of the client certificate, which the connection has verified.
@@ -57,17 +57,17 @@ pub struct Credentials<'a> {
     pub headers: &'a HeaderMap,
 }
 
-/// Says that a client claims to be somebody, and is not.
+/// The credentials are not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unauthorized;
 
-/// Finds out who sent a request.
+/// Authenticates requests.
 pub trait Authenticator: Send + Sync + fmt::Debug {
-    /// Who it was; absent if this one cannot tell.
+    /// The user; absent if the request has no credentials of the authenticator's kind.
     fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<UserInfo>, Unauthorized>;
 }
 
-/// Asks for a verified client certificate.
+/// Authenticates by verified client certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientCertificates;
 
@@ -77,7 +77,7 @@ impl Authenticator for ClientCertificates {
     }
 }
 
-/// Knows users by bearer tokens.
+/// Authenticates by a fixed set of bearer tokens.
 #[derive(Clone, Default)]
 pub struct StaticTokens {
     tokens: HashMap<String, UserInfo>,
@@ -110,7 +110,8 @@ pub fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()).then(|| token.trim())
 }
 
-/// Asks one after the other. Who shows nothing is anonymous; who shows a token that nobody knows is refused.
+/// Asks the authenticators in order. A request without credentials is anonymous; one with a token that none of them knows is
+/// refused.
 pub fn authenticate(
     authenticators: &[Box<dyn Authenticator>],
     credentials: &Credentials<'_>,
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_tokens_and_nothing_tell_who_it_is() {
+    fn certificates_tokens_and_no_credentials_authenticate_users() {
         let alice = UserInfo::new("alice", []);
         let authenticators: Vec<Box<dyn Authenticator>> = vec![
             Box::new(ClientCertificates),

@@ -1,4 +1,4 @@
-//! What a user may do.
+//! Authorization: what a user may do.
 
 pub mod rbac;
 
@@ -10,20 +10,20 @@ use futures::future::{BoxFuture, FutureExt};
 pub use self::rbac::Rbac;
 use crate::authn::UserInfo;
 
-/// What is asked, in the terms of who may do it.
+/// The attributes of a request that authorization decides by.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
-    /// Who asks.
+    /// The user.
     pub user: &'a UserInfo,
     /// `get`, `list`… or for other paths the method in lower case.
     pub verb: &'a str,
-    /// What of which resource; absent for other paths.
+    /// The resource; absent for other paths.
     pub resource: Option<ResourceAttributes<'a>>,
     /// The path.
     pub path: &'a str,
 }
 
-/// Which objects.
+/// The resource attributes of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceAttributes<'a> {
     /// Empty for the core group.
@@ -40,27 +40,27 @@ pub struct ResourceAttributes<'a> {
     pub name: &'a str,
 }
 
-/// Whether something may be done.
+/// The decision of an authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may.
+    /// The request is allowed.
     Allow,
-    /// It may not; with a reason for people, which may be empty.
+    /// The request is denied, with a reason for people, which may be empty.
     Deny(String),
 }
 
-/// Says what a user may do.
+/// Decides whether requests are allowed.
 pub trait Authorizer: Send + Sync + fmt::Debug {
-    /// Whether the user may do it.
+    /// Whether the request is allowed.
     fn authorize<'a>(&'a self, attributes: Attributes<'a>) -> BoxFuture<'a, Decision>;
 
-    /// Why the user may do it, for people; empty if there is nothing to say. Only reviews ask.
+    /// Why the request is allowed, for people; empty if there is nothing to say. Only access reviews show it.
     fn why_allowed<'a>(&'a self, _attributes: Attributes<'a>) -> BoxFuture<'a, String> {
         std::future::ready(String::new()).boxed()
     }
 }
 
-/// Asks, and refuses what may not be done.
+/// Authorizes a request, or fails with `Forbidden`.
 ///
 /// # Errors
 /// A Status for the client.

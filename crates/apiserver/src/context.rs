@@ -1,4 +1,4 @@
-//! On whose behalf something is done, and what they should be told.
+//! The user of a request, and the warnings of its answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,17 +7,17 @@ use jiff::Timestamp;
 use crate::authn::UserInfo;
 use crate::authz::Authorizer;
 
-/// On whose behalf something is done, and what they should be told besides the answer.
+/// The user of a request, and the warnings of its answer.
 #[derive(Debug)]
 pub struct Context {
-    /// Who asks.
+    /// The user.
     pub user: UserInfo,
-    /// What they ask with.
+    /// The `User-Agent` header.
     pub user_agent: String,
-    /// When they asked.
+    /// The time of the request.
     pub now: Timestamp,
-    /// Who is asked whether they may do what only turns out on the way: to make what a replacement did not find. Nobody is
-    /// for what the server does by itself.
+    /// Authorizes what only turns out while the request is handled: that a replacement creates the object. Absent for what the
+    /// server does by itself.
     pub authorizer: Option<Arc<dyn Authorizer>>,
     warnings: Mutex<Vec<String>>,
 }
@@ -34,19 +34,19 @@ impl Context {
         }
     }
 
-    /// The same, with somebody to ask what else they may do.
+    /// The same, with an authorizer for what only turns out while the request is handled.
     pub fn asking(mut self, authorizer: Arc<dyn Authorizer>) -> Context {
         self.authorizer = Some(authorizer);
         self
     }
 
-    /// Something that the server does by itself.
+    /// A request that the server makes by itself.
     pub fn internal(name: &str) -> Context {
         let user = UserInfo::new(format!("system:apiserver:{name}"), ["system:masters".into()]);
         Context::new(user, name)
     }
 
-    /// Tells the client something. What it was told before is not repeated.
+    /// Adds a warning to the answer, once.
     pub fn warn(&self, warning: impl Into<String>) {
         let warning = warning.into();
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ impl Context {
         }
     }
 
-    /// Tells the client several things.
+    /// Adds warnings to the answer.
     pub fn warn_all(&self, warnings: Vec<String>) {
         for warning in warnings {
             self.warn(warning);

@@ -7,8 +7,8 @@ mod aggregated;
 mod legacy;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::Value;
 
 pub(crate) use legacy::response_kind;
@@ -21,7 +21,7 @@ use crate::registry::{Resource, Snapshot};
 pub struct Documents {
     by_path: BTreeMap<String, Value>,
     aggregated: BTreeMap<&'static str, Value>,
-    openapi: openapi::Index,
+    openapi: openapi::Cache,
 }
 
 /// A document that was found.
@@ -31,8 +31,6 @@ pub enum Discovered<'a> {
     Document(&'a Value),
     /// A document with a media type of its own.
     Aggregated(&'a Value, &'static str),
-    /// A document that is written already, and its media type.
-    OpenApi(Bytes, &'static str),
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -46,22 +44,30 @@ impl Documents {
         let others = ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
         paths.extend(others.into_iter().map(Value::from));
         by_path.insert("/".into(), serde_json::json!({"paths": paths}));
-        Documents { by_path, aggregated: aggregated::documents(&groups), openapi: openapi::Index::new() }
+        Documents { by_path, aggregated: aggregated::documents(&groups), openapi: openapi::Cache::default() }
     }
 
     /// The document at a path, in the form that the `Accept` header asks for.
-    pub fn find(&self, registry: &Snapshot, path: &str, accept: &str) -> Option<Discovered<'_>> {
+    pub fn find(&self, path: &str, accept: &str) -> Option<Discovered<'_>> {
         let path = if path == "/" { path } else { path.trim_end_matches('/') };
-        if path.starts_with("/openapi/") {
-            let found = openapi::find(&Group::all(registry), &self.openapi, path, accept);
-            return found.map(|(document, media_type)| Discovered::OpenApi(document, media_type));
-        }
         if wants_aggregated(accept)
             && let Some(document) = self.aggregated.get(path)
         {
             return Some(Discovered::Aggregated(document, AGGREGATED));
         }
         self.by_path.get(path).map(Discovered::Document)
+    }
+}
+
+impl Documents {
+    /// The OpenAPI document at a path, in the form that the `Accept` header asks for.
+    pub(crate) fn openapi(
+        &self,
+        registry: &Snapshot,
+        path: &str,
+        accept: &str,
+    ) -> Option<Arc<openapi::Written>> {
+        self.openapi.find(&Group::all(registry), path.trim_end_matches('/'), accept)
     }
 }
 

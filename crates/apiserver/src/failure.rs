@@ -53,6 +53,7 @@ impl Resource {
             StoreError::Compacted { asked, oldest } => {
                 Status::expired(format!("too old resource version: {} ({})", asked.0, oldest.0))
             }
+            StoreError::Unknown { .. } => Status::expired(error.to_string()),
             StoreError::Future { asked, current } => Status::too_large_resource_version(asked.0, current.0),
             StoreError::Failed(_) | StoreError::Closed => Status::internal_error(error),
         }

@@ -34,6 +34,7 @@ pub mod content;
 pub mod context;
 pub mod controllers;
 pub mod crd;
+pub mod data_dir;
 pub mod discovery;
 pub mod endpoint;
 mod failure;

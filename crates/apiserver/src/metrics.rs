@@ -1,10 +1,13 @@
-//! What the server counts.
+//! Metrics of the server.
+//!
+//! Every label has a bounded set of values: verbs, status codes, and the groups and resources that the registry knows. Nothing that
+//! a client writes into a request becomes a label before the request was authorized and routed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
@@ -14,22 +17,52 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::endpoint::Endpoint;
 use crate::registry::Resource;
+use crate::request::Verb;
 use crate::storage::Storage;
 use crate::watch::Hub;
 
-/// What a request was about.
+/// The verb and the resource of a request. The resource is empty unless the request was authorized and led to one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RequestLabels {
-    pub(crate) verb: String,
-    pub(crate) group: String,
-    pub(crate) resource: String,
-    pub(crate) subresource: String,
+    verb: &'static str,
+    group: String,
+    resource: String,
+    subresource: String,
+}
+
+impl RequestLabels {
+    /// Of a request that led to no resource, or not yet.
+    pub(crate) fn of_method(method: &Method) -> RequestLabels {
+        let verb = match *method {
+            Method::GET => "get",
+            Method::HEAD => "head",
+            Method::POST => "post",
+            Method::PUT => "put",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            Method::OPTIONS => "options",
+            // Clients may invent methods.
+            _ => "other",
+        };
+        RequestLabels { verb, ..RequestLabels::default() }
+    }
+
+    /// Of a request that led to an endpoint.
+    pub(crate) fn of_endpoint(verb: Verb, endpoint: &Endpoint) -> RequestLabels {
+        RequestLabels {
+            verb: verb.as_str(),
+            group: endpoint.resource.group.clone(),
+            resource: endpoint.resource.plural.clone(),
+            subresource: endpoint.subresource.clone(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabels {
-    verb: String,
+    verb: &'static str,
     group: String,
     resource: String,
     subresource: String,
@@ -42,7 +75,39 @@ struct ResourceLabels {
     resource: String,
 }
 
-/// What the server counts.
+/// Why the server closed a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Closed {
+    /// There were as many as are allowed.
+    Refused,
+    /// The TLS handshake failed or took too long.
+    Handshake,
+    /// No request came in time.
+    NoRequest,
+    /// No further request came for long.
+    Idle,
+    /// The client did not read a response.
+    Unread,
+}
+
+impl Closed {
+    fn reason(self) -> &'static str {
+        match self {
+            Closed::Refused => "too many connections",
+            Closed::Handshake => "no TLS handshake",
+            Closed::NoRequest => "no request",
+            Closed::Idle => "idle",
+            Closed::Unread => "response not read",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+/// The metrics of a server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -50,23 +115,22 @@ pub(crate) struct Metrics {
     durations: Family<RequestLabels, Histogram>,
     in_flight: Gauge,
     watches: Family<ResourceLabels, Gauge>,
+    connections: Gauge,
+    connections_closed: Family<ReasonLabels, Counter>,
 }
 
-/// Counts a request while it is under way.
+/// Adds one to a gauge for as long as it exists.
 #[derive(Debug)]
-pub(crate) struct InFlightGauge(Gauge);
+pub(crate) struct Counted(Gauge);
 
-impl Drop for InFlightGauge {
-    fn drop(&mut self) {
-        self.0.dec();
+impl Counted {
+    fn new(gauge: Gauge) -> Counted {
+        gauge.inc();
+        Counted(gauge)
     }
 }
 
-/// Counts a watch while it lasts.
-#[derive(Debug)]
-pub(crate) struct WatchGauge(Gauge);
-
-impl Drop for WatchGauge {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -85,35 +149,39 @@ impl Metrics {
         registry.register("current_inflight_requests", "Requests under way", in_flight.clone());
         let watches = Family::<ResourceLabels, Gauge>::default();
         registry.register("longrunning_requests", "Watches under way", watches.clone());
+        let connections = Gauge::default();
+        registry.register("connections", "Open connections", connections.clone());
+        let connections_closed = Family::<ReasonLabels, Counter>::default();
+        let help = "Connections that the server closed or refused";
+        registry.register("connections_closed", help, connections_closed.clone());
         registry.register_collector(Box::new(HubCollector { hub, storage }));
-        Metrics { registry, requests, durations, in_flight, watches }
+        Metrics { registry, requests, durations, in_flight, watches, connections, connections_closed }
     }
 
-    pub(crate) fn begin(&self) -> InFlightGauge {
-        self.in_flight.inc();
-        InFlightGauge(self.in_flight.clone())
+    pub(crate) fn begin(&self) -> Counted {
+        Counted::new(self.in_flight.clone())
     }
 
-    pub(crate) fn end(&self, gauge: InFlightGauge, labels: RequestLabels, code: StatusCode, took: Duration) {
+    pub(crate) fn connection(&self) -> Counted {
+        Counted::new(self.connections.clone())
+    }
+
+    pub(crate) fn connection_closed(&self, why: Closed) {
+        self.connections_closed.get_or_create(&ReasonLabels { reason: why.reason() }).inc();
+    }
+
+    pub(crate) fn end(&self, gauge: Counted, labels: &RequestLabels, code: StatusCode, took: Duration) {
         drop(gauge);
-        // Paths that lead nowhere would make as many counters as there are wrong paths.
-        let labels = if code == StatusCode::NOT_FOUND && labels.verb != "get" {
-            RequestLabels { verb: labels.verb, ..RequestLabels::default() }
-        } else {
-            labels
-        };
         let RequestLabels { verb, group, resource, subresource } = labels.clone();
         self.requests
             .get_or_create(&OutcomeLabels { verb, group, resource, subresource, code: code.as_u16() })
             .inc();
-        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        self.durations.get_or_create(labels).observe(took.as_secs_f64());
     }
 
-    pub(crate) fn watch(&self, resource: &Arc<Resource>) -> WatchGauge {
+    pub(crate) fn watch(&self, resource: &Arc<Resource>) -> Counted {
         let labels = ResourceLabels { group: resource.group.clone(), resource: resource.plural.clone() };
-        let gauge = self.watches.get_or_create_owned(&labels);
-        gauge.inc();
-        WatchGauge(gauge)
+        Counted::new(self.watches.get_or_create_owned(&labels))
     }
 
     /// All of it, in the text format.
@@ -124,7 +192,7 @@ impl Metrics {
     }
 }
 
-/// What the hub and the store count by themselves.
+/// Metrics that the hub and the store keep themselves.
 #[derive(Debug)]
 struct HubCollector {
     hub: Hub,
@@ -136,9 +204,9 @@ impl Collector for HubCollector {
         let stats = self.hub.stats();
         let counters: [(&str, &str, &AtomicU64); 4] = [
             ("watch_events", "Events of objects read from the store", &stats.events),
-            ("watch_considered", "Watchers looked at for events", &stats.considered),
-            ("watch_delivered", "Events given to watchers", &stats.delivered),
-            ("watch_dropped", "Watchers dropped for being slow", &stats.dropped),
+            ("watch_considered", "Watchers that an event was compared with", &stats.considered),
+            ("watch_delivered", "Events queued for watchers", &stats.delivered),
+            ("watch_dropped", "Watchers dropped because their queue was full", &stats.dropped),
         ];
         for (name, help, value) in counters {
             let counter = ConstCounter::new(value.load(Ordering::Relaxed));
@@ -146,9 +214,9 @@ impl Collector for HubCollector {
             counter.encode(metric)?;
         }
         let gauges = [
-            ("watchers", "Watchers now", stats.watchers.load(Ordering::Relaxed)),
+            ("watchers", "Watchers that follow events now", stats.watchers.load(Ordering::Relaxed)),
             ("store_revision", "The store's last revision", self.storage.revision().0),
-            ("watch_revision", "The last revision given to watchers", self.hub.position().0),
+            ("watch_revision", "The last revision that was dispatched to watchers", self.hub.position().0),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));

@@ -24,6 +24,7 @@ pub use strategy::{
 use tokio::sync::watch;
 
 use crate::discovery::{Discovered, Documents};
+use crate::openapi;
 
 /// The resources now.
 #[derive(Debug)]
@@ -115,8 +116,13 @@ impl Snapshot {
         self.resources.values()
     }
 
-    /// What discovery or OpenAPI say of these resources at a path. The documents are made when first asked for.
+    /// What discovery says of these resources at a path. The documents are made when first asked for.
     pub fn document(&self, path: &str, accept: &str) -> Option<Discovered<'_>> {
-        self.documents.get_or_init(|| Documents::new(self)).find(self, path, accept)
+        self.documents.get_or_init(|| Documents::new(self)).find(path, accept)
+    }
+
+    /// The OpenAPI document at a path. It is made when first requested, which takes long.
+    pub(crate) fn openapi(&self, path: &str, accept: &str) -> Option<Arc<openapi::Written>> {
+        self.documents.get_or_init(|| Documents::new(self)).openapi(self, path, accept)
     }
 }

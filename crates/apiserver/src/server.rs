@@ -4,16 +4,20 @@
 //! listener ─► TLS ─► hyper ─► who is it (authn) ─► may they (authz) ─► handler ─► verb ─► renderer
 //! ```
 
+mod activity;
 mod answer;
 mod builder;
 mod connection;
+mod descriptors;
 mod handler;
+mod initial_events;
 mod limits;
 mod other;
 mod resource;
 mod route;
 mod tasks;
 mod tls;
+mod unwritten;
 mod watch_stream;
 
 use std::future::Future;
@@ -23,9 +27,10 @@ use tokio::net::TcpListener;
 
 pub use answer::{Body, Response};
 pub use builder::{BuildError, ServerBuilder};
+pub use descriptors::max_connections;
 pub use limits::Limits;
 pub use tasks::TaskEnded;
-pub use tls::{TlsError, server_config};
+pub use tls::{ServerCertificate, TlsError, replaceable_server_config, server_config};
 
 use crate::api::Api;
 use crate::audit::AuditLog;
@@ -50,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) authenticators: Vec<Box<dyn Authenticator>>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) limits: limits::InFlight,
+    pub(crate) initial_pages: initial_events::InitialPages,
     pub(crate) audit: Option<AuditLog>,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,

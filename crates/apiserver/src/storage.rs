@@ -10,7 +10,7 @@ mod object;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use apistore::{Change, Event, Got, Outcome, Page, Range, Revision, Store, StoreError, Watch};
+use apistore::{Change, Event, Got, Outcome, Page, Part, Range, Revision, Store, StoreError, Watch};
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 
@@ -47,11 +47,19 @@ impl Storage {
         self.store.list(range).await
     }
 
+    /// Lists keys until their entries have about this many bytes.
+    pub async fn list_part(&self, range: Range, max_bytes: usize) -> Result<Part, StoreError> {
+        self.store.list_part(range, max_bytes).await
+    }
+
     /// Makes a change if its key is as expected.
     pub async fn commit(&self, change: Change) -> Result<Outcome, StoreError> {
         let outcome = self.store.commit(change).await;
         let failure = match &outcome {
-            Ok(_) | Err(StoreError::Compacted { .. } | StoreError::Future { .. }) => None,
+            Ok(_)
+            | Err(StoreError::Compacted { .. } | StoreError::Unknown { .. } | StoreError::Future { .. }) => {
+                None
+            }
             Err(error @ (StoreError::Failed(_) | StoreError::Closed)) => Some(error.to_string()),
         };
         *self.write_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
@@ -105,6 +113,7 @@ impl fmt::Debug for StorageWatch {
 trait AnyStore: Send + Sync {
     fn get<'a>(&'a self, key: &'a Bytes) -> BoxFuture<'a, Result<Got, StoreError>>;
     fn list(&self, range: Range) -> BoxFuture<'_, Result<Page, StoreError>>;
+    fn list_part(&self, range: Range, max_bytes: usize) -> BoxFuture<'_, Result<Part, StoreError>>;
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Outcome, StoreError>>;
     fn watch(&self, prefix: Bytes, after: Revision) -> BoxFuture<'_, Result<StorageWatch, StoreError>>;
     fn revision(&self) -> Revision;
@@ -118,6 +127,10 @@ impl<S: Store> AnyStore for S {
 
     fn list(&self, range: Range) -> BoxFuture<'_, Result<Page, StoreError>> {
         Store::list(self, range).boxed()
+    }
+
+    fn list_part(&self, range: Range, max_bytes: usize) -> BoxFuture<'_, Result<Part, StoreError>> {
+        Store::list_part(self, range, max_bytes).boxed()
     }
 
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Outcome, StoreError>> {

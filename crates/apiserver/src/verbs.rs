@@ -30,7 +30,7 @@ pub use ownership::{spec_field, status_field};
 pub use patch::{Patch, PatchType};
 pub use scale::ScaleWrite;
 pub(crate) use type_meta::{missing_kind, not_registered};
-pub use watch::Watching;
+pub use watch::{InitialObjects, InitialPage, Phase, Watching};
 
 use crate::storage::StoredObject;
 

@@ -45,6 +45,7 @@ macro_rules! conformance {
             keys_are_listed_in_order
             a_prefix_ends_where_it_ends
             pages_are_the_list_cut_into_pieces
+            parts_of_a_list_have_about_the_bytes_asked_for
             a_page_may_start_at_any_key
             pages_at_a_revision_do_not_see_later_changes
             every_revision_can_be_listed

@@ -14,6 +14,7 @@
 //! | `ended`   | (key, revision)    | nothing                                                          |
 //! | `counts`  | prefix up to a `/` | number of keys with it                                           |
 //! | `marks`   | time in ms         | revision                                                         |
+//! | `leaps`   | revision           | the revision before it                                           |
 //! | `meta`    | name               | `format`, `oldest`                                               |
 //!
 //! Numbers in records are 8 bytes, little-endian; a kind is one byte.
@@ -22,8 +23,10 @@
 //!   it has ended too, in the record of the next change to the key.
 //! - `ended` has the changes that ended something, by key: updates and deletions. It finds that next change, and what
 //!   stood at an older revision in a range of keys. A creation ends nothing.
-//! - Revisions are dense. The log's last record is the store's revision; the record of the oldest revision is never
-//!   removed, so there always is a last one. What is before it is forgotten at once, and removed by and by.
+//! - The log's last record is the store's revision; the record of the oldest revision is never removed, so there always is a last
+//!   one. What is before it is forgotten at once, and removed by and by.
+//! - Revisions are dense, but for a leap at the first change after the store was opened again: to a number that follows from the
+//!   time, so that no copy of the store makes the same revision. `leaps` has those within the history that is kept.
 //! - `total` counts the bytes of all records ever written, so that the size of any stretch of the log is a subtraction.
 //! - `marks` tells what is how old, coarsely.
 //!
@@ -39,7 +42,8 @@ mod snapshot;
 mod watch;
 mod writer;
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::thread::JoinHandle;
@@ -57,7 +61,7 @@ use self::recent::Recent;
 use self::snapshot::Snapshot;
 pub use self::watch::RedbWatch;
 use self::writer::{Clock, Request, Work, Writer};
-use crate::{Change, Got, Outcome, Page, Range, Revision, Store, StoreError};
+use crate::{Change, Got, Outcome, Page, Part, Range, Revision, Store, StoreError};
 
 /// The bytes of changes that may wait for the writer. Whoever comes later waits for room.
 const QUEUE_BYTES: usize = 16 << 20;
@@ -65,6 +69,9 @@ const QUEUE_BYTES: usize = 16 << 20;
 const MAX_CHANGE_BYTES: usize = 1 << 30;
 /// How much of a list is read at once. More is read on a thread that may block.
 const INLINE_BYTES: usize = 64 << 10;
+
+/// The permissions of the file: it may hold secrets.
+const PRIVATE: u32 = 0o600;
 
 /// How a [`Redb`] store is kept.
 #[derive(Clone, Copy, Debug)]
@@ -114,8 +121,9 @@ impl Redb {
     /// takes to read the file once.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
         let path = path.as_ref();
+        let file = open_private(path).map_err(|error| StoreError::Failed(error.to_string()))?;
         let mut builder = Database::builder();
-        let database = builder.set_cache_size(options.cache_bytes).create(path).map_err(failed)?;
+        let database = builder.set_cache_size(options.cache_bytes).create_file(file).map_err(failed)?;
         sync_directory(path).map_err(|error| StoreError::Failed(error.to_string()))?;
         Self::start(database, options, Box::new(unix_time))
     }
@@ -208,32 +216,32 @@ impl Store for Redb {
     }
 
     async fn list(&self, range: Range) -> Result<Page, StoreError> {
-        let snapshot = self.snapshot();
-        let Range { prefix, after, limit, at } = range;
-        let at = at.unwrap_or(Revision(snapshot.revision));
-        snapshot.check(at)?;
-        let is_current = at.0 == snapshot.revision;
-        let mut listing = Listing {
-            snapshot,
-            prefix,
-            at: at.0,
-            limit: if limit == 0 { usize::MAX } else { limit },
-            after: after.clone(),
-            entries: Vec::new(),
-            state: ListState::Reading,
-        };
+        let after = range.after.clone();
+        let mut listing = Listing::new(self.snapshot(), range)?;
         // The past may take many steps to find a few entries.
-        if is_current {
+        if listing.is_current() {
             listing.read(INLINE_BYTES)?;
         }
         if listing.state == ListState::Reading {
             listing = blocking(move || listing.read(usize::MAX).map(|()| listing)).await?;
         }
+        let revision = Revision(listing.at);
         let (remaining, listing) = match listing.state {
             ListState::Full => self.rest(listing, after).await?,
             ListState::Reading | ListState::Ended => (0, listing),
         };
-        Ok(Page { entries: listing.entries, revision: at, remaining })
+        Ok(Page { entries: listing.entries, revision, remaining })
+    }
+
+    async fn list_part(&self, range: Range, max_bytes: usize) -> Result<Part, StoreError> {
+        let mut listing = Listing::new(self.snapshot(), range)?;
+        if listing.is_current() && max_bytes <= INLINE_BYTES {
+            listing.read(max_bytes)?;
+        } else {
+            listing = blocking(move || listing.read(max_bytes).map(|()| listing)).await?;
+        }
+        let more = listing.state != ListState::Ended;
+        Ok(Part { revision: Revision(listing.at), entries: listing.entries, more })
     }
 
     async fn commit(&self, change: Change) -> Result<Outcome, StoreError> {
@@ -289,6 +297,17 @@ async fn blocking<T: Send + 'static>(
             Err(_) => Err(StoreError::Closed),
         },
     }
+}
+
+/// Opens a file that only its owner can read, and makes it if there is none.
+fn open_private(path: &Path) -> std::io::Result<File> {
+    let file =
+        File::options().read(true).write(true).create(true).truncate(false).mode(PRIVATE).open(path)?;
+    // Earlier versions made files that everybody could read.
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(PRIVATE))?;
+    }
+    Ok(file)
 }
 
 /// Makes sure that a file that was just made is found after a power loss.

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 
-/// The place of a change in the one order of all changes. The first change has revision 1; zero is before everything.
+/// The place of a change in the one order of all changes. Zero is before everything. Not every number is the revision of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -52,6 +52,17 @@ pub struct Page {
     pub revision: Revision,
     /// How many more there are after this page.
     pub remaining: usize,
+}
+
+/// A part of a list, in the order of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// The revision that the list shows.
+    pub revision: Revision,
+    /// Whether there may be more after this part.
+    pub more: bool,
 }
 
 /// A change that is made only if its key is as expected.
@@ -107,6 +118,13 @@ pub enum StoreError {
         /// The oldest that can be listed at or watched from.
         oldest: Revision,
     },
+    /// The store never made the revision asked for, although it made later ones: whoever knows it read it from another store, of
+    /// which this one was a copy once.
+    #[error("revision {asked} is not in this store's history: the store was restored from a copy", asked = asked.0)]
+    Unknown {
+        /// The revision asked for.
+        asked: Revision,
+    },
     /// The revision asked for has not happened.
     #[error("revision {asked} is in the future; the store is at {current}", asked = asked.0, current = current.0)]
     Future {
@@ -133,6 +151,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Lists keys.
     fn list(&self, range: Range) -> impl Future<Output = Result<Page, StoreError>> + Send;
+
+    /// Lists keys until their entries have about this many bytes; at least one, if there is any. What follows is not counted, so
+    /// that a list of any size can be read in parts at a cost that depends on the part alone.
+    fn list_part(
+        &self,
+        range: Range,
+        max_bytes: usize,
+    ) -> impl Future<Output = Result<Part, StoreError>> + Send;
 
     /// Makes a change if its key is as expected. When this answers, the change is durable.
     fn commit(&self, change: Change) -> impl Future<Output = Result<Outcome, StoreError>> + Send;

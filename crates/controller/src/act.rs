@@ -10,6 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::Move;
 use portolan_model::Requester;
+use portolan_plan::Absence;
 use portolan_watch::{Plain, is_not_found};
 use serde_json::json;
 use tokio::sync::mpsc::Sender;
@@ -53,12 +54,12 @@ impl Actor {
             Action::DeleteLock { lock, uid, resource_version } => {
                 self.delete_lock(lock, uid, resource_version).await;
             }
-            Action::ConfirmOwner { unit, owner } => {
-                let gone = live::owner_is_gone(&self.client, &unit, &owner).await.unwrap_or_else(|error| {
-                    tracing::warn!(%unit, error = %Plain(&error), "cannot find out whether the owner is gone");
-                    false
+            Action::ConfirmAbsence { unit, owners } => {
+                let absence = live::unit_absence(&self.client, &unit, &owners).await.unwrap_or_else(|error| {
+                    tracing::warn!(%unit, error = %Plain(&error), "cannot read the owner of rows that the cache does not know");
+                    Absence::Unknown
                 });
-                self.answer(move |engine| engine.owner_gone(&unit, gone)).await;
+                self.answer(move |engine| engine.unit_absence(unit, absence)).await;
             }
             Action::ValidateSubnets(candidates) => self.validate_subnets(candidates).await,
             // These two have queues of their own.

@@ -13,6 +13,7 @@ use crate::backoff::Backoff;
 use crate::engine::{Action, Engine};
 use crate::health::{self, Health};
 use crate::northbound::Northbound;
+use crate::readers::Reads;
 use crate::tasks::Tasks;
 use crate::{Config, follow};
 
@@ -22,7 +23,11 @@ const ACTIONS_AT_A_TIME: usize = 64;
 /// Something for the engine to take in.
 pub(crate) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
 
-pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    config: Config,
+    mut reads: Reads,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
     let client = portolan_watch::client(config.kube).context("cannot make a client of the API server")?;
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
@@ -73,6 +78,7 @@ pub(crate) async fn run(config: Config, shutdown: impl Future<Output = ()>) -> a
                 }
             }
             changed = nb.changed(&mut engine) => changed?,
+            Some(read) = reads.next(), if synced => read(engine.world()),
             () = timer => {
                 for retry in later.due(Instant::now()) {
                     engine.retry(retry);

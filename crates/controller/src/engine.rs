@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
 use portolan_model::{Dirty, Requester, Settings, Unit, World};
+use portolan_plan::{DatabaseTarget, Reconciler};
 pub use portolan_watch::Change;
 
 use self::conditions::Conditions;
@@ -30,6 +31,7 @@ pub(crate) use self::kinds::for_each_kind;
 pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
 use self::locks::{Creations, Releasing};
+use self::northbound::Evidence;
 use self::reports::Reports;
 pub use self::reports::{Severity, Subject};
 use self::subnets::SubnetGate;
@@ -58,13 +60,13 @@ pub enum Action {
         /// The version that was decided upon: one that changed since may be in use again.
         resource_version: u64,
     },
-    /// Confirm by a live read that the owner of a unit that this World never held is gone: answer with
-    /// [`Engine::owner_gone`].
-    ConfirmOwner {
+    /// Confirm by a live read that nothing asks for a unit any more which has rows and which the World lacks: answer
+    /// with [`Engine::unit_absence`].
+    ConfirmAbsence {
         /// The unit.
         unit: Unit,
-        /// The UID of its owner, as its rows say.
-        owner: String,
+        /// The UIDs of its owners, as its rows say; usually one.
+        owners: BTreeSet<String>,
     },
     /// List the subnets and VPCs of both groups, and ask [`Engine::judge`] about these; or answer with
     /// [`Engine::not_judged`]. There is never more than one under way.
@@ -112,15 +114,10 @@ pub struct Engine {
     requesters: BTreeSet<Requester>,
     /// Whose turn it is because something became free: decided before all others.
     woken: VecDeque<Requester>,
-    /// What is to be planned again.
-    units: BTreeSet<Unit>,
-    /// Units that wait for other rows.
-    waiting: BTreeSet<Unit>,
-    /// Units that this World held, so that their absence is news and not ignorance.
-    held: BTreeSet<Unit>,
-    /// Units whose owners are being asked after, and those whose owners are confirmed to be gone.
-    asked: BTreeSet<Unit>,
-    gone: BTreeSet<Unit>,
+    /// Which units of the northbound database are dirty, waiting or stale.
+    northbound: Reconciler<DatabaseTarget<Unit>>,
+    /// VPCs and subnets that a list lacks and that are being read live.
+    confirming: BTreeSet<Unit>,
     creating: Creations,
     /// Locks that are being moved, by name.
     moving: BTreeMap<String, Move>,
@@ -147,11 +144,8 @@ impl Engine {
             unlisted: Kind::ALL.iter().copied().collect(),
             requesters: BTreeSet::new(),
             woken: VecDeque::new(),
-            units: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            held: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            gone: BTreeSet::new(),
+            northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
+            confirming: BTreeSet::new(),
             creating: Creations::default(),
             moving: BTreeMap::new(),
             releasing: BTreeMap::new(),
@@ -188,6 +182,7 @@ impl Engine {
 
     /// What failed since this was asked last, to be given to [`Engine::retry`] after a while.
     pub fn take_retries(&mut self) -> BTreeSet<Retry> {
+        self.retries.extend(self.northbound.take_retries().into_iter().map(Retry::Unit));
         std::mem::take(&mut self.retries)
     }
 
@@ -197,16 +192,15 @@ impl Engine {
             Retry::Requester(requester) => {
                 self.requesters.insert(requester);
             }
-            Retry::Unit(unit) => {
-                self.units.insert(unit);
-            }
+            Retry::Unit(unit) => self.retry_unit(unit),
             Retry::Lock(name) => self.delete_again(&name),
             Retry::Subnets => self.judge_again(),
         }
     }
 
-    fn note(&mut self, dirty: Dirty) {
-        self.units.extend(dirty.units);
+    /// Takes in what a change of the World made dirty.
+    fn note(&mut self, dirty: Dirty, evidence: Evidence) {
+        self.note_units(dirty.units, evidence);
         self.requesters.extend(dirty.requesters);
         for change in &dirty.locks {
             self.lock_changed(change);

@@ -21,11 +21,13 @@ mod follow;
 mod health;
 mod live;
 mod northbound;
+mod readers;
 mod tasks;
 
 use std::future::Future;
 
 pub use engine::Engine;
+pub use readers::{Reader, Reads, readers};
 
 /// What a controller needs to know.
 #[derive(Clone, Debug)]
@@ -58,5 +60,17 @@ impl Config {
 /// When no client can be made of the configuration, or a part of the controller ended, which would leave the others waiting for
 /// ever. What fails outside is tried again.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    control::run(config, shutdown).await
+    control::run(config, Reads::none(), shutdown).await
+}
+
+/// Like [`run`], and lends the World to readers.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_readers(
+    config: Config,
+    reads: Reads,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    control::run(config, reads, shutdown).await
 }

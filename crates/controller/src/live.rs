@@ -1,13 +1,16 @@
 //! Live reads: absence from a cache proves nothing.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::core::NamespaceResourceScope;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt};
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::holder::{self, Read, Users};
-use portolan_model::{Source, Unit, World};
+use portolan_model::{Source, Unit, UnitState, VpcPair, World};
+use portolan_plan::Absence;
 use portolan_watch as served;
 use serde::de::DeserializeOwned;
 
@@ -52,26 +55,75 @@ where
     Ok(())
 }
 
-/// Whether the owner of a unit, with this UID, is gone.
-pub(crate) async fn owner_is_gone(client: &Client, unit: &Unit, owner: &str) -> kube::Result<bool> {
-    let there = match unit {
-        Unit::Vpc(name) => vpc_is_there(client, name, owner).await?,
-        Unit::Peering(pair) => vpc_is_there(client, pair.first(), owner).await?,
+/// Whether nothing asks for a unit any more, of which the database has rows with these owners.
+pub(crate) async fn unit_absence(
+    client: &Client,
+    unit: &Unit,
+    owners: &BTreeSet<String>,
+) -> kube::Result<Absence> {
+    let is_there = match unit {
+        Unit::Vpc(name) => Vpcs::read(client, &[name]).await?.has_any(owners),
+        Unit::Peering(pair) => {
+            return Ok(Vpcs::read(client, &[pair.first(), pair.second()]).await?.peering_absence(pair));
+        }
         Unit::Subnet(name) => {
-            has_uid(client, &Api::<portolan::Subnet>::all(client.clone()), name, owner).await?
-                || has_uid(client, &Api::<kubeovn::Subnet>::all(client.clone()), name, owner).await?
+            let (native, kubeovn) = both::<portolan::Subnet, kubeovn::Subnet>(client, name).await?;
+            let uids = [native.and_then(|subnet| subnet.uid()), kubeovn.and_then(|subnet| subnet.uid())];
+            uids.iter().flatten().any(|uid| owners.contains(uid))
         }
         Unit::Attachment(id) => match read(client, &holder::reads(id, &Users::default())).await? {
             Confirmation::Found(found) => holder::released(&found, id, &Users::default()).is_none(),
             Confirmation::Failed => true,
         },
     };
-    Ok(!there)
+    Ok(if is_there { Absence::Refuted } else { Absence::Confirmed })
 }
 
-async fn vpc_is_there(client: &Client, name: &str, uid: &str) -> kube::Result<bool> {
-    Ok(has_uid(client, &Api::<portolan::Vpc>::all(client.clone()), name, uid).await?
-        || has_uid(client, &Api::<kubeovn::Vpc>::all(client.clone()), name, uid).await?)
+/// The VPCs of some names, as a live read found them.
+#[derive(Debug, Default)]
+pub(crate) struct Vpcs {
+    pub(crate) native: Vec<portolan::Vpc>,
+    pub(crate) kubeovn: Vec<kubeovn::Vpc>,
+}
+
+impl Vpcs {
+    async fn read(client: &Client, names: &[&str]) -> kube::Result<Self> {
+        let mut vpcs = Vpcs::default();
+        for name in names {
+            let (native, kubeovn) = both::<portolan::Vpc, kubeovn::Vpc>(client, name).await?;
+            vpcs.native.extend(native);
+            vpcs.kubeovn.extend(kubeovn);
+        }
+        Ok(vpcs)
+    }
+
+    /// Whether one of them has one of these UIDs.
+    fn has_any(&self, uids: &BTreeSet<String>) -> bool {
+        let native = self.native.iter().filter_map(ResourceExt::uid);
+        native.chain(self.kubeovn.iter().filter_map(ResourceExt::uid)).any(|uid| uids.contains(&uid))
+    }
+
+    /// Whether these VPCs, which are all that have the names of the pair, ask for no peering. A peering has no object of
+    /// its own: it is there as long as both VPCs ask for it, and stays while one of them cannot be understood.
+    pub(crate) fn peering_absence(&self, pair: &VpcPair) -> Absence {
+        let mut world = World::default();
+        self.native.iter().for_each(|vpc| drop(world.apply(vpc)));
+        self.kubeovn.iter().for_each(|vpc| drop(world.apply(vpc)));
+        match world.state(&Unit::Peering(pair.clone())) {
+            UnitState::Absent => Absence::Confirmed,
+            UnitState::Held | UnitState::Live => Absence::Refuted,
+        }
+    }
+}
+
+/// The objects of both groups with this name.
+async fn both<A, B>(client: &Client, name: &str) -> kube::Result<(Option<A>, Option<B>)>
+where
+    A: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+    B: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let native = served::get(client, &Api::<A>::all(client.clone()), name).await?;
+    Ok((native, served::get(client, &Api::<B>::all(client.clone()), name).await?))
 }
 
 fn in_namespace<K>(client: &Client, namespace: &str) -> Api<K>

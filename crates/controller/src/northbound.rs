@@ -1,13 +1,19 @@
 //! The northbound database: its copy, the lock on being its writer, and transactions one after another.
+//!
+//! ovn-northd computes everything again on every transaction, so changes are collected: while a transaction is on its way,
+//! for [`SPACING`] after it, and for [`LINGER`] where nobody waits for the change.
 
+use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::Pin;
+use std::time::Duration;
 
 use ovsdb::{
-    Changes, Client, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, TlsFiles, TransactError,
-    Transaction,
+    Changes, Client, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, Outcome, TlsFiles,
+    TransactError, Transaction,
 };
-use portolan_plan::Batch;
+use portolan_plan::{Batch, Urgency};
+use tokio::time::Instant;
 
 use crate::engine::Engine;
 
@@ -17,21 +23,46 @@ const LOCK: &str = "portolan";
 /// About how many rows one transaction changes.
 const BATCH_ROWS: usize = 1000;
 
+/// The least time between two transactions. A change after a quiet time is written at once.
+const SPACING: Duration = Duration::from_millis(10);
+
+/// How long a removal waits for others to go with it.
+const LINGER: Duration = Duration::from_millis(200);
+
 /// The connection with the northbound database.
 pub(crate) struct Northbound {
     client: Client,
     changes: Changes,
     lock: Lock,
-    writing: Option<Pin<Box<dyn Future<Output = Written> + Send>>>,
-    /// After a refusal units are written one by one, so that one bad unit does not stop the others.
-    one_by_one: bool,
+    writing: Option<Pin<Box<dyn Future<Output = Vec<Written>> + Send>>>,
+    pace: Pace,
 }
 
-/// What became of a series of transactions.
+/// When the next transaction is due.
+#[derive(Debug, Default)]
+struct Pace {
+    /// When the last transaction ended.
+    last: Option<Instant>,
+    /// Since when there is something that may wait.
+    deferred: Option<Instant>,
+    /// When what is there now is to be written.
+    due: Option<Instant>,
+}
+
+/// A batch and what became of it.
 struct Written {
-    /// What was not sent, or of which no one knows what became.
-    not_written: Vec<Batch>,
-    error: Option<TransactError>,
+    batch: Batch,
+    result: WriteResult,
+}
+
+enum WriteResult {
+    Committed,
+    /// The copy was behind, or nobody knows whether it was committed.
+    Outdated,
+    /// It was not sent, because an earlier one was outdated.
+    Unsent,
+    /// The database refuses it as it is. It is one unit's.
+    Refused(TransactError),
 }
 
 impl Northbound {
@@ -40,13 +71,13 @@ impl Northbound {
         if let Some(tls) = tls {
             builder = builder.tls(tls);
         }
-        for (table, indexes) in portolan_plan::indexes() {
+        for (table, indexes) in portolan_plan::northbound::DATABASE.indexes() {
             let monitor = indexes.into_iter().fold(Monitor::table(table), Monitor::index);
             builder = builder.monitor(monitor);
         }
         let client = builder.connect();
         let (changes, lock) = (client.changes(), client.lock(LOCK));
-        Northbound { client, changes, lock, writing: None, one_by_one: false }
+        Northbound { client, changes, lock, writing: None, pace: Pace::default() }
     }
 
     /// Whether the copy is in step.
@@ -59,37 +90,49 @@ impl Northbound {
         engine.compare_all(&self.client.read());
     }
 
-    /// Starts writing what is to be written, if we are the writer and nothing is under way.
+    /// Starts writing what is to be written, if that is due, we are the writer and nothing is under way.
     pub(crate) fn write(&mut self, engine: &mut Engine) {
         let ready = matches!(*self.client.status().borrow(), ovsdb::Status::Ready { .. });
         if self.writing.is_some() || !ready || self.lock.state() != LockState::Held {
+            self.pace.due = None;
             return;
         }
-        let limit = if std::mem::take(&mut self.one_by_one) { 1 } else { BATCH_ROWS };
-        let batches = engine.plan(&self.client.read(), limit);
+        if !self.pace.is_due(engine.northbound_urgency(), Instant::now()) {
+            return;
+        }
+        let batches = engine.plan(&self.client.read(), BATCH_ROWS);
         if !batches.is_empty() {
-            self.writing = Some(Box::pin(send(self.client.clone(), batches)));
+            self.writing = Some(Box::pin(write(self.client.clone(), batches)));
         }
     }
 
-    /// Waits until something has changed that the engine should look at, and tells it. Cancel-safe.
+    /// Waits until something has changed that the engine should look at, and reports it. Cancel-safe.
     ///
     /// # Errors
     /// When the session has ended for good, which it does only if its task has failed.
     pub(crate) async fn changed(&mut self, engine: &mut Engine) -> anyhow::Result<()> {
+        let due = self.pace.due.filter(|_| self.writing.is_none());
         let writing = async {
             match &mut self.writing {
                 Some(writing) => writing.await,
                 None => pending().await,
             }
         };
+        let due = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(due).await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             written = writing => {
                 self.writing = None;
-                self.settle(written, engine);
+                self.pace.last = Some(Instant::now());
+                report(written, engine);
+                engine.settled(&self.client.read());
             }
             batch = self.changes.next() => match batch {
-                Some(batch) => engine.rows_changed(&batch.changes),
+                Some(batch) => engine.rows_changed(&batch.changes, &self.client.read()),
                 None => anyhow::bail!("the session with the northbound database has ended"),
             },
             state = self.lock.changed() => match state {
@@ -99,61 +142,210 @@ impl Northbound {
                 }
                 None => anyhow::bail!("the northbound database refuses the lock {LOCK}"),
             },
+            () = due => {}
         }
         Ok(())
     }
+}
 
-    fn settle(&mut self, written: Written, engine: &mut Engine) {
-        let Written { mut not_written, error } = written;
-        let Some(error) = error else { return };
-        let behind = matches!(
-            error.kind(),
-            Some(ErrorKind::DuplicateUuid | ErrorKind::TimedOut | ErrorKind::NotOwner)
-        );
-        let unknown = !matches!(error.outcome(), ovsdb::Outcome::NotApplied);
-        let unsent = matches!(error, TransactError::NotConnected(_));
-        if behind || unknown || unsent {
-            tracing::info!(%error, "the copy was behind: comparing again");
-        } else {
-            tracing::warn!(%error, "a transaction was refused");
-            let refused = not_written.remove(0);
-            if refused.units.len() == 1 {
-                engine.refused(refused.units);
-            } else {
-                self.one_by_one = true;
-                engine.not_written(refused.units);
-            }
+impl Pace {
+    /// Whether something of this urgency is to be written now. If not, `due` says when.
+    fn is_due(&mut self, urgency: Option<Urgency>, now: Instant) -> bool {
+        let Some(urgency) = urgency else {
+            (self.deferred, self.due) = (None, None);
+            return false;
+        };
+        let spaced = self.last.map_or(now, |last| last + SPACING);
+        let due = match urgency {
+            Urgency::Immediate => spaced,
+            Urgency::Deferrable => spaced.max(*self.deferred.get_or_insert(now) + LINGER),
+        };
+        if due > now {
+            self.due = Some(due);
+            return false;
         }
-        engine.not_written(not_written.into_iter().flat_map(|batch| batch.units));
+        (self.deferred, self.due) = (None, None);
+        true
     }
 }
 
-/// Sends transactions one after another, up to the first that fails.
-async fn send(client: Client, batches: Vec<Batch>) -> Written {
-    let mut batches = batches.into_iter();
-    while let Some(batch) = batches.next() {
-        let mut transaction = Transaction::new();
-        transaction.assert_lock(LOCK);
-        transaction.append(batch.transaction.clone());
-        // For whoever reads the database's log.
-        transaction.comment(comment(&batch));
-        match client.transact(&transaction).await {
-            Ok(_) => tracing::info!(units = batch.units.len(), "committed"),
-            Err(error) => {
-                // Only a copy that is in step says what is there.
-                client.ready().await;
-                let not_written = std::iter::once(batch).chain(batches).collect();
-                return Written { not_written, error: Some(error) };
+fn report(written: Vec<Written>, engine: &mut Engine) {
+    for Written { batch, result } in written {
+        match result {
+            WriteResult::Committed => engine.committed(&batch),
+            WriteResult::Outdated => engine.outdated(&batch),
+            WriteResult::Unsent => engine.unsent(&batch),
+            WriteResult::Refused(error) => {
+                let unit = batch.units().next().map(ToString::to_string).unwrap_or_default();
+                tracing::warn!(unit, %error, "the northbound database refuses the rows of a unit; others go on");
+                engine.refused(&batch);
             }
         }
     }
-    Written { not_written: Vec::new(), error: None }
 }
 
-fn comment(batch: &Batch) -> String {
-    match batch.units.as_slice() {
-        [] => "portolan-controller".to_owned(),
-        [unit] => format!("portolan-controller: {unit}"),
-        [first, rest @ ..] => format!("portolan-controller: {first} and {} more", rest.len()),
+/// What batches are sent to.
+trait Commit {
+    fn commit(&self, batch: &Batch) -> impl Future<Output = Result<(), TransactError>> + Send;
+}
+
+impl Commit for Client {
+    async fn commit(&self, batch: &Batch) -> Result<(), TransactError> {
+        self.transact(&transaction(batch)).await.map(drop)
+    }
+}
+
+/// Sends transactions to the database, and waits until its copy is in step.
+async fn write(client: Client, batches: Vec<Batch>) -> Vec<Written> {
+    let written = send(&client, batches).await;
+    if written.iter().any(|written| matches!(written.result, WriteResult::Outdated)) {
+        // Only a copy that is in step says what is there.
+        client.ready().await;
+    }
+    written
+}
+
+/// Sends transactions one after another. One that is refused is halved until the unit is found that is to blame; one that
+/// was outdated ends the series.
+async fn send(database: &impl Commit, batches: Vec<Batch>) -> Vec<Written> {
+    let mut queue = VecDeque::from(batches);
+    let mut written = Vec::new();
+    while let Some(batch) = queue.pop_front() {
+        let Err(error) = database.commit(&batch).await else {
+            tracing::info!(units = batch.len(), "committed");
+            written.push(Written { batch, result: WriteResult::Committed });
+            continue;
+        };
+        if is_outdated(&error) {
+            tracing::info!(%error, "the copy of the northbound database was behind: comparing again");
+            written.push(Written { batch, result: WriteResult::Outdated });
+            written.extend(queue.into_iter().map(|batch| Written { batch, result: WriteResult::Unsent }));
+            break;
+        }
+        match batch.split() {
+            Ok([first, second]) => {
+                queue.push_front(second);
+                queue.push_front(first);
+            }
+            Err(batch) => written.push(Written { batch, result: WriteResult::Refused(error) }),
+        }
+    }
+    written
+}
+
+/// Whether a transaction failed because the database is not what the copy says, and not because of what it asks for.
+fn is_outdated(error: &TransactError) -> bool {
+    let behind =
+        matches!(error.kind(), Some(ErrorKind::DuplicateUuid | ErrorKind::TimedOut | ErrorKind::NotOwner));
+    let unsent = matches!(error, TransactError::NotConnected(_));
+    behind || unsent || error.outcome() != Outcome::NotApplied
+}
+
+fn transaction(batch: &Batch) -> Transaction {
+    let mut transaction = Transaction::new();
+    transaction.assert_lock(LOCK);
+    transaction.append(batch.transaction());
+    // For whoever reads the database's log.
+    let first = batch.units().next().map(ToString::to_string).unwrap_or_default();
+    transaction.comment(match batch.len() {
+        1 => format!("portolan-controller: {first}"),
+        len => format!("portolan-controller: {first} and {} more", len - 1),
+    });
+    transaction
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use portolan_plan::memdb::MemDb;
+    use portolan_plan::northbound::DATABASE;
+    use portolan_plan::{Rows, batches};
+
+    use super::*;
+
+    const NB_SCHEMA: &str = include_str!("../../ovn-schema/schemas/ovn-nb.ovsschema");
+
+    /// A database that fails every transaction with one unit in it.
+    struct Fails {
+        unit: &'static str,
+        error: fn() -> TransactError,
+        transactions: AtomicUsize,
+    }
+
+    impl Fails {
+        fn on(unit: &'static str, error: fn() -> TransactError) -> Self {
+            Fails { unit, error, transactions: AtomicUsize::new(0) }
+        }
+    }
+
+    impl Commit for Fails {
+        async fn commit(&self, batch: &Batch) -> Result<(), TransactError> {
+            self.transactions.fetch_add(1, Ordering::Relaxed);
+            if batch.units().any(|unit| unit == self.unit) { Err((self.error)()) } else { Ok(()) }
+        }
+    }
+
+    /// Batches of `limit` units each, of units `unit-0` and so on, one row each.
+    fn of_units(count: usize, limit: usize) -> Vec<Batch> {
+        let rows = |number: usize| {
+            let mut rows = Rows::new(&format!("unit-{number}"), "owner");
+            rows.root("", ovn_schema::nb::LogicalSwitch::default());
+            rows
+        };
+        let rows: Vec<Rows> = (0..count).map(rows).collect();
+        let cache = MemDb::new(NB_SCHEMA).unwrap().cache(DATABASE.indexes());
+        batches(DATABASE.diff(&rows, &[], &cache).atoms, limit)
+    }
+
+    fn units(written: &[Written], result: impl Fn(&WriteResult) -> bool) -> Vec<String> {
+        let batches = written.iter().filter(|written| result(&written.result));
+        batches
+            .flat_map(|written| written.batch.units().map(ToString::to_string).collect::<Vec<_>>())
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn a_unit_that_is_refused_is_found_by_halving_and_stops_no_other() {
+        let database = Fails::on("unit-37", || TransactError::Refused("no".into()));
+        let written = send(&database, of_units(128, 64)).await;
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Refused(_))), ["unit-37"]);
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Committed)).len(), 127);
+        // Both batches, and two for each time that 64 is halved.
+        assert_eq!(database.transactions.into_inner(), 2 + 2 * 6);
+    }
+
+    #[tokio::test]
+    async fn after_a_copy_that_was_behind_nothing_more_is_sent() {
+        let database = Fails::on("unit-3", || TransactError::OutcomeUnknown("OVN_Northbound".into()));
+        let written = send(&database, of_units(6, 2)).await;
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Committed)), ["unit-0", "unit-1"]);
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Outdated)), ["unit-2", "unit-3"]);
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Unsent)), ["unit-4", "unit-5"]);
+    }
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_change_that_somebody_waits_for_is_written_at_once_after_a_quiet_time() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        assert!(pace.is_due(Some(Urgency::Immediate), now));
+        pace.last = Some(now);
+        assert!(!pace.is_due(Some(Urgency::Immediate), now + MILLISECOND), "others may come with it");
+        assert_eq!(pace.due, Some(now + SPACING));
+        assert!(pace.is_due(Some(Urgency::Immediate), now + SPACING));
+    }
+
+    #[test]
+    fn removals_wait_for_each_other_but_not_for_ever() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        // One removal every millisecond: all of them go with the first.
+        let due: Vec<u32> =
+            (0..1000).filter(|n| pace.is_due(Some(Urgency::Deferrable), start + MILLISECOND * *n)).collect();
+        assert_eq!(due, [200, 401, 602, 803]);
+        // What somebody waits for takes them along.
+        assert!(pace.is_due(Some(Urgency::Immediate), start + MILLISECOND * 1000));
+        assert_eq!((pace.deferred, pace.due), (None, None));
     }
 }

@@ -11,6 +11,7 @@ mod requests;
 mod rivals;
 mod source;
 mod subnets;
+mod unconfirmed;
 mod vpcs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +84,8 @@ pub struct World {
     unreadable_locks: BTreeMap<String, UnreadableLock>,
     /// Attachments that a live read confirmed to be held no more; each is forgotten with its last lock, or when a lock changes.
     released: BTreeSet<AttachmentId>,
+    /// VPCs and subnets that a list lacks and no live read has confirmed to be gone, with the UIDs they had.
+    unconfirmed: BTreeMap<Unit, BTreeSet<String>>,
     // Derived.
     holdings: BTreeMap<AttachmentId, Holding>,
     peerings: BTreeMap<VpcPair, Peering>,
@@ -126,13 +129,17 @@ impl World {
     pub fn apply<O: Source>(&mut self, object: &O) -> Dirty {
         let mut dirty = Dirty::default();
         object.put(self, &mut dirty);
+        self.forget_found();
         dirty
     }
 
-    /// Forgets an object.
+    /// Forgets an object that is known to be gone.
     pub fn delete<O: Source>(&mut self, object: &O) -> Dirty {
         let mut dirty = Dirty::default();
         O::remove(&object.key(), self, &mut dirty);
+        if let Some(unit) = O::unit(&object.key()) {
+            dirty.merge(self.confirm_absence(&unit));
+        }
         dirty
     }
 

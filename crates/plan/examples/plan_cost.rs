@@ -8,14 +8,15 @@ use std::hint::black_box;
 
 use ovsdb_core::Cache;
 use portolan_model::{Unit, World};
-use portolan_plan::{Batch, Plan, Settings, diff, plan};
+use portolan_plan::northbound::DATABASE;
+use portolan_plan::{Batch, Plan, Settings, batches, plan};
 
 /// The measured step.
 #[inline(never)]
 fn measured(unit: &Unit, world: &World, cache: &Cache) -> Vec<Batch> {
     match plan(unit, world, &Settings::default()) {
-        Plan::Rows(rows) => diff(std::slice::from_ref(&rows), &[], cache).into_batches(1000),
-        Plan::Hold | Plan::Remove(_) => Vec::new(),
+        Plan::Desired(rows) => batches(DATABASE.diff(std::slice::from_ref(&rows), &[], cache).atoms, 1000),
+        Plan::Hold | Plan::Remove => Vec::new(),
     }
 }
 
@@ -31,7 +32,7 @@ fn main() {
     println!("ready");
     std::io::stdin().read_line(&mut String::new()).expect("a line or the end");
     let batches = black_box(measured(black_box(&unit), black_box(&world), black_box(&cache)));
-    let operations: usize = batches.iter().map(|batch| batch.transaction.operations().len()).sum();
+    let operations: usize = batches.iter().map(|batch| batch.transaction().operations().len()).sum();
     assert_eq!(operations, 2, "one row and one mutate: {batches:#?}");
     println!("{size} attachments: {operations} operations for one more");
 }

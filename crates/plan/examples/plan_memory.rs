@@ -11,7 +11,8 @@ mod large_world;
 use std::hint::black_box;
 
 use ovsdb_core::{Atom, Datum};
-use portolan_plan::{Rows, diff};
+use portolan_plan::Rows;
+use portolan_plan::northbound::DATABASE;
 
 fn main() {
     let mut arguments = std::env::args().skip(1).filter_map(|argument| argument.parse::<usize>().ok());
@@ -33,7 +34,7 @@ fn main() {
     report("beyond the values", planned.saturating_sub(before).saturating_sub(of_rows), size);
 
     let empty = large_world::cache(std::iter::empty::<Rows>());
-    let change = diff(&rows, &[], &empty);
+    let change = DATABASE.diff(&rows, &[], &empty);
     report("the diff from nothing, with copies of all values", resident().saturating_sub(planned), size);
     black_box((world, rows, change));
 }

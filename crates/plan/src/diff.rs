@@ -1,4 +1,4 @@
-//! What has to change in a database for units to have the rows that they should.
+//! What has to change in a database for units to have the rows and memberships that they should.
 //!
 //! ```text
 //!  Rows of the dirty units ─┐
@@ -7,26 +7,37 @@
 //! ```
 //!
 //! **An atom** is all that changes for one unit, and is never torn apart: a row goes with the reference that keeps it
-//! alive, and a rule that replaces another goes with the other's removal. The order of the atoms is such that after each
-//! of them the database is sound: what leaves makes room, parents come before children, and a root row goes only when
-//! what stood on it has moved. A transaction takes any number of consecutive atoms.
+//! alive and with its memberships, and a rule that replaces another goes with the other's removal. The order of the atoms
+//! is such that after each of them the database is sound:
 //!
-//! **Rows are found** by UUID first. What else carries a unit's tag is not wanted any more and goes.
+//! 1. Stale units leave, so that their names and elements are free.
+//! 2. Desired units come, each after the units whose rows it needs and after those that leave it a name.
+//! 3. Rows that others stood on go, when those have moved.
+//!
+//! A transaction takes any number of consecutive atoms. Units that need each other wait: no order is sound for them.
+//!
+//! **Rows are found** by UUID first. What else carries a unit's tag is not wanted any more and goes. How memberships are
+//! found is said at [`Membership`](crate::Membership).
 //!
 //! **When a transaction fails**, the cache is not what the database is: wait for it to catch up, and diff again.
 //! `duplicate uuid` says just that, and so does a count other than the expected one.
 
 mod atom;
+mod members;
+mod order;
+mod removal;
 mod row_change;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ovsdb_core::{Atom as Value, Cache, Datum, Row, SmolStr, Uuid};
 
-pub use self::atom::{Atom, Batch};
+pub use self::atom::{Atom, Batch, batches};
+use self::members::Members;
+use crate::database::{Database, rows_of_unit};
 use crate::rows::{DesiredRow, Rows};
-use crate::table::{TABLES, Table};
+use crate::table::{ParentColumn, Table};
 use crate::tag;
 
 /// What has to change.
@@ -34,7 +45,7 @@ use crate::tag;
 pub struct Diff {
     /// The changes, in the order in which they must be committed.
     pub atoms: Vec<Atom>,
-    /// The units that cannot be brought about now. Diff them again when the database has changed.
+    /// The units that cannot be brought about now. Diff one again when the row that its obstacle names has changed.
     pub waiting: Vec<Waiting>,
 }
 
@@ -58,54 +69,70 @@ pub enum Obstacle {
         /// The row.
         uuid: Uuid,
     },
-    /// A row that is not going away has a name that must be unique.
+    /// A row that is not going away has a value that must be unique.
     #[error("table {table} has a row called {name} already: {by}")]
     NameTaken {
         /// The table.
         table: &'static str,
-        /// The name.
+        /// The value.
         name: SmolStr,
         /// The row that has it.
         by: Uuid,
     },
+    /// The unit needs rows of units that need rows of this one.
+    #[error("these units need rows of each other, so none of them can come first: {}", .units.join(", "))]
+    Cycle {
+        /// The units, each of which needs the next, and the last the first.
+        units: Vec<SmolStr>,
+        /// The row that this unit needs.
+        uuid: Uuid,
+    },
 }
 
-/// What has to change in the database that `cache` is a copy of for the units of `desired` to have exactly those rows,
-/// and for the units in `stale` to have none. A unit is in one of the two at most. The cache needs the
-/// [indexes](crate::indexes).
-///
-/// Rows and columns that are not Portolan's are left alone, and so are the rows of units that are in neither. The cost
-/// follows the number of rows of these units, not what else the database holds.
-pub fn diff(desired: &[Rows], stale: &[SmolStr], cache: &Cache) -> Diff {
-    let mut differ = Differ {
-        cache,
-        wanted: desired.iter().flatten().map(|row| row.uuid).collect(),
-        leaving: HashSet::new(),
-        coming: HashSet::new(),
-    };
-    let mut diff = Diff::default();
-    let mut root_removals = Vec::new();
-    for unit in stale {
-        let unwanted = differ.unwanted(unit);
-        differ.leaving.extend(unwanted.iter().map(|(_, row)| row.uuid()));
-        diff.atoms.push(differ.removals(unit, &unwanted));
-        root_removals.push(differ.root_removals(unit, &unwanted));
-    }
-    let mut by_layer: Vec<&Rows> = desired.iter().collect();
-    by_layer.sort_by_key(|rows| rows.layer());
-    for rows in by_layer {
-        let unwanted = differ.unwanted(rows.unit());
-        match differ.unit(rows, &unwanted) {
-            Ok(atom) => {
-                diff.atoms.push(atom);
-                root_removals.push(differ.root_removals(rows.unit(), &unwanted));
-            }
-            Err(obstacle) => diff.waiting.push(Waiting { unit: rows.unit().clone(), obstacle }),
+impl Obstacle {
+    /// The row whose change may end the obstacle.
+    pub fn row(&self) -> Uuid {
+        match self {
+            Obstacle::Missing { uuid, .. } | Obstacle::Cycle { uuid, .. } => *uuid,
+            Obstacle::NameTaken { by, .. } => *by,
         }
     }
-    diff.atoms.extend(root_removals);
-    diff.atoms.retain(|atom| !atom.is_empty());
-    diff
+}
+
+impl Database {
+    /// What has to change in the database that `cache` is a copy of for the units of `desired` to have exactly those rows
+    /// and memberships, and for the units in `stale` to have none. A unit is in one of the two at most. The cache needs
+    /// the [indexes](Database::indexes).
+    ///
+    /// Rows, columns and elements that are not Portolan's are left alone, and so are those of units that are in neither.
+    /// The cost follows the number of rows and memberships of these units, not what else the database holds.
+    pub fn diff(&self, desired: &[Rows], stale: &[SmolStr], cache: &Cache) -> Diff {
+        let mut differ = Differ::new(self, desired, stale, cache);
+        let (order, waiting) = differ.order();
+        let members = Members::of(&differ, &order);
+        let mut diff = Diff { atoms: Vec::new(), waiting };
+        let mut late = Vec::new();
+        for (unit, unwanted) in stale.iter().zip(&differ.stale) {
+            let mut atom = Atom::new(unit.clone());
+            differ.remove_early(unwanted, &mut atom);
+            members.leave(&differ, unwanted, &mut atom);
+            diff.atoms.push(atom);
+            late.push(differ.remove_late(unit, unwanted, &members));
+        }
+        diff.atoms.extend(members.contested(&differ));
+        for &at in &order {
+            let (rows, unwanted) = (&desired[at], &differ.unwanted[at]);
+            let mut atom = Atom::new(rows.unit().clone());
+            differ.remove_early(unwanted, &mut atom);
+            differ.bring(rows, &mut atom);
+            members.change(&differ, at, &mut atom);
+            diff.atoms.push(atom);
+            late.push(differ.remove_late(rows.unit(), unwanted, &members));
+        }
+        diff.atoms.extend(late);
+        diff.atoms.retain(|atom| !atom.is_empty());
+        diff
+    }
 }
 
 /// A row in the cache, with the rules of its table.
@@ -113,137 +140,139 @@ type Present<'a> = (&'static Table, &'a Arc<Row>);
 
 /// A diff in the making.
 struct Differ<'a> {
+    database: &'a Database,
     cache: &'a Cache,
-    /// The rows that some unit should have.
-    wanted: HashSet<Uuid>,
-    /// The rows of stale units, which go before anything comes.
-    leaving: HashSet<Uuid>,
-    /// The rows that come in the atoms so far.
-    coming: HashSet<Uuid>,
+    desired: &'a [Rows],
+    /// The units that are compared, with their places in `desired`; none if they are stale.
+    compared: HashMap<&'a str, Option<usize>>,
+    /// The rows that some unit should have, with the unit's place in `desired`.
+    wanted: HashMap<Uuid, usize>,
+    /// The rows that each stale unit has.
+    stale: Vec<Vec<Present<'a>>>,
+    /// The rows that each desired unit has and should not have.
+    unwanted: Vec<Vec<Present<'a>>>,
+    /// All of these, with the place in `desired` of the unit that drops it; none if the unit is stale.
+    dropped: HashMap<Uuid, Option<usize>>,
+    /// Rows of the cache whose unique value a desired row needs.
+    claimed: HashSet<Uuid>,
+    /// The first desired row with each unique value.
+    names: HashMap<(&'static str, &'a Value), Uuid>,
 }
 
 impl<'a> Differ<'a> {
-    /// All that changes for a live unit, but for root rows that go.
-    fn unit(&mut self, rows: &Rows, unwanted: &[Present<'_>]) -> Result<Atom, Obstacle> {
-        for row in rows {
-            self.check_needs(row, rows)?;
-            self.check_name(row, unwanted)?;
+    fn new(database: &'a Database, desired: &'a [Rows], stale: &'a [SmolStr], cache: &'a Cache) -> Self {
+        let mut wanted = HashMap::new();
+        for (at, rows) in desired.iter().enumerate() {
+            wanted.extend(rows.iter().map(|row| (row.uuid, at)));
         }
-        let mut atom = self.removals(rows.unit(), unwanted);
-        for row in rows {
-            match self.table(row.table.name).get(row.uuid) {
-                None => {
-                    atom.insert(row);
-                    self.coming.insert(row.uuid);
-                }
-                Some(present) => {
-                    row_change::change(row, present, &mut atom);
-                    self.move_to_parent(row, present, &mut atom);
-                }
+        let of_desired = desired.iter().enumerate().map(|(at, rows)| (rows.unit().as_str(), Some(at)));
+        let compared = of_desired.chain(stale.iter().map(|unit| (unit.as_str(), None))).collect();
+        let mut names = HashMap::new();
+        for row in desired.iter().flatten() {
+            if let Some(name) = row.unique_value() {
+                names.entry((row.table.name, name)).or_insert(row.uuid);
             }
         }
-        Ok(atom)
-    }
-
-    /// The rows that `row` refers to are there, or come in this atom or an earlier one.
-    fn check_needs(&self, row: &DesiredRow, unit: &Rows) -> Result<(), Obstacle> {
-        let missing = |&(table, uuid): &(&str, Uuid)| {
-            let comes = self.coming.contains(&uuid) || unit.iter().any(|own| own.uuid == uuid);
-            !comes && self.table(table).get(uuid).is_none()
+        let mut differ = Differ {
+            database,
+            cache,
+            desired,
+            compared,
+            wanted,
+            stale: Vec::new(),
+            unwanted: Vec::new(),
+            dropped: HashMap::new(),
+            claimed: HashSet::new(),
+            names,
         };
-        match row.needs().find(missing) {
-            Some((table, uuid)) => Err(Obstacle::Missing { table, uuid }),
-            None => Ok(()),
-        }
-    }
-
-    /// No row that stays has the name that `row` needs.
-    fn check_name(&self, row: &DesiredRow, unwanted: &[Present<'_>]) -> Result<(), Obstacle> {
-        let Some(name) = row.unique_name() else { return Ok(()) };
-        let goes_in_time =
-            |uuid: Uuid| self.leaving.contains(&uuid) || unwanted.iter().any(|(_, own)| own.uuid() == uuid);
-        let others = self.table(row.table.name).find(tag::BY_NAME, name).map(|other| other.uuid());
-        match others.into_iter().find(|other| *other != row.uuid && !goes_in_time(*other)) {
-            Some(by) => {
-                let name = name.as_str().unwrap_or_default().into();
-                Err(Obstacle::NameTaken { table: row.table.name, name, by })
-            }
-            None => Ok(()),
-        }
+        differ.stale = stale.iter().map(|unit| differ.unwanted_of(unit)).collect();
+        differ.unwanted = desired.iter().map(|rows| differ.unwanted_of(rows.unit())).collect();
+        let of_stale = differ.stale.iter().flatten().map(|(_, row)| (row.uuid(), None));
+        let of_desired = differ.unwanted.iter().enumerate();
+        let of_desired =
+            of_desired.flat_map(|(at, rows)| rows.iter().map(move |(_, row)| (row.uuid(), Some(at))));
+        differ.dropped = of_stale.chain(of_desired).collect();
+        differ.claimed = desired.iter().flatten().flat_map(|row| differ.rivals(row)).collect();
+        differ
     }
 
     /// The rows that carry a unit's tag and that no unit wants, table by table.
-    fn unwanted(&self, unit: &SmolStr) -> Vec<Present<'a>> {
+    fn unwanted_of(&self, unit: &SmolStr) -> Vec<Present<'a>> {
         let key = Value::String(unit.clone());
         let mut unwanted = Vec::new();
-        for table in TABLES {
+        for table in self.database.tables {
             let from = unwanted.len();
-            let tagged = self.table(table.name).find(tag::BY_UNIT, &key);
-            unwanted.extend(tagged.filter(|row| !self.wanted.contains(&row.uuid())).map(|row| (*table, row)));
-            unwanted[from..].sort_unstable_by_key(|(_, row)| row.uuid());
+            let tagged = rows_of_unit(table, &key, self.cache).into_iter();
+            unwanted
+                .extend(tagged.filter(|row| !self.wanted.contains_key(&row.uuid())).map(|row| (*table, row)));
+            unwanted[from..].sort_unstable_by_key(|(_, row): &Present<'_>| row.uuid());
         }
         unwanted
     }
 
-    /// What a unit has and should not have, but for root rows: those go when nothing stands on them any more.
-    fn removals(&self, unit: &SmolStr, unwanted: &[Present<'_>]) -> Atom {
-        let mut atom = Atom::new(unit.clone());
-        let roots = unwanted.iter().filter(|(table, _)| table.parent.is_none());
-        let roots: Vec<Uuid> = roots.map(|(_, row)| row.uuid()).collect();
-        for (table, row) in unwanted {
-            let Some(held_by) = table.parent else { continue };
-            let holders = self.holders(table, row);
-            // Rules are in force until their switch or router goes. A name may be needed earlier.
-            if !table.unique_name
-                && !holders.is_empty()
-                && holders.iter().all(|holder| roots.contains(holder))
-            {
-                continue;
-            }
-            for holder in holders {
-                atom.release(held_by, holder, row.uuid());
-            }
-        }
-        atom
+    /// The rows of the cache that have the value which must be unique in `row`.
+    fn rivals(&self, row: &DesiredRow) -> Vec<Uuid> {
+        let Some((column, value)) = row.table.unique.zip(row.unique_value()) else { return Vec::new() };
+        let found = self.table(row.table.name).find(column, value).map(|other| other.uuid());
+        found.filter(|other| *other != row.uuid).collect()
     }
 
-    /// The root rows that a unit has and should not have.
-    fn root_removals(&self, unit: &SmolStr, unwanted: &[Present<'_>]) -> Atom {
-        let mut atom = Atom::new(unit.clone());
-        for (table, row) in unwanted.iter().filter(|(table, _)| table.parent.is_none()) {
-            atom.delete(table, row.uuid());
+    /// Makes the rows of a unit as they should be.
+    fn bring(&self, rows: &Rows, atom: &mut Atom) {
+        for row in rows {
+            match self.table(row.table.name).get(row.uuid) {
+                None => atom.insert(row),
+                Some(present) => {
+                    row_change::change(row, present, atom);
+                    self.move_to_parent(row, present, atom);
+                }
+            }
         }
-        atom
     }
 
     /// Puts a row that another parent holds where it belongs.
     fn move_to_parent(&self, row: &DesiredRow, present: &Row, atom: &mut Atom) {
-        let (Some(held_by), Some(parent)) = (row.table.parent, row.parent) else { return };
-        let parent_row = self.table(held_by.table).get(parent);
-        if parent_row.is_some_and(|parent| holds(parent, held_by.column, row.uuid)) {
+        let Some(parent) = &row.parent else { return };
+        let parent_row = self.table(parent.by.table).get(parent.uuid);
+        if parent_row.is_some_and(|parent_row| holds(parent_row, parent.by.column, row.uuid)) {
             return;
         }
-        for holder in self.holders(row.table, present) {
-            atom.release(held_by, holder, row.uuid);
+        let holders = self.holders(row.table, present);
+        let carried = |(by, holder): &(ParentColumn, Uuid)| {
+            let table = self.database.table(by.table);
+            let holder = self.table(by.table).get(*holder);
+            table.zip(holder).is_some_and(|(table, holder)| self.is_carried(row, table, holder))
+        };
+        if holders.iter().any(carried) {
+            return;
+        }
+        for (by, holder) in holders {
+            atom.release(by, holder, row.uuid);
         }
         // Without this, a row whose new parent is gone meanwhile would be lost with its old one.
         if parent_row.is_some() {
-            atom.require(held_by.table, parent);
+            atom.require(parent.by.table, parent.uuid);
         }
-        atom.hold(held_by, parent, row.uuid);
+        atom.hold(parent.by, parent.uuid, row.uuid);
     }
 
-    /// The rows that hold one of our rows. Its tag says where to look.
-    fn holders(&self, table: &Table, row: &Row) -> Vec<Uuid> {
-        let Some(held_by) = table.parent else { return Vec::new() };
-        let parents = self.table(held_by.table);
-        let holder = |parent: &Arc<Row>| holds(parent, held_by.column, row.uuid()).then_some(parent.uuid());
-        let unit = tag::parent_unit_of(row).map(|unit| Value::String(unit.clone()));
-        let tagged = unit.iter().flat_map(|unit| parents.find(tag::BY_UNIT, unit));
-        let mut holders: Vec<Uuid> = tagged.filter_map(holder).collect();
+    /// The columns that hold one of our rows. Its tag says where to look.
+    fn holders(&self, table: &Table, row: &Row) -> Vec<(ParentColumn, Uuid)> {
+        let unit = tag::parent_unit_of(row).map(Value::from);
+        let mut holders = Vec::new();
+        for by in table.parents {
+            let Some(parents) = self.database.table(by.table) else { continue };
+            let tagged = unit.iter().flat_map(|unit| rows_of_unit(parents, unit, self.cache));
+            let holding = tagged.filter(|parent| holds(parent, by.column, row.uuid()));
+            holders.extend(holding.map(|parent| (*by, parent.uuid())));
+        }
         if holders.is_empty() {
             // Somebody moved it, or changed its tags. That is rare, so it may cost a look at every parent.
-            holders = parents.iter().filter_map(holder).collect();
+            for by in table.parents {
+                let holding =
+                    self.table(by.table).iter().filter(|parent| holds(parent, by.column, row.uuid()));
+                holders.extend(holding.map(|parent| (*by, parent.uuid())));
+            }
         }
         holders.sort_unstable();
         holders
@@ -251,7 +280,7 @@ impl<'a> Differ<'a> {
 
     fn table(&self, name: &str) -> &'a ovsdb_core::Table {
         let table = self.cache.table(name);
-        table.unwrap_or_else(|| panic!("table {name} is not monitored; see portolan_plan::indexes"))
+        table.unwrap_or_else(|| panic!("table {name} is not monitored; see Database::indexes"))
     }
 }
 

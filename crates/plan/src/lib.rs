@@ -1,4 +1,4 @@
-//! Which rows of OVN's northbound database follow from the World, and what has to change for them to be there.
+//! What targets should have, given the World, and what has to change for them to have it.
 //!
 //! ```text
 //!  Unit, World ──plan──▶ Rows ──┐
@@ -6,28 +6,38 @@
 //!  Cache of the database ───────┘
 //! ```
 //!
-//! | unit | rows |
+//! | module | what it is |
 //! |---|---|
-//! | VPC | a logical router, its static routes and policy routes |
-//! | subnet | a logical switch; its pair of ports with the VPC's router; DHCP options; ACLs if it is private |
-//! | peering | a pair of router ports that name each other |
-//! | attachment | a port of its subnet's switch |
+//! | [`northbound`] | the plans of OVN's northbound database: VPC, subnet, peering and attachment → rows |
+//! | [`reconciler`] | which units of a target are dirty, waiting or stale: the bookkeeping around plan and diff, for any target |
+//! | [`database`], [`mod@diff`] | an OVSDB database as a target: desired rows and memberships against a cache |
+//! | [`rows`], [`table`], [`tag`], [`mod@row_uuid`] | what rows are made of: rules per table, owners, parents, UUIDs |
+//!
+//! **To add a target** that is an OVSDB database, declare its tables with `planned!`, list them in a [`Database`], and use
+//! [`Reconciler`]`<`[`DatabaseTarget`]`<U>>` with your own type of units. For a target of another kind (links, routes,
+//! nftables) implement [`Target`]: how to compare, and how owners are found again. Either way the driver's loop is
+//!
+//! ```text
+//!  changed, removed, observed ──▶ reconcile(plan, cache) ──▶ send changes ──▶ committed, outdated or refused
+//! ```
 //!
 //! Everything here is a function of its arguments: no IO, no clock, no randomness, no Kubernetes. Start reading at
-//! [`plan()`] and [`diff()`]; [`table`] says what of each table is ours, [`row_uuid`](mod@row_uuid) how rows get their
-//! UUIDs, [`tag`] how they are found again. `tests/snapshots` shows the rows of every feature.
+//! [`northbound::plan()`] and [`Database::diff`]. `tests/snapshots` shows the rows of every feature.
 
+pub mod database;
 pub mod diff;
 #[cfg(any(test, feature = "memdb"))]
 pub mod memdb;
-pub mod plan;
+pub mod northbound;
+pub mod reconciler;
 pub mod row_uuid;
 pub mod rows;
 pub mod table;
 pub mod tag;
 
-pub use diff::{Atom, Batch, Diff, Obstacle, Waiting, diff};
-pub use plan::{Plan, Settings, plan};
+pub use database::{Database, DatabaseTarget, Touched};
+pub use diff::{Atom, Batch, Diff, Obstacle, Waiting, batches};
+pub use northbound::{Settings, plan};
+pub use reconciler::{Absence, Confirm, Plan, Reconciler, Round, Target, Urgency};
 pub use row_uuid::row_uuid;
-pub use rows::{DesiredRow, Layer, Rows};
-pub use tag::{indexes, units_in};
+pub use rows::{DesiredRow, Membership, Parent, RowRef, Rows};

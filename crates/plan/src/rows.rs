@@ -1,31 +1,22 @@
-//! The rows that a unit should have.
+//! What a unit should have in a database: rows, and memberships in sets of other rows.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::marker::PhantomData;
 
-use ovsdb_core::{Atom, Datum, SmolStr, Uuid};
+use ovsdb_core::{Atom, Column, Datum, Map, SmolStr, Uuid};
 
 use crate::row_uuid::row_uuid;
-use crate::table::{Planned, Table};
-use crate::tag;
+use crate::table::{ParentColumn, Part, Planned, Table};
+use crate::tag::{self, Tags};
 
-/// The rows that a unit should have, all of them.
+/// What a unit should have, all of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
     unit: SmolStr,
     owner: SmolStr,
-    layer: Layer,
     rows: Vec<DesiredRow>,
-}
-
-/// What a unit's rows stand on: a unit of a later layer may refer to rows of an earlier one, never the other way round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Layer {
-    /// Routers, which stand on nothing.
-    Router,
-    /// Switches, and what connects routers.
-    Switch,
-    /// Ports of switches.
-    Port,
+    memberships: Vec<Membership>,
 }
 
 /// A row that should exist, as far as it is Portolan's.
@@ -33,23 +24,78 @@ pub enum Layer {
 pub struct DesiredRow {
     pub(crate) table: &'static Table,
     pub(crate) uuid: Uuid,
-    /// The row that holds it, where the table says that one must.
-    pub(crate) parent: Option<Uuid>,
-    /// The values of the table's owned columns, in their order.
+    /// What holds it, unless its table is a root table.
+    pub(crate) parent: Option<Parent>,
+    /// The values of the table's owned columns, in their order. Those of member columns are not used.
     pub(crate) values: Box<[Datum]>,
 }
 
-/// A row that holds others, and the unit it is of.
-#[derive(Clone, Debug)]
-pub(crate) struct Parent {
+/// One element that a unit contributes to a set of a row, usually of another unit.
+///
+/// **How it is found again.** A UUID refers to a row of the contributing unit: every set of ours that has the row and
+/// should not is found by an index over the set's column. A text is listed in the tags of a row of the contributing unit,
+/// its carrier: a text of which no row in the database is a carrier is nobody's, and is removed when the unit that the
+/// set belongs to is compared. A text that several units contribute stays until the last of them stops.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Membership {
+    pub(crate) table: &'static Table,
+    pub(crate) column: &'static str,
+    pub(crate) row: Uuid,
+    pub(crate) element: Atom,
+}
+
+/// A row of the table that `R` stands for, and the unit it is of.
+#[derive(Debug)]
+pub struct RowRef<R> {
+    uuid: Uuid,
+    unit: SmolStr,
+    marker: PhantomData<fn() -> R>,
+}
+
+/// A column of a row that holds other rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    pub(crate) by: ParentColumn,
     pub(crate) uuid: Uuid,
-    pub(crate) unit: SmolStr,
+    unit: SmolStr,
+}
+
+impl<R: Planned> RowRef<R> {
+    /// The row that `unit` needs as its `key`, for the object with the UID `owner`.
+    pub fn new(unit: &impl fmt::Display, owner: &str, key: &str) -> Self {
+        let unit = SmolStr::from(unit.to_string());
+        RowRef { uuid: row_uuid(R::TABLE, owner, &unit, key), unit, marker: PhantomData }
+    }
+
+    /// Its UUID.
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// One of its columns, as the parent of other rows.
+    pub fn column(&self, column: Column<R, BTreeSet<Uuid>>) -> Parent {
+        let by = ParentColumn { table: R::TABLE, column: column.name() };
+        Parent { by, uuid: self.uuid, unit: self.unit.clone() }
+    }
+}
+
+impl Parent {
+    /// The column.
+    pub fn column(&self) -> ParentColumn {
+        self.by
+    }
+
+    /// The row that has the column.
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
 }
 
 impl Rows {
     /// No rows yet, of a unit that is there for the object with the UID `owner`.
-    pub(crate) fn new(unit: &impl fmt::Display, owner: &str, layer: Layer) -> Self {
-        Rows { unit: unit.to_string().into(), owner: owner.into(), layer, rows: Vec::new() }
+    pub fn new(unit: &impl fmt::Display, owner: &str) -> Self {
+        let (rows, memberships) = (Vec::new(), Vec::new());
+        Rows { unit: unit.to_string().into(), owner: owner.into(), rows, memberships }
     }
 
     /// The unit, as its rows are tagged.
@@ -62,38 +108,89 @@ impl Rows {
         &self.owner
     }
 
-    /// What the unit's rows stand on.
-    pub fn layer(&self) -> Layer {
-        self.layer
-    }
-
     /// The rows.
     pub fn iter(&self) -> std::slice::Iter<'_, DesiredRow> {
         self.rows.iter()
     }
 
+    /// What the unit contributes to sets of other rows.
+    pub fn memberships(&self) -> &[Membership] {
+        &self.memberships
+    }
+
     /// Adds a row of a root table. `key` tells it from the unit's other rows of that table.
-    pub(crate) fn root<R: Planned>(&mut self, key: &str, row: R) -> Parent {
+    pub fn root<R: Planned>(&mut self, key: &str, row: R) -> RowRef<R> {
         self.add(key, None, row)
     }
 
     /// Adds a row that `parent` holds.
-    pub(crate) fn child<R: Planned>(&mut self, key: &str, parent: &Parent, row: R) {
-        self.add(key, Some(parent), row);
+    pub fn child<R: Planned>(&mut self, key: &str, parent: Parent, row: R) -> RowRef<R> {
+        self.add(key, Some(parent), row)
     }
 
-    fn add<R: Planned>(&mut self, key: &str, parent: Option<&Parent>, mut row: R) -> Parent {
-        debug_assert_eq!(parent.is_some(), R::RULES.parent.is_some(), "{} and its parent", R::TABLE);
-        let ids = row.external_ids();
-        ids.insert(tag::UNIT.into(), self.unit.to_string());
-        ids.insert(tag::OWNER.into(), self.owner.to_string());
-        if let Some(parent) = parent.filter(|parent| parent.unit != self.unit) {
-            ids.insert(tag::PARENT.into(), parent.unit.to_string());
+    /// Puts a row of this unit into a set of another row.
+    pub fn row_member<G: Planned, R: Planned>(
+        &mut self,
+        element: &RowRef<R>,
+        group: &RowRef<G>,
+        column: Column<G, BTreeSet<Uuid>>,
+    ) {
+        debug_assert_eq!(element.unit, self.unit, "a unit contributes its own rows");
+        self.membership(group, column.name(), Atom::Uuid(element.uuid));
+    }
+
+    /// Puts texts into a set of another row. `carrier`, a row of this unit, lists them in its tags.
+    pub fn text_members<G: Planned, R: Planned>(
+        &mut self,
+        carrier: &RowRef<R>,
+        group: &RowRef<G>,
+        column: Column<G, BTreeSet<String>>,
+        elements: &BTreeSet<String>,
+    ) {
+        debug_assert!(elements.iter().all(|element| !element.contains(' ')), "{elements:?}");
+        if elements.is_empty() {
+            return;
         }
+        let elements: Vec<SmolStr> = elements.iter().map(SmolStr::new).collect();
+        let carrier = self.rows.iter_mut().find(|row| row.uuid == carrier.uuid);
+        let carrier = carrier.expect("invariant: a carrier is a row of its unit");
+        let tags = carrier.table.owned.iter().position(|owned| owned.column == "external_ids");
+        let tags = &mut carrier.values[tags.expect("invariant: a carrier has external_ids")];
+        if let Datum::Map(map) = &*tags {
+            let tag = tag::member_tag(G::TABLE, group.uuid, &elements);
+            *tags = Datum::Map(map.iter().cloned().chain([tag]).collect::<Map>());
+        }
+        for element in elements {
+            self.membership(group, column.name(), Atom::String(element));
+        }
+    }
+
+    fn membership<G: Planned>(&mut self, group: &RowRef<G>, column: &'static str, element: Atom) {
+        debug_assert!(
+            G::RULES.member_columns().any(|owned| owned.column == column),
+            "{}.{column} takes no members",
+            G::TABLE
+        );
+        self.memberships.push(Membership { table: G::RULES, column, row: group.uuid, element });
+    }
+
+    fn add<R: Planned>(&mut self, key: &str, parent: Option<Parent>, mut row: R) -> RowRef<R> {
+        debug_assert_eq!(parent.is_none(), R::RULES.is_root(), "{} and its parent", R::TABLE);
+        debug_assert!(
+            parent.as_ref().is_none_or(|parent| R::RULES.parents.contains(&parent.by)),
+            "{} in {parent:?}",
+            R::TABLE
+        );
+        let parent_unit = parent.as_ref().map(|parent| parent.unit.as_str());
+        row.tag(&Tags {
+            unit: &self.unit,
+            owner: &self.owner,
+            parent: parent_unit.filter(|unit| *unit != self.unit),
+            key,
+        });
         let uuid = row_uuid(R::TABLE, &self.owner, &self.unit, key);
-        let parent = parent.map(|parent| parent.uuid);
         self.rows.push(DesiredRow { table: R::RULES, uuid, parent, values: owned_values(&row) });
-        Parent { uuid, unit: self.unit.clone() }
+        RowRef { uuid, unit: self.unit.clone(), marker: PhantomData }
     }
 }
 
@@ -119,38 +216,67 @@ impl DesiredRow {
         self.uuid
     }
 
-    /// The row that holds it.
-    pub fn parent(&self) -> Option<Uuid> {
-        self.parent
+    /// What holds it.
+    pub fn parent(&self) -> Option<&Parent> {
+        self.parent.as_ref()
     }
 
-    /// The columns that are Portolan's, with their values.
+    /// The columns that the row's unit writes, with their values.
     pub fn columns(&self) -> impl Iterator<Item = (&'static str, &Datum)> {
-        self.table.owned.iter().map(|owned| owned.column).zip(&self.values)
+        let all = self.table.owned.iter().zip(&self.values);
+        all.filter(|(owned, _)| owned.part != Part::Members).map(|(owned, value)| (owned.column, value))
     }
 
-    /// The row's name, if its table wants it unique.
-    pub(crate) fn unique_name(&self) -> Option<&Atom> {
-        if !self.table.unique_name {
-            return None;
-        }
-        self.columns().find(|(column, _)| *column == "name").and_then(|(_, name)| name.keys().next())
+    /// The value that no other row may have, if the table wants one unique.
+    pub(crate) fn unique_value(&self) -> Option<&Atom> {
+        let unique = self.table.unique?;
+        self.columns().find(|(column, _)| *column == unique).and_then(|(_, value)| value.keys().next())
     }
 
     /// The rows that must exist for this one to be as it should, with their tables.
     pub(crate) fn needs(&self) -> impl Iterator<Item = (&'static str, Uuid)> {
-        let parent = self.table.parent.map(|parent| parent.table).zip(self.parent);
-        let weak = self.table.owned.iter().zip(&self.values).filter_map(|(owned, value)| {
-            owned.refers_to.map(|table| value.keys().filter_map(Atom::as_uuid).map(move |uuid| (table, uuid)))
+        let parent = self.parent.as_ref().map(|parent| (parent.by.table, parent.uuid));
+        let referred = self.table.owned.iter().zip(&self.values).filter_map(|(owned, value)| {
+            let refers_to = owned.refers_to.filter(|_| owned.part == Part::Whole)?;
+            Some(value.keys().filter_map(Atom::as_uuid).map(move |uuid| (refers_to.table, uuid)))
         });
-        parent.into_iter().chain(weak.flatten())
+        parent.into_iter().chain(referred.flatten())
+    }
+}
+
+impl Membership {
+    /// The table and the column of the set.
+    pub fn column(&self) -> ParentColumn {
+        ParentColumn { table: self.table.name, column: self.column }
+    }
+
+    /// The row that has the set.
+    pub fn row(&self) -> Uuid {
+        self.row
+    }
+
+    /// The element.
+    pub fn element(&self) -> &Atom {
+        &self.element
+    }
+}
+
+impl<R> Clone for RowRef<R> {
+    fn clone(&self) -> Self {
+        RowRef { uuid: self.uuid, unit: self.unit.clone(), marker: PhantomData }
+    }
+}
+
+impl PartialEq for Table {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
     }
 }
 
 impl PartialEq for DesiredRow {
     fn eq(&self, other: &Self) -> bool {
-        (self.table.name, self.uuid, self.parent, &self.values)
-            == (other.table.name, other.uuid, other.parent, &other.values)
+        (self.table.name, self.uuid, &self.parent, &self.values)
+            == (other.table.name, other.uuid, &other.parent, &other.values)
     }
 }
 

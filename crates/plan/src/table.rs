@@ -1,26 +1,32 @@
-//! The tables that Portolan writes: which of their columns it owns, and what holds their rows.
+//! What there is to know about Portolan's rows of a table: which columns it owns, what may hold a row, and how a row is
+//! found again.
 
-use std::collections::BTreeMap;
-
-use ovn_schema::nb::{
-    Acl, DhcpOptions, LogicalRouter, LogicalRouterPolicy, LogicalRouterPort, LogicalRouterStaticRoute,
-    LogicalSwitch, LogicalSwitchPort,
-};
 use ovsdb_core::TypedRow;
 
-use crate::tag;
+use crate::tag::{self, Tags};
 
-/// A table with what there is to know about Portolan's rows in it.
+/// A table with the rules for Portolan's rows in it.
 #[derive(Debug)]
 pub struct Table {
     /// The table's name.
     pub name: &'static str,
     /// The columns that Portolan writes. Whatever others write into the rest stays.
     pub owned: &'static [Owned],
-    /// What holds the table's rows; none for a root table.
-    pub parent: Option<ParentColumn>,
-    /// Whether no two rows may have one `name`.
-    pub unique_name: bool,
+    /// The columns that may hold a row of this table; none for a root table. Each row names the one that holds it.
+    pub parents: &'static [ParentColumn],
+    /// The column that no two rows may share, if there is one.
+    pub unique: Option<&'static str>,
+    /// Where a row says whose it is.
+    pub ownership: Ownership,
+}
+
+/// Where a row says whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// In `external_ids`.
+    ExternalIds,
+    /// In its name, which Portolan chooses, because the table has no `external_ids`.
+    Name,
 }
 
 /// A column that Portolan writes, in full or in part.
@@ -30,12 +36,30 @@ pub struct Owned {
     pub column: &'static str,
     /// Which part of it.
     pub part: Part,
-    /// The table that the column's weak references are to. The server drops one whose row is missing, without a word.
-    pub refers_to: Option<&'static str>,
+    /// What the column refers to, if it does.
+    pub refers_to: Option<RefersTo>,
+}
+
+/// The rows that a column refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefersTo {
+    /// Their table.
+    pub table: &'static str,
+    /// What happens when one of them is missing.
+    pub strength: Strength,
+}
+
+/// What happens when a row is missing that is referred to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strength {
+    /// The server drops the reference without a word.
+    Weak,
+    /// The server refuses the transaction.
+    Strong,
 }
 
 /// Which part of a column is Portolan's.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
     Whole,
@@ -43,36 +67,39 @@ pub enum Part {
     Keys(&'static [&'static str]),
     /// The keys of a map that begin like this.
     KeysWithPrefix(&'static str),
+    /// The elements of a set that units contribute as [memberships](crate::Membership). The unit that the row belongs to
+    /// does not write it.
+    Members,
 }
 
-/// The column that keeps a row of a table that is not a root table alive.
-#[derive(Clone, Copy, Debug)]
+/// A column that keeps rows of a table that is not a root table alive: a set of strong references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParentColumn {
     /// The parent's table.
     pub table: &'static str,
-    /// The column, a set of strong references.
+    /// The column.
     pub column: &'static str,
 }
 
-/// A row type that Portolan plans.
+/// A row type that Portolan plans. Declare it with `planned!`.
 pub trait Planned: TypedRow {
-    /// What there is to know about its table.
+    /// The rules for its table.
     const RULES: &'static Table;
-    /// The row's `external_ids`.
-    fn external_ids(&mut self) -> &mut BTreeMap<String, String>;
+    /// Says in the row whose it is.
+    fn tag(&mut self, tags: &Tags<'_>);
 }
 
-/// All the tables that Portolan writes.
-pub const TABLES: &[&Table] = &[
-    LogicalRouter::RULES,
-    LogicalSwitch::RULES,
-    DhcpOptions::RULES,
-    LogicalRouterPort::RULES,
-    LogicalSwitchPort::RULES,
-    LogicalRouterStaticRoute::RULES,
-    LogicalRouterPolicy::RULES,
-    Acl::RULES,
-];
+impl Table {
+    /// Whether rows live without being referred to.
+    pub fn is_root(&self) -> bool {
+        self.parents.is_empty()
+    }
+
+    /// The columns to which units contribute elements.
+    pub fn member_columns(&self) -> impl Iterator<Item = &'static Owned> {
+        self.owned.iter().filter(|owned| owned.part == Part::Members)
+    }
+}
 
 impl Part {
     /// Whether a map's key is Portolan's.
@@ -81,162 +108,79 @@ impl Part {
             Part::Whole => true,
             Part::Keys(keys) => keys.contains(&key),
             Part::KeysWithPrefix(prefix) => key.starts_with(prefix),
+            Part::Members => false,
         }
     }
 }
 
-const fn whole(column: &'static str) -> Owned {
-    Owned { column, part: Part::Whole, refers_to: None }
+impl Owned {
+    /// All of a column.
+    pub const fn whole(column: &'static str) -> Self {
+        Owned { column, part: Part::Whole, refers_to: None }
+    }
+
+    /// These keys of a map.
+    pub const fn keys(column: &'static str, keys: &'static [&'static str]) -> Self {
+        Owned { column, part: Part::Keys(keys), refers_to: None }
+    }
+
+    /// All of a column of weak references.
+    pub const fn weak(column: &'static str, table: &'static str) -> Self {
+        let refers_to = Some(RefersTo { table, strength: Strength::Weak });
+        Owned { column, part: Part::Whole, refers_to }
+    }
+
+    /// All of a column of strong references to rows of a root table.
+    pub const fn strong(column: &'static str, table: &'static str) -> Self {
+        let refers_to = Some(RefersTo { table, strength: Strength::Strong });
+        Owned { column, part: Part::Whole, refers_to }
+    }
+
+    /// A set of references to which units contribute their own rows.
+    pub const fn row_members(column: &'static str, table: &'static str, strength: Strength) -> Self {
+        Owned { column, part: Part::Members, refers_to: Some(RefersTo { table, strength }) }
+    }
+
+    /// A set of texts to which units contribute elements.
+    pub const fn text_members(column: &'static str) -> Self {
+        Owned { column, part: Part::Members, refers_to: None }
+    }
+
+    /// Portolan's keys of `external_ids`.
+    pub const TAGS: Owned =
+        Owned { column: "external_ids", part: Part::KeysWithPrefix(tag::PREFIX), refers_to: None };
 }
 
-const fn keys(column: &'static str, keys: &'static [&'static str]) -> Owned {
-    Owned { column, part: Part::Keys(keys), refers_to: None }
-}
-
-const fn weak(column: &'static str, table: &'static str) -> Owned {
-    Owned { column, part: Part::Whole, refers_to: Some(table) }
-}
-
-const TAGS: Owned =
-    Owned { column: "external_ids", part: Part::KeysWithPrefix(tag::PREFIX), refers_to: None };
-
-/// Rows held by this column.
-macro_rules! held_by {
-    ($parent:ident::$column:ident) => {
-        Some(ParentColumn { table: $parent::TABLE, column: $parent::$column.name() })
-    };
-}
-
+/// Declares the rules for a table: `planned!(Row, held by [Parent::COLUMN, …], unique: Some("name"), owns [Owned, …])`.
+/// `planned!(named Row, …)` is for a table without `external_ids`.
 macro_rules! planned {
-    ($row:ident, $parent:expr, unique_name: $unique_name:literal, [$($owned:expr),* $(,)?]) => {
-        impl Planned for $row {
-            const RULES: &'static Table = &Table {
-                name: $row::TABLE,
-                owned: &[TAGS, $($owned),*],
-                parent: $parent,
-                unique_name: $unique_name,
+    (named $row:ident, held by [$($parent:ident::$column:ident),*], unique: $unique:expr, owns [$($owned:expr),* $(,)?]) => {
+        planned!(@ $row, Name, |row: &mut $row, tags: &$crate::tag::Tags<'_>| row.name = tags.name(), $unique,
+            [$($parent::$column),*], [$crate::table::Owned::whole("name"), $($owned),*]);
+    };
+    ($row:ident, held by [$($parent:ident::$column:ident),*], unique: $unique:expr, owns [$($owned:expr),* $(,)?]) => {
+        planned!(@ $row, ExternalIds,
+            |row: &mut $row, tags: &$crate::tag::Tags<'_>| row.external_ids.extend(tags.external_ids()), $unique,
+            [$($parent::$column),*], [$crate::table::Owned::TAGS, $($owned),*]);
+    };
+    (@ $row:ident, $ownership:ident, $tag:expr, $unique:expr, [$($parent:ident::$column:ident),*], [$($owned:expr),*]) => {
+        impl $crate::table::Planned for $row {
+            const RULES: &'static $crate::table::Table = &$crate::table::Table {
+                name: <$row as ovsdb_core::TypedRow>::TABLE,
+                owned: &[$($owned),*],
+                parents: &[$($crate::table::ParentColumn {
+                    table: <$parent as ovsdb_core::TypedRow>::TABLE,
+                    column: $parent::$column.name(),
+                }),*],
+                unique: $unique,
+                ownership: $crate::table::Ownership::$ownership,
             };
 
-            fn external_ids(&mut self) -> &mut BTreeMap<String, String> {
-                &mut self.external_ids
+            fn tag(&mut self, tags: &$crate::tag::Tags<'_>) {
+                let tag: fn(&mut $row, &$crate::tag::Tags<'_>) = $tag;
+                tag(self, tags);
             }
         }
     };
 }
-
-planned!(
-    LogicalRouter,
-    None,
-    unique_name: false,
-    [
-        whole(LogicalRouter::NAME.name()),
-        keys(
-            LogicalRouter::OPTIONS.name(),
-            &["always_learn_from_arp_request", "mac_binding_age_threshold"]
-        ),
-    ]
-);
-
-planned!(LogicalSwitch, None, unique_name: false, [whole(LogicalSwitch::NAME.name())]);
-
-planned!(
-    DhcpOptions,
-    None,
-    unique_name: false,
-    [whole(DhcpOptions::CIDR.name()), whole(DhcpOptions::OPTIONS.name())]
-);
-
-planned!(
-    LogicalRouterPort,
-    held_by!(LogicalRouter::PORTS),
-    unique_name: true,
-    [
-        whole(LogicalRouterPort::NAME.name()),
-        whole(LogicalRouterPort::MAC.name()),
-        whole(LogicalRouterPort::NETWORKS.name()),
-        whole(LogicalRouterPort::PEER.name()),
-        whole(LogicalRouterPort::IPV6_RA_CONFIGS.name()),
-        keys(LogicalRouterPort::OPTIONS.name(), &["gateway_mtu"]),
-    ]
-);
-
-planned!(
-    LogicalSwitchPort,
-    held_by!(LogicalSwitch::PORTS),
-    unique_name: true,
-    [
-        whole(LogicalSwitchPort::NAME.name()),
-        whole(LogicalSwitchPort::TYPE.name()),
-        whole(LogicalSwitchPort::ADDRESSES.name()),
-        whole(LogicalSwitchPort::PORT_SECURITY.name()),
-        weak(LogicalSwitchPort::DHCPV4_OPTIONS.name(), DhcpOptions::TABLE),
-        weak(LogicalSwitchPort::DHCPV6_OPTIONS.name(), DhcpOptions::TABLE),
-        keys(LogicalSwitchPort::OPTIONS.name(), &["iface-id-ver", "requested-chassis", "router-port"]),
-    ]
-);
-
-planned!(
-    LogicalRouterStaticRoute,
-    held_by!(LogicalRouter::STATIC_ROUTES),
-    unique_name: false,
-    [
-        whole(LogicalRouterStaticRoute::IP_PREFIX.name()),
-        whole(LogicalRouterStaticRoute::NEXTHOP.name()),
-        whole(LogicalRouterStaticRoute::POLICY.name()),
-        keys(LogicalRouterStaticRoute::OPTIONS.name(), &["ecmp_symmetric_reply"]),
-    ]
-);
-
-planned!(
-    LogicalRouterPolicy,
-    held_by!(LogicalRouter::POLICIES),
-    unique_name: false,
-    [
-        whole(LogicalRouterPolicy::PRIORITY.name()),
-        whole(LogicalRouterPolicy::MATCH.name()),
-        whole(LogicalRouterPolicy::ACTION.name()),
-        whole(LogicalRouterPolicy::NEXTHOPS.name()),
-    ]
-);
-
-planned!(
-    Acl,
-    held_by!(LogicalSwitch::ACLS),
-    unique_name: false,
-    [
-        whole(Acl::PRIORITY.name()),
-        whole(Acl::DIRECTION.name()),
-        whole(Acl::MATCH.name()),
-        whole(Acl::ACTION.name()),
-    ]
-);
-
-#[cfg(test)]
-mod tests {
-    use ovn_schema::nb;
-    use ovsdb_core::schema::Strength;
-
-    use super::*;
-
-    #[test]
-    fn the_rules_fit_the_schema() {
-        let schema = nb::schema();
-        for table in TABLES {
-            let columns = &schema.tables[table.name].columns;
-            assert_eq!(schema.tables[table.name].is_root, table.parent.is_none(), "{}", table.name);
-            let name_is_unique = schema.tables[table.name].indexes.contains(&vec!["name".into()]);
-            assert_eq!(name_is_unique, table.unique_name, "{}", table.name);
-            if let Some(parent) = table.parent {
-                let held = &schema.tables[parent.table].columns[parent.column].column_type;
-                let reference = held.key.reference.as_ref().unwrap();
-                assert_eq!((&*reference.table, reference.strength), (table.name, Strength::Strong));
-            }
-            for owned in table.owned {
-                let column = &columns[owned.column].column_type;
-                assert!(matches!(owned.part, Part::Whole) || column.is_map(), "{}", owned.column);
-                let weak = column.key.reference.as_ref().map(|reference| &*reference.table);
-                assert_eq!(weak, owned.refers_to, "{}.{}", table.name, owned.column);
-            }
-        }
-    }
-}
+pub(crate) use planned;

@@ -3,9 +3,11 @@
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::authn::UserInfo;
+use apiserver::server::Limits;
 use apiserver_builtin::Embedded;
 use clap::Args;
 
@@ -23,9 +25,62 @@ pub(crate) struct Arguments {
     /// Users with bearer tokens, one per line: `token,user,uid,"group1,group2"`.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// Where every request is written down, as a line of JSON.
+    /// A file that gets a line of JSON for every request.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
+    #[command(flatten)]
+    limits: LimitArguments,
+}
+
+/// How much is accepted at once, and for how long a client is waited for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArguments {
+    /// Open connections; fewer if the process may not have as many files open. Further ones are closed at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// Requests under way that change nothing; a watch counts until its response begins. Further ones get 429.
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().reading)]
+    max_requests_inflight: usize,
+    /// Requests under way that change something. Further ones get 429.
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().mutating)]
+    max_mutating_requests_inflight: usize,
+    /// Watches under way. Further ones get 429.
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().watches)]
+    max_watches: usize,
+    /// How long a request may take until its response begins.
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().request.as_secs())]
+    request_timeout: u64,
+    /// How long a client may take to begin its first request, and for the headers of every request. The TLS handshake may take as
+    /// long, but no longer than 10 seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().headers.as_secs())]
+    header_timeout: u64,
+    /// How long a connection may stay open without a request under way.
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().idle.as_secs())]
+    idle_timeout: u64,
+    /// How long a client may leave a part of a response unread before its connection is closed.
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().write.as_secs())]
+    write_timeout: u64,
+}
+
+impl LimitArguments {
+    fn limits(&self) -> Limits {
+        // Nobody waits longer than a year; what is longer may not fit into a clock.
+        let seconds = |seconds: u64| Duration::from_secs(seconds.min(365 * 24 * 3600));
+        let defaults = Limits::default();
+        Limits {
+            connections: self.max_connections,
+            reading: self.max_requests_inflight,
+            mutating: self.max_mutating_requests_inflight,
+            watches: self.max_watches,
+            request: seconds(self.request_timeout),
+            headers: seconds(self.header_timeout),
+            handshake: seconds(self.header_timeout).min(defaults.handshake),
+            idle: seconds(self.idle_timeout),
+            write: seconds(self.write_timeout),
+            ..defaults
+        }
+    }
 }
 
 pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
@@ -33,6 +88,7 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
     embedded.listen = arguments.listen;
     embedded.names = arguments.name;
     embedded.audit_log = arguments.audit_log;
+    embedded.limits = arguments.limits.limits();
     if let Some(path) = &arguments.token_auth_file {
         embedded.tokens = tokens(path)?;
     }

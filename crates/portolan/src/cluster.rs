@@ -1,110 +1,181 @@
-//! How to reach the API server.
+//! Which cluster a command asks, and how to reach its API server.
 
 mod snapshot;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 #[cfg(test)]
 pub(crate) use snapshot::Lists;
-pub(crate) use snapshot::{Condition, Described, Snapshot, created, last_seen};
+pub(crate) use snapshot::{Condition, Described, Kinds, Labelled, Scope, Snapshot, created, last_seen};
 
+use crate::exit::{Exit, Failure};
 use crate::lab::{Lab, labs_that_are_up};
+use crate::output::plain;
 
 /// How long the API server may take to answer a person.
-const PATIENCE: Duration = Duration::from_secs(15);
+const DEADLINE: Duration = Duration::from_secs(15);
 
-/// As the file says; without one, as the cluster that this runs in or the user's own kubeconfig says.
+/// The configuration of a server process: the file, or else the cluster that it runs in, or the user's own kubeconfig.
 pub(crate) async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
     let Some(path) = kubeconfig else {
-        return kube::Config::infer().await.context("no cluster to talk to; give --kubeconfig");
+        return kube::Config::infer().await.context("no cluster is configured; give --kubeconfig");
     };
     let file = Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
 }
 
-/// Which cluster a person means.
+/// Which cluster a command asks.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Cluster")]
 pub(crate) struct Which {
-    /// How to reach the API server. Without it: $KUBECONFIG; the lab, if exactly one is up; the user's own kubeconfig.
+    /// The kubeconfig file. Without it, as for kubectl: $KUBECONFIG, then ~/.kube/config, then the cluster that this runs in; and
+    /// where there is none of these, the lab that is up.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; its current one unless given.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// The lab of this name on this machine.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["kubeconfig", "context"])]
+    lab: Option<String>,
 }
 
-/// A cluster that a person looks at.
+/// A cluster that a person asks.
 pub(crate) struct Cluster {
-    client: kube::Client,
-    url: String,
-    /// The namespace of those who name none.
+    pub(crate) client: kube::Client,
+    pub(crate) url: String,
+    /// The namespace of objects that are named without one.
     pub(crate) namespace: String,
-    /// The lab that it is, if it is one.
+    /// The lab that it is, if it is one of this machine.
     pub(crate) lab: Option<Lab>,
+}
+
+/// Where the configuration of a cluster is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Origin {
+    /// In this file.
+    File(PathBuf),
+    /// In the files of `$KUBECONFIG`.
+    Environment,
+    /// In the pod that this runs in.
+    Pod,
+}
+
+/// What there is to choose from, besides the command line.
+struct Machine<'a> {
+    environment: Option<PathBuf>,
+    own_file: Option<PathBuf>,
+    in_pod: bool,
+    labs: &'a [Lab],
 }
 
 impl Which {
     /// Finds the cluster. Nothing is asked of it yet.
     pub(crate) async fn find(&self) -> anyhow::Result<Cluster> {
-        let environment = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
-        let has_own = || Kubeconfig::read().is_ok();
-        let (path, lab) =
-            choose(self.kubeconfig.clone(), environment.map(PathBuf::from), &labs_that_are_up(), has_own)?;
-        let mut config = match &path {
-            Some(path) => read(path).await?,
-            None => kube::Config::infer().await.map_err(|_| {
-                anyhow::anyhow!(
-                    "there is no cluster to talk to: no lab is up, and there is no kubeconfig; \
-                     `portolan lab up` raises a lab, --kubeconfig names a cluster"
-                )
-            })?,
+        let machine = Machine {
+            environment: std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()).map(PathBuf::from),
+            own_file: std::env::home_dir().map(|home| home.join(".kube/config")).filter(|file| file.exists()),
+            in_pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+            labs: &labs_that_are_up(),
         };
-        config.connect_timeout = Some(PATIENCE);
-        config.read_timeout = Some(PATIENCE);
+        let (origin, lab) = self.choose(&machine)?;
+        let mut config = self.read(&origin).await?;
+        config.connect_timeout = Some(DEADLINE);
+        config.read_timeout = Some(DEADLINE);
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
-        let client = kube::Client::try_from(config)
-            .map_err(|error| anyhow::anyhow!("the kubeconfig cannot be used: {}", innermost(&error)))?;
+        let client = kube::Client::try_from(config).map_err(|error| {
+            Failure::with(Exit::Unreachable, format!("the kubeconfig cannot be used: {}", innermost(&error)))
+        })?;
         Ok(Cluster { client, url, namespace, lab })
     }
-}
 
-/// The kubeconfig to use, if not the one that clients find by themselves, and the lab that is meant.
-fn choose(
-    argument: Option<PathBuf>,
-    environment: Option<PathBuf>,
-    labs: &[Lab],
-    has_own: impl FnOnce() -> bool,
-) -> anyhow::Result<(Option<PathBuf>, Option<Lab>)> {
-    let same = |a: &Path, b: &Path| {
-        a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
-    };
-    let lab_of = |path: &Path| labs.iter().find(|lab| same(&lab.kubeconfig(), path)).cloned();
-    match (argument, environment, labs) {
-        (Some(path), _, _) => {
-            let lab = lab_of(&path);
-            Ok((Some(path), lab))
+    /// What kubectl would use; and where it would find nothing, the only lab.
+    fn choose(&self, machine: &Machine<'_>) -> anyhow::Result<(Origin, Option<Lab>)> {
+        let labs = machine.labs;
+        let same = |a: &Path, b: &Path| {
+            a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
+        };
+        let lab_of = |path: &Path| labs.iter().find(|lab| same(&lab.kubeconfig(), path)).cloned();
+        let of_lab = |lab: &Lab| (Origin::File(lab.kubeconfig()), Some(lab.clone()));
+        if let Some(name) = &self.lab {
+            let found = labs.iter().find(|lab| lab.name() == name);
+            return found.map(of_lab).ok_or_else(|| {
+                let names: Vec<_> = labs.iter().map(Lab::name).collect();
+                let up = if names.is_empty() { "none is".to_owned() } else { names.join(", ") };
+                Failure::not_found(format!("lab {name:?} is not up; up: {up}"))
+            });
         }
-        // Clients read the variable by themselves: it may name several files.
-        (None, Some(path), _) => Ok((None, lab_of(&path))),
-        (None, None, [only]) => {
-            eprintln!("using lab {:?}: no KUBECONFIG is set, and it is the only lab", only.name());
-            Ok((Some(only.kubeconfig()), Some(only.clone())))
+        if let Some(path) = &self.kubeconfig {
+            return Ok((Origin::File(path.clone()), lab_of(path)));
         }
-        (None, None, several) if several.len() > 1 && !has_own() => {
-            let export = |lab: &Lab| format!("\n  export KUBECONFIG={}", lab.kubeconfig().display());
-            bail!("several labs are up; say which:{}", several.iter().map(export).collect::<String>());
+        if let Some(path) = &machine.environment {
+            return Ok((Origin::Environment, lab_of(path)));
         }
-        (None, None, _) => Ok((None, None)),
+        if let Some(path) = &machine.own_file {
+            return Ok((Origin::File(path.clone()), lab_of(path)));
+        }
+        if machine.in_pod {
+            return Ok((Origin::Pod, None));
+        }
+        match labs {
+            [] => Err(Failure::with(
+                Exit::Unreachable,
+                "no cluster is configured: there is no kubeconfig, and no lab is up; give --kubeconfig, or start a lab with \
+                 `portolan lab up`",
+            )),
+            [only] => {
+                eprintln!("using lab {:?}: there is no kubeconfig, and it is the only lab", only.name());
+                Ok(of_lab(only))
+            }
+            several => {
+                let option = |lab: &Lab| format!("\n  --lab {}", lab.name());
+                let options: String = several.iter().map(option).collect();
+                Err(Failure::usage(format!(
+                    "there is no kubeconfig, and several labs are up; choose one:{options}"
+                )))
+            }
+        }
     }
-}
 
-async fn read(path: &Path) -> anyhow::Result<kube::Config> {
-    let unusable = |why: String| anyhow::anyhow!("cannot use {} as a kubeconfig: {why}", path.display());
-    let file = Kubeconfig::read_from(path).map_err(|error| unusable(innermost(&error)))?;
-    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-    config.map_err(|error| unusable(innermost(&error)))
+    async fn read(&self, origin: &Origin) -> anyhow::Result<kube::Config> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let (file, name) = match origin {
+            Origin::Pod => {
+                return kube::Config::incluster().map_err(|error| {
+                    Failure::with(
+                        Exit::Unreachable,
+                        format!("the pod's service account cannot be used: {}", innermost(&error)),
+                    )
+                });
+            }
+            Origin::File(path) => (Kubeconfig::read_from(path), path.display().to_string()),
+            Origin::Environment => {
+                let file = Kubeconfig::from_env().map(Option::unwrap_or_default);
+                (file, "the file of $KUBECONFIG".to_owned())
+            }
+        };
+        let unusable = |error: &(dyn std::error::Error + 'static)| {
+            Failure::with(
+                Exit::Unreachable,
+                format!("cannot use {name} as a kubeconfig: {}", innermost(error)),
+            )
+        };
+        let file = file.map_err(|error| unusable(&error))?;
+        if let Some(context) = &self.context
+            && !file.contexts.iter().any(|one| one.name == *context)
+        {
+            let names = file.contexts.iter().map(|one| one.name.as_str());
+            let hint = crate::near::suggest(context, names);
+            return Err(Failure::not_found(format!("context {context:?} is not in {name}{hint}")));
+        }
+        kube::Config::from_custom_kubeconfig(file, &options).await.map_err(|error| unusable(&error))
+    }
 }
 
 /// What lies at the bottom of an error, in one line: what is above says the same in more words.
@@ -113,28 +184,47 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     while let Some(source) = last.source() {
         last = source;
     }
-    crate::output::plain(last.to_string().trim())
+    plain(last.to_string().trim())
 }
 
 impl Cluster {
-    /// What went wrong with a question to the API server, in plain words.
-    fn complain(&self, what: &str, error: &kube::Error) -> anyhow::Error {
+    /// What went wrong with a request for something.
+    pub(crate) fn explain(&self, what: &str, error: &kube::Error) -> anyhow::Error {
         let url = &self.url;
         match error {
-            kube::Error::Api(status) if status.code == 401 => anyhow::anyhow!(
-                "the API server at {url} does not know who asks: the kubeconfig's credentials are wrong or out of date"
-            ),
-            kube::Error::Api(status) if status.code == 403 => {
-                anyhow::anyhow!("the API server at {url} does not allow to read {what}: {}", status.message)
-            }
             kube::Error::Api(status) => {
-                let said = crate::output::plain(&status.message);
-                anyhow::anyhow!("the API server at {url} cannot give {what}: {said}")
+                let message = plain(&status.message);
+                match status.code {
+                    401 => Failure::with(
+                        Exit::Forbidden,
+                        format!("the API server at {url} rejected the credentials in the kubeconfig (401)"),
+                    ),
+                    403 => Failure::with(
+                        Exit::Forbidden,
+                        format!("the API server at {url} refused {what} (403): {message}"),
+                    ),
+                    404 => Failure::not_found(message),
+                    400 | 422 => Failure::usage(message),
+                    503 => Failure::with(
+                        Exit::Unreachable,
+                        format!("the API server at {url} cannot serve {what} (503): {message}"),
+                    ),
+                    code => Failure::with(
+                        Exit::Failed,
+                        format!("the API server at {url} failed to serve {what} ({code}): {message}"),
+                    ),
+                }
             }
-            kube::Error::SerdeError(error) => anyhow::anyhow!(
-                "{what} of the API server at {url} cannot be understood: {error}; are the definitions of another version?"
+            kube::Error::SerdeError(error) => Failure::with(
+                Exit::Failed,
+                format!(
+                    "{what} of the API server at {url} cannot be read: {error}; are the CRDs of another version?"
+                ),
             ),
-            error => anyhow::anyhow!("the API server at {url} does not answer: {}", innermost(error)),
+            error => Failure::with(
+                Exit::Unreachable,
+                format!("the API server at {url} does not answer: {}", innermost(error)),
+            ),
         }
     }
 }
@@ -143,26 +233,80 @@ impl Cluster {
 mod tests {
     use super::*;
 
+    struct Home {
+        directory: tempfile::TempDir,
+        labs: Vec<Lab>,
+    }
+
+    impl Home {
+        fn new(names: &[&str]) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let labs = names.iter().map(|name| Lab::for_test(directory.path(), name)).collect();
+            Self { directory, labs }
+        }
+
+        fn choose(
+            &self,
+            which: &Which,
+            environment: Option<PathBuf>,
+            own_file: bool,
+            in_pod: bool,
+        ) -> anyhow::Result<(Origin, Option<String>)> {
+            let own_file = own_file.then(|| self.own_file());
+            let machine = Machine { environment, own_file, in_pod, labs: &self.labs };
+            which.choose(&machine).map(|(origin, lab)| (origin, lab.map(|lab| lab.name().to_owned())))
+        }
+
+        fn own_file(&self) -> PathBuf {
+            self.directory.path().join("config")
+        }
+
+        fn of_lab(&self, number: usize) -> (Origin, Option<String>) {
+            let lab = &self.labs[number];
+            (Origin::File(lab.kubeconfig()), Some(lab.name().to_owned()))
+        }
+    }
+
+    fn which(kubeconfig: Option<PathBuf>, lab: Option<&str>) -> Which {
+        Which { kubeconfig, context: None, lab: lab.map(str::to_owned) }
+    }
+
     #[test]
-    fn a_person_who_says_nothing_means_the_only_lab() {
-        let directory = tempfile::tempdir().unwrap();
-        let lab = |name: &str| Lab::for_test(directory.path(), name);
-        let (blue, green) = (lab("blue"), lab("green"));
-        let file = |lab: &Lab| Some(lab.kubeconfig());
-        let name = |lab: Option<Lab>| lab.map(|lab| lab.name().to_owned());
-        let both = [blue.clone(), green.clone()];
-        let chosen = |argument, environment, labs: &[Lab], own: bool| {
-            choose(argument, environment, labs, || own).map(|(path, lab)| (path, name(lab)))
-        };
-        let blue_file = || (file(&blue), Some("blue".to_owned()));
-        assert_eq!(chosen(None, None, &both[..1], true).unwrap(), blue_file());
-        assert_eq!(chosen(None, None, &[], true).unwrap(), (None, None));
-        assert_eq!(chosen(None, None, &both, true).unwrap(), (None, None), "the user's own");
-        let said = chosen(None, None, &both, false).unwrap_err().to_string();
-        assert!(said.contains(&format!("\n  export KUBECONFIG={}", green.kubeconfig().display())), "{said}");
-        // Named ones come first, and may be those of a lab.
-        assert_eq!(chosen(file(&blue), file(&green), &both, false).unwrap(), blue_file());
-        assert_eq!(chosen(None, file(&green), &both, false).unwrap(), (None, Some("green".into())));
-        assert_eq!(chosen(None, Some("/other".into()), &both, false).unwrap(), (None, None));
+    fn the_cluster_is_the_one_that_kubectl_would_use() {
+        let home = Home::new(&["blue"]);
+        let none = which(None, None);
+        let own = (Origin::File(home.own_file()), None);
+        assert_eq!(home.choose(&none, None, true, false).unwrap(), own, "a lab does not beat ~/.kube/config");
+        assert_eq!(home.choose(&none, None, true, true).unwrap(), own);
+        assert_eq!(home.choose(&none, None, false, true).unwrap(), (Origin::Pod, None));
+        assert_eq!(home.choose(&none, Some("/x".into()), true, false).unwrap(), (Origin::Environment, None));
+        let file = which(Some("/y".into()), None);
+        assert_eq!(
+            home.choose(&file, Some("/x".into()), true, false).unwrap(),
+            (Origin::File("/y".into()), None)
+        );
+    }
+
+    #[test]
+    fn a_lab_is_used_when_it_is_named_or_when_there_is_nothing_else() {
+        let home = Home::new(&["blue", "green"]);
+        let named = |name: &str| home.choose(&which(None, Some(name)), Some("/x".into()), true, false);
+        assert_eq!(named("green").unwrap(), home.of_lab(1));
+        let error = named("red").unwrap_err();
+        assert_eq!(
+            (Exit::of(&error), error.to_string()),
+            (Exit::NotFound, "lab \"red\" is not up; up: blue, green".into())
+        );
+        let by_file = which(Some(home.labs[0].kubeconfig()), None);
+        assert_eq!(home.choose(&by_file, None, true, false).unwrap(), home.of_lab(0));
+        let by_variable = home.choose(&which(None, None), Some(home.labs[1].kubeconfig()), true, false);
+        assert_eq!(by_variable.unwrap(), (Origin::Environment, Some("green".into())));
+        let error = home.choose(&which(None, None), None, false, false).unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::Usage);
+        assert!(error.to_string().ends_with("\n  --lab blue\n  --lab green"), "{error}");
+        let one = Home::new(&["blue"]);
+        assert_eq!(one.choose(&which(None, None), None, false, false).unwrap(), one.of_lab(0));
+        let nothing = Home::new(&[]).choose(&which(None, None), None, false, false).unwrap_err();
+        assert_eq!(Exit::of(&nothing), Exit::Unreachable);
     }
 }

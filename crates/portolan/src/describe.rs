@@ -7,29 +7,32 @@ mod sheet;
 mod subnet;
 mod vpc;
 
-use anyhow::bail;
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Event;
 
 use self::sheet::Sheet;
-use crate::cluster::{Cluster, Snapshot, Which, last_seen};
+use crate::cluster::{Cluster, Kinds, Scope, Snapshot, Which, last_seen};
+use crate::exit::{EXIT_CODES, Failure};
+use crate::get::Ready;
 use crate::near;
 use crate::output::{self, age, print};
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   portolan describe subnet web             its addresses, who uses them, what is wrong
   portolan describe pod vm1                its interfaces, or why it has none
   portolan describe attachment vm1/net1    one interface
-  portolan describe lock 10.0.0.7          who has an address")]
+  portolan describe lock 10.0.0.7          the holder of an address
+
+{EXIT_CODES}"))]
 pub(crate) struct Arguments {
     /// What it is: vpc, subnet, attachment, lock or pod.
     #[arg(value_name = "KIND", hide_possible_values = true)]
     kind: Kind,
-    /// Its name. Of an attachment POD or POD/INTERFACE; of a lock the address will do.
+    /// Its name. Of an attachment POD or POD/INTERFACE; of a lock the name or the address.
     #[arg(value_name = "NAME")]
     name: String,
-    /// The namespace of a pod or attachment; that of the kubeconfig unless given.
+    /// The namespace of a pod or attachment; the kubeconfig's unless given.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -50,7 +53,7 @@ enum Kind {
     Pod,
 }
 
-/// What there is to say, and whose Events belong to it.
+/// A description, and the object whose Events belong to it.
 pub(crate) struct Description {
     sheet: Sheet,
     uid: Option<String>,
@@ -58,9 +61,21 @@ pub(crate) struct Description {
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let cluster = arguments.which.find().await?;
-    let snapshot = cluster.snapshot().await?;
     let namespace = arguments.namespace.as_deref().unwrap_or(&cluster.namespace);
     let name = arguments.name.as_str();
+    let kinds = match arguments.kind {
+        Kind::Vpc => Kinds::networks(),
+        Kind::Subnet | Kind::Lock => Kinds::all(),
+        Kind::Attachment | Kind::Pod => {
+            // A name may bring its own namespace.
+            let own = match (arguments.kind, name.split('/').collect::<Vec<_>>().as_slice()) {
+                (Kind::Attachment, [own, _, _]) | (Kind::Pod, [own, _]) => own,
+                _ => namespace,
+            };
+            Kinds::interfaces(Scope::Namespace(own.to_owned()))
+        }
+    };
+    let snapshot = cluster.snapshot(kinds).await?;
     let descriptions = match arguments.kind {
         Kind::Vpc => vpc::describe(&snapshot, name)?,
         Kind::Subnet => subnet::describe(&snapshot, name)?,
@@ -83,16 +98,19 @@ async fn add_events(cluster: &Cluster, sheet: &mut Sheet, uid: Option<&str>) {
     };
     match events {
         Ok(events) => sheet.events(&events, output::now()),
-        // They are the least of it; who may not read them shall see the rest.
+        // Without the right to read Events, the rest is still shown.
         Err(error) => sheet.lines("Events", [format!("{error:#}")]),
     }
 }
 
-/// What was found by name, of which there must be some.
+/// The things of this name, of which there must be one at least.
 fn found<T>(what: &str, wanted: &str, all: Vec<(String, T)>) -> anyhow::Result<Vec<T>> {
     if !all.iter().any(|(name, _)| name == wanted) {
         let names = all.iter().map(|(name, _)| name.as_str());
-        bail!("there is no {what} {wanted:?}{}", near::suggest(wanted, names));
+        return Err(Failure::not_found(format!(
+            "{what} {wanted:?} does not exist{}",
+            near::suggest(wanted, names)
+        )));
     }
     Ok(all.into_iter().filter(|(name, _)| name == wanted).map(|(_, one)| one).collect())
 }
@@ -116,7 +134,7 @@ impl Sheet {
     /// Everything that is wrong with a Vpc or Subnet, and what has no effect.
     fn findings(&mut self, described: &crate::cluster::Described, readiness: &crate::get::Readiness) {
         let mut problems: Vec<_> = described.findings.errors.iter().map(ToString::to_string).collect();
-        if !readiness.ready
+        if readiness.ready != Ready::Yes
             && !problems.contains(&readiness.message)
             && problems.join("; ") != readiness.message
         {
@@ -124,11 +142,11 @@ impl Sheet {
         }
         problems.retain(|problem| !problem.is_empty());
         if !problems.is_empty() {
-            self.lines("What is wrong", problems);
+            self.lines("Problems", problems);
         }
         let warnings: Vec<_> = described.findings.warnings.iter().map(ToString::to_string).collect();
         if !warnings.is_empty() {
-            self.lines("What may not be meant", warnings);
+            self.lines("Warnings", warnings);
         }
         let conditions = described.conditions.iter().map(|condition| {
             let late = condition.observed_generation.is_some()
@@ -150,7 +168,7 @@ impl Sheet {
 /// The interfaces on a subnet, or of a pod, as a section.
 fn interfaces(sheet: &mut Sheet, title: &str, rows: &[crate::get::attachments::AttachmentRow]) {
     if rows.is_empty() {
-        sheet.lines(title, ["nobody".to_owned()]);
+        sheet.lines(title, ["no interface".to_owned()]);
         return;
     }
     let of = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -167,7 +185,7 @@ fn interfaces(sheet: &mut Sheet, title: &str, rows: &[crate::get::attachments::A
     sheet.table(title, ["POD", "INTERFACE", "ADDRESSES", "NODE", "READY"], rows.collect());
 }
 
-/// Those who have interfaces on a subnet.
+/// The interfaces on a subnet.
 fn on_subnet(snapshot: &Snapshot, subnet: &str) -> Vec<crate::get::attachments::AttachmentRow> {
     let rows = crate::get::attachments::rows(snapshot, None).into_iter();
     rows.filter(|row| row.subnet.as_deref() == Some(subnet)).collect()

@@ -1,4 +1,4 @@
-//! `portolan get`: what there is, as tables, JSON or YAML. Both API groups are one model, and are shown as one.
+//! `portolan get`: what there is, as tables, JSON, YAML or names. Both API groups are one model and are shown as one.
 
 pub(crate) mod attachments;
 pub(crate) mod locks;
@@ -6,35 +6,43 @@ mod readiness;
 pub(crate) mod subnets;
 pub(crate) mod vpcs;
 
-use anyhow::bail;
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
 
-pub(crate) use readiness::{NAME_TAKEN, Readiness};
+pub(crate) use readiness::{NAME_TAKEN, Readiness, Ready};
 
-use crate::cluster::Which;
+use crate::cluster::{Cluster, Kinds, Labelled, Scope, Snapshot, Which};
+use crate::exit::{EXIT_CODES, Failure};
 use crate::near;
 use crate::output::{self, print, table, trimmed};
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   portolan get subnets                 addresses used and free, and what is wrong
   portolan get attachments -A -o wide  every interface, with what it waits for
-  portolan get locks 10.0.0.7          who has an address
-  portolan get vpcs blue -o yaml       one, as the model has it")]
+  portolan get attachments -l app=web  the interfaces of pods with this label
+  portolan get locks 10.0.0.7          the holder of an address
+  portolan get vpcs blue -o yaml       one, as the model has it
+
+{EXIT_CODES}"))]
 pub(crate) struct Arguments {
-    /// What to show.
+    /// What to show: vpcs, subnets, attachments (interfaces of pods) or locks (addresses that are taken).
     #[arg(value_name = "KIND", hide_possible_values = true)]
-    #[arg(
-        help = "What to show: vpcs, subnets, attachments (interfaces of pods), locks (addresses that are taken)"
-    )]
     kind: Kind,
-    /// One of them only. Of attachments, the pod; of locks, the address will do.
+    /// Only this one. Of attachments, the pod; of locks, the name or the address.
     #[arg(value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
     namespaces: Namespaces,
-    /// How to show it: table, wide, json or yaml.
+    /// Only objects with these labels, as kubectl has it; of attachments, the labels of their pods.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Go on with what changes.
+    #[arg(short, long)]
+    watch: bool,
+    /// Output format: table, wide, json, yaml or name.
     #[arg(
         short,
         long,
@@ -51,7 +59,7 @@ pub(crate) struct Arguments {
 /// Whose. VPCs and subnets belong to no namespace.
 #[derive(Clone, Debug, Args)]
 struct Namespaces {
-    /// Attachments and locks of this namespace; that of the kubeconfig unless given.
+    /// Attachments and locks of this namespace; attachments are of the kubeconfig's namespace unless given.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// Attachments of all namespaces.
@@ -78,11 +86,12 @@ enum Output {
     Wide,
     Json,
     Yaml,
+    Name,
 }
 
-/// What a table shows a line of.
-pub(crate) trait Row: Serialize {
-    /// What it is, for who asks for one that is not there.
+/// A line of a table.
+pub(crate) trait Row: Serialize + Clone + PartialEq {
+    /// What it is, in messages.
     const WHAT: &'static str;
     /// The names of its columns.
     fn columns(format: Format) -> Vec<&'static str>;
@@ -90,6 +99,10 @@ pub(crate) trait Row: Serialize {
     fn cells(&self, format: Format) -> Vec<String>;
     /// The names by which it can be asked for.
     fn names(&self) -> Vec<&str>;
+    /// What no other row of the kind is called: what `-o name` prints.
+    fn full_name(&self) -> String;
+    /// The UID of the object whose labels count.
+    fn uid(&self) -> Option<&str>;
 }
 
 /// What a table is to have.
@@ -104,40 +117,118 @@ pub(crate) struct Format {
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let cluster = arguments.which.find().await?;
-    let snapshot = cluster.snapshot().await?;
-    let Namespaces { namespace, all_namespaces } = &arguments.namespaces;
-    // A lock belongs to no namespace, its owner does: only who asks for one gets one.
-    let own = if *all_namespaces { None } else { namespace.as_deref().or(Some(&cluster.namespace)) };
-    let text = match arguments.kind {
-        Kind::Vpcs => arguments.show(vpcs::rows(&snapshot), *all_namespaces),
-        Kind::Subnets => arguments.show(subnets::rows(&snapshot), *all_namespaces),
-        Kind::Attachments => arguments.show(attachments::rows(&snapshot, own), *all_namespaces),
-        Kind::Locks => arguments.show(locks::rows(&snapshot, namespace.as_deref()), *all_namespaces),
-    }?;
-    if text.is_empty() {
-        let what = arguments.kind.to_possible_value().map(|value| value.get_name().to_owned());
-        let of = own.filter(|_| arguments.kind == Kind::Attachments).or(namespace.as_deref());
-        let of =
-            of.map(|namespace| format!(" in namespace {}", output::plain(namespace))).unwrap_or_default();
-        eprintln!("There are no {}{of}.", what.unwrap_or_default());
-        return Ok(());
+    let own = arguments.own_namespace(&cluster);
+    let holders = arguments.namespaces.namespace.clone();
+    match arguments.kind {
+        Kind::Vpcs => arguments.show(&cluster, Kinds::networks(), Labelled::Vpcs, vpcs::rows).await,
+        Kind::Subnets => arguments.show(&cluster, Kinds::addresses(), Labelled::Subnets, subnets::rows).await,
+        Kind::Attachments => {
+            let scope = own.clone().map_or(Scope::Cluster, Scope::Namespace);
+            let rows = move |snapshot: &Snapshot| attachments::rows(snapshot, own.as_deref());
+            arguments.show(&cluster, Kinds::interfaces(scope), Labelled::Pods, rows).await
+        }
+        Kind::Locks => {
+            // A lock belongs to no namespace, its holder does: only on request.
+            let rows = move |snapshot: &Snapshot| locks::rows(snapshot, holders.as_deref());
+            arguments.show(&cluster, Kinds::locks(), Labelled::Locks, rows).await
+        }
     }
-    print(&text)
 }
 
 impl Arguments {
-    fn show<R: Row>(&self, rows: Vec<R>, namespaces: bool) -> anyhow::Result<String> {
+    /// The namespace of attachments; none for all.
+    fn own_namespace(&self, cluster: &Cluster) -> Option<String> {
+        let Namespaces { namespace, all_namespaces } = &self.namespaces;
+        (!all_namespaces).then(|| namespace.clone().unwrap_or_else(|| cluster.namespace.clone()))
+    }
+
+    async fn show<R: Row>(
+        &self,
+        cluster: &Cluster,
+        kinds: Kinds,
+        labelled: Labelled,
+        rows: impl Fn(&Snapshot) -> Vec<R>,
+    ) -> anyhow::Result<()> {
+        if self.watch {
+            return self.follow(cluster, &kinds, labelled, rows).await;
+        }
+        let snapshot = cluster.snapshot(kinds).await?;
+        let rows = self.chosen(cluster, labelled, rows(&snapshot)).await?;
+        if rows.is_empty() && matches!(self.output, Output::Table | Output::Wide) {
+            let kind = self.kind.to_possible_value().map(|value| value.get_name().to_owned());
+            let namespace = self.own_namespace(cluster).filter(|_| self.kind == Kind::Attachments);
+            let namespace = namespace.or_else(|| self.namespaces.namespace.clone());
+            let of = namespace.map(|namespace| format!(" in namespace {}", output::plain(&namespace)));
+            eprintln!("No {} found{}.", kind.unwrap_or_default(), of.unwrap_or_default());
+            return Ok(());
+        }
+        print(&self.text(&rows)?)
+    }
+
+    /// The rows of the given name and labels. A name must be there.
+    async fn chosen<R: Row>(
+        &self,
+        cluster: &Cluster,
+        labelled: Labelled,
+        rows: Vec<R>,
+    ) -> anyhow::Result<Vec<R>> {
         let rows = match &self.name {
             Some(name) => named(rows, name)?,
             None => rows,
         };
-        let format = Format { wide: self.output == Output::Wide, namespaces, now: output::now() };
+        let Some(selector) = &self.selector else { return Ok(rows) };
+        let selected = cluster.selected(labelled, selector).await?;
+        Ok(rows.into_iter().filter(|row| row.uid().is_some_and(|uid| selected.contains(uid))).collect())
+    }
+
+    /// Prints rows, and again those that change, until the connection ends or the user ends it.
+    async fn follow<R: Row>(
+        &self,
+        cluster: &Cluster,
+        kinds: &Kinds,
+        labelled: Labelled,
+        rows: impl Fn(&Snapshot) -> Vec<R>,
+    ) -> anyhow::Result<()> {
+        let mut watched = cluster.watch(kinds).await?;
+        let mut printed: Option<BTreeMap<String, R>> = None;
+        loop {
+            let snapshot = watched.next().await?;
+            let mut rows = rows(&snapshot);
+            if let Some(name) = &self.name {
+                rows.retain(|row| row.names().contains(&name.as_str()));
+            }
+            if let Some(selector) = &self.selector {
+                let selected: BTreeSet<_> = cluster.selected(labelled, selector).await?;
+                rows.retain(|row| row.uid().is_some_and(|uid| selected.contains(uid)));
+            }
+            let known = printed.as_ref();
+            let is_new = |row: &&R| known.is_none_or(|known| known.get(&row.full_name()) != Some(*row));
+            let changed: Vec<R> = rows.iter().filter(is_new).cloned().collect();
+            match (known, self.output) {
+                // What was printed has its header already.
+                (Some(_), Output::Table | Output::Wide) if !changed.is_empty() => {
+                    let text = self.text(&changed)?;
+                    print(text.split_once('\n').map_or("", |(_, rows)| rows))?;
+                }
+                _ if changed.is_empty() => {}
+                _ => print(&self.text(&changed)?)?,
+            }
+            printed = Some(rows.into_iter().map(|row| (row.full_name(), row)).collect());
+        }
+    }
+
+    fn text<R: Row>(&self, rows: &[R]) -> anyhow::Result<String> {
+        let format = Format {
+            wide: self.output == Output::Wide,
+            namespaces: self.namespaces.all_namespaces,
+            now: output::now(),
+        };
         Ok(match self.output {
-            Output::Table | Output::Wide if rows.is_empty() => String::new(),
-            Output::Table | Output::Wide => format!("{}\n", tabulate(&rows, format)),
-            Output::Json => format!("{}\n", serde_json::to_string_pretty(&rows)?),
+            Output::Table | Output::Wide => format!("{}\n", tabulate(rows, format)),
+            Output::Json => format!("{}\n", serde_json::to_string_pretty(rows)?),
             Output::Yaml if rows.is_empty() => "[]\n".into(),
             Output::Yaml => serde_saphyr::to_string(&rows)?,
+            Output::Name => rows.iter().map(|row| format!("{}\n", output::plain(&row.full_name()))).collect(),
         })
     }
 }
@@ -147,7 +238,11 @@ fn named<R: Row>(rows: Vec<R>, name: &str) -> anyhow::Result<Vec<R>> {
     let is_named = |row: &R| row.names().contains(&name);
     if !rows.iter().any(is_named) {
         let names = rows.iter().flat_map(|row| row.names());
-        bail!("there is no {} {name:?}{}", R::WHAT, near::suggest(name, names));
+        return Err(Failure::not_found(format!(
+            "{} {name:?} does not exist{}",
+            R::WHAT,
+            near::suggest(name, names)
+        )));
     }
     Ok(rows.into_iter().filter(is_named).collect())
 }

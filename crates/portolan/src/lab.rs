@@ -23,7 +23,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use enter::is_installed;
 use place::{Labs, Place};
 use protocol::{Entry, Request, Target};
 use supervisor::Shape;
@@ -265,13 +264,12 @@ impl Lab {
         self.0.kubeconfig()
     }
 
-    /// Runs a program where OVN's databases are; its environment says how to reach them.
-    pub(crate) fn at_central(&self, program: &str) -> anyhow::Result<std::process::Command> {
+    /// The endpoints of OVN's northbound and southbound databases: sockets, which are reached from anywhere on the machine.
+    pub(crate) fn databases(&self) -> anyhow::Result<(String, String)> {
         let request = Request::Enter { target: Target::Central };
         let entry: Entry = protocol::ask(&self.0.control_socket(), self.name(), &request)?;
-        let mut command = enter::nsenter(&entry, true);
-        command.arg(program);
-        Ok(command)
+        let of = |variable: &str| entry.environment.get(variable).cloned().unwrap_or_default();
+        Ok((of("OVN_NB_DB"), of("OVN_SB_DB")))
     }
 }
 

@@ -6,11 +6,13 @@ mod cluster;
 mod completions;
 mod controller;
 mod describe;
+mod exit;
 mod get;
 mod lab;
 mod near;
 mod notify;
 mod output;
+mod ovn_tls;
 #[cfg(test)]
 mod scene;
 mod trace;
@@ -21,39 +23,41 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use crate::exit::Exit;
+
 /// Virtual networks for Kubernetes, on Open vSwitch and OVN.
 #[derive(Debug, Parser)]
 #[command(name = "portolan", version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// What to log, as `level` or `target=level,…`; to standard error. Servers log `info` unless told otherwise.
+    /// What to log to standard error, as `level` or `target=level,…`. Servers log `info` by default, other commands nothing.
     #[arg(long, global = true, env = "PORTOLAN_LOG", value_name = "FILTER")]
     log: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Watches what users ask for, takes addresses, and writes OVN's northbound database.
+    /// Run the controller: it assigns addresses and writes OVN's northbound database.
     Controller(controller::Arguments),
-    /// Serves the Kubernetes API by itself, from one directory: for the lab, and wherever there is no Kubernetes.
+    /// Run a Kubernetes API server that keeps everything in one directory, for labs and machines without Kubernetes.
     Apiserver(apiserver::Arguments),
-    /// Runs on every node: answers the CNI plugin and plugs pods into Open vSwitch.
+    /// Run the node agent: it serves the CNI plugin and plugs pods into Open vSwitch.
     Agent(agent::Arguments),
-    /// A whole cluster on this machine: raise it, look into it, break it, end it.
+    /// Run a whole cluster on this machine: start, inspect, break and stop it.
     Lab(lab::Arguments),
-    /// Shows VPCs, subnets, interfaces and the addresses that are taken.
+    /// Show VPCs, subnets, interfaces of pods, and addresses that are taken.
     Get(get::Arguments),
-    /// Shows one of them, or a pod, in full: what uses it, what is wrong, what to do about it.
+    /// Show one of them, or a pod, in full: what uses it, what is wrong and what to do about it.
     Describe(describe::Arguments),
-    /// Says whether and by which way traffic goes from a pod to another, or where and why it stops.
+    /// Show whether and by which path traffic goes from a pod to another end, or where and why it stops.
     Trace(trace::Arguments),
-    /// Prints what a shell needs to complete command lines.
+    /// Print the completion script of a shell.
     Completions(completions::Arguments),
 }
 
 impl Command {
-    /// What is logged unless someone says otherwise. What people read is for them, and complete without a log.
+    /// What is logged by default. The output of commands for people is complete without a log.
     fn default_log(&self) -> &'static str {
         match self {
             Command::Controller(_) | Command::Apiserver(_) | Command::Agent(_) | Command::Lab(_) => "info",
@@ -73,39 +77,35 @@ fn main() -> anyhow::Result<ExitCode> {
             Command::Controller(arguments) => controller::run(arguments, stop_signal()?).await?,
             Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await?,
             Command::Agent(arguments) => agent::run(arguments, stop_signal()?).await?,
-            // Signals are its own business: of its commands only one is to be stopped in an orderly way.
+            // Only one of its commands is to be stopped in an orderly way, so it decides about signals.
             Command::Lab(arguments) => lab::run(arguments, stop_signal).await?,
-            Command::Get(arguments) => return Ok(told("get", get::run(arguments).await)),
-            Command::Describe(arguments) => return Ok(told("describe", describe::run(arguments).await)),
-            Command::Trace(arguments) => {
-                return Ok(trace::run(arguments).await.map_or_else(
-                    |error| {
-                        eprintln!("portolan trace: {error:#}");
-                        ExitCode::from(2)
-                    },
-                    ExitCode::from,
-                ));
+            Command::Get(arguments) => return Ok(end("get", succeeded(get::run(arguments).await))),
+            Command::Describe(arguments) => {
+                return Ok(end("describe", succeeded(describe::run(arguments).await)));
             }
+            Command::Trace(arguments) => return Ok(end("trace", trace::run(arguments).await)),
             Command::Completions(arguments) => {
-                return Ok(told("completions", completions::run::<Arguments>(&arguments)));
+                return Ok(end("completions", succeeded(completions::run::<Arguments>(&arguments))));
             }
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// The end of a command for people: what went wrong is said in a line.
-fn told(command: &str, ended: anyhow::Result<()>) -> ExitCode {
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("portolan {command}: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+fn succeeded(result: anyhow::Result<()>) -> anyhow::Result<Exit> {
+    result.map(|()| Exit::Success)
 }
 
-/// Comes with SIGTERM or SIGINT.
+/// The exit code of a command, after its failure was printed.
+fn end(command: &str, result: anyhow::Result<Exit>) -> ExitCode {
+    let exit = result.unwrap_or_else(|error| {
+        eprintln!("portolan {command}: {error:#}");
+        Exit::of(&error)
+    });
+    exit.into()
+}
+
+/// Completes with SIGTERM or SIGINT.
 fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -122,7 +122,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_consistent() {
         super::Arguments::command().debug_assert();
     }
 }

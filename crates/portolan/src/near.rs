@@ -1,6 +1,6 @@
-//! Names that someone who mistyped one may have meant.
+//! Suggestions for mistyped names.
 
-/// How many are named at most.
+/// How many names are suggested at most.
 const MOST: usize = 3;
 
 /// `; did you mean …?`, or a list of what there is where that is short, or nothing.
@@ -10,7 +10,7 @@ pub(crate) fn suggest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
     names.dedup();
     let near = nearest(wanted, &names);
     match (near.as_slice(), names.as_slice()) {
-        (_, []) => "; there are none".into(),
+        (_, []) => "; there is none".into(),
         ([], few) if few.len() <= MOST => format!("; there are: {}", few.join(", ")),
         ([], _) => String::new(),
         (near, _) => format!("; did you mean {}?", near.join(" or ")),
@@ -18,7 +18,7 @@ pub(crate) fn suggest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
 }
 
 fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Vec<&'a str> {
-    // The distance of long texts costs time, and nobody mistypes so much.
+    // Computing the distance of long texts takes long, and no Kubernetes name is longer.
     if wanted.len() > 253 {
         return Vec::new();
     }
@@ -38,14 +38,14 @@ mod tests {
     use super::suggest;
 
     #[test]
-    fn what_was_meant_is_suggested() {
+    fn similar_names_are_suggested() {
         let names = ["web", "web-1", "database", "mail"];
         assert_eq!(suggest("wbe", names), "; did you mean web?");
         assert_eq!(suggest("databxse", names), "; did you mean database?");
         assert_eq!(suggest("data", names), "; did you mean database?");
         assert_eq!(suggest("printer", names), "");
         assert_eq!(suggest("printer", ["mail", "web"]), "; there are: mail, web");
-        assert_eq!(suggest("printer", []), "; there are none");
+        assert_eq!(suggest("printer", []), "; there is none");
         assert_eq!(suggest(&"w".repeat(100_000), names), "");
     }
 }

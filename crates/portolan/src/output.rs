@@ -1,4 +1,4 @@
-//! What commands for people write to standard output: tables, ages, texts.
+//! What commands print on standard output: tables, ages, texts.
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
-/// Writes to standard output. Whoever reads it may have seen enough before the end.
+/// Writes to standard output. A reader that closed it early is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -28,15 +28,35 @@ pub(crate) fn trimmed(table: &Table) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// How long ago something was, as Kubernetes writes it; both in seconds since 1970.
+/// How long ago something was, as kubectl prints it; both in seconds since 1970.
 pub(crate) fn age(since: Option<i64>, now: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    const YEAR: i64 = 365 * DAY;
     let Some(since) = since else { return "-".into() };
-    let seconds = now.saturating_sub(since).max(0);
+    let seconds = now.saturating_sub(since);
+    // The larger unit, with as much of the smaller one as kubectl shows.
+    let two = |large: i64, large_name: char, small: i64, small_name: char| {
+        let (number, rest) = (seconds / large, seconds % large / small);
+        if rest == 0 {
+            format!("{number}{large_name}")
+        } else {
+            format!("{number}{large_name}{rest}{small_name}")
+        }
+    };
     match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86400),
+        ..-1 => "<invalid>".into(),
+        -1 => "0s".into(),
+        _ if seconds < 2 * MINUTE => format!("{seconds}s"),
+        _ if seconds < 10 * MINUTE => two(MINUTE, 'm', 1, 's'),
+        _ if seconds < 3 * HOUR => format!("{}m", seconds / MINUTE),
+        _ if seconds < 8 * HOUR => two(HOUR, 'h', MINUTE, 'm'),
+        _ if seconds < 48 * HOUR => format!("{}h", seconds / HOUR),
+        _ if seconds < 8 * DAY => two(DAY, 'd', HOUR, 'h'),
+        _ if seconds < 2 * YEAR => format!("{}d", seconds / DAY),
+        _ if seconds < 8 * YEAR => two(YEAR, 'y', DAY, 'd'),
+        _ => format!("{}y", seconds / YEAR),
     }
 }
 
@@ -46,7 +66,7 @@ pub(crate) fn now() -> i64 {
     i64::try_from(now).unwrap_or(i64::MAX)
 }
 
-/// A text from elsewhere, fit for a terminal: no control characters, which could move the cursor or worse, and not without end.
+/// A text from elsewhere, safe for a terminal: without control characters and not longer than a few lines.
 pub(crate) fn plain(text: &str) -> String {
     const LONGEST: usize = 500;
     let mut chars = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
@@ -60,7 +80,7 @@ pub(crate) fn plain(text: &str) -> String {
 /// How wide the terminal is that standard output goes to; none where it goes elsewhere.
 pub(crate) fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    // Narrower than that, wrapping by words helps nobody.
+    // Narrower terminals wrap by themselves.
     Some(usize::from(size.ws_col)).filter(|width| *width >= 40)
 }
 
@@ -91,14 +111,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_read_as_those_of_kubectl() {
-        for (seconds, text) in
-            [(0, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (172_800, "2d"), (-5, "0s")]
-        {
-            assert_eq!(age(Some(1_000_000 - seconds), 1_000_000), text);
+    fn ages_are_what_kubectl_prints() {
+        // From TestHumanDuration of k8s.io/apimachinery/pkg/util/duration.
+        for (seconds, text) in [
+            (0, "0s"),
+            (1, "1s"),
+            (70, "70s"),
+            (119, "119s"),
+            (120, "2m"),
+            (190, "3m10s"),
+            (70 * 60, "70m"),
+            (7200, "120m"),
+            (10 * 3600, "10h"),
+            (47 * 3600, "47h"),
+            (49 * 3600, "2d1h"),
+            (3 * 3600, "3h"),
+            (3 * 3600 + 300, "3h5m"),
+            (8 * 86400 + 2 * 3600, "8d"),
+            (365 * 86400, "365d"),
+            (2 * 365 * 86400, "2y"),
+            (2 * 365 * 86400 + 2 * 86400, "2y2d"),
+            (10 * 365 * 86400 + 86400, "10y"),
+            (-1, "0s"),
+            (-2, "<invalid>"),
+        ] {
+            assert_eq!(age(Some(1_000_000_000 - seconds), 1_000_000_000), text, "{seconds}");
         }
         assert_eq!(age(None, 5), "-");
-        assert_eq!(age(Some(i64::MIN), i64::MAX), format!("{}d", i64::MAX / 86400));
+        assert_eq!(age(Some(i64::MIN), i64::MAX), format!("{}y", i64::MAX / 86400 / 365));
     }
 
     #[test]

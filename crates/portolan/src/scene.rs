@@ -1,4 +1,4 @@
-//! Objects for tests, as an API server would have them: written in YAML, with what a server or the controller adds.
+//! Objects for tests, as an API server has them: written in YAML, with what a server or the controller adds.
 
 use portolan_api::portolan::{DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
@@ -11,7 +11,7 @@ use crate::cluster::{Lists, Snapshot};
 const MADE: &str = "2026-01-01T00:00:00Z";
 pub(crate) const NOW: i64 = 1_767_225_600 + 100_000;
 
-/// Objects in the making.
+/// Objects that are being collected.
 #[derive(Default)]
 pub(crate) struct Scene {
     lists: Lists,

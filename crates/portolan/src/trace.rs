@@ -1,73 +1,55 @@
-//! `portolan trace`: whether and by which way traffic goes from a pod to another, or where and why it stops. First from the model,
-//! which is what users asked for; then by OVN's own trace, which is what the logical flows would do.
+//! `portolan trace`: whether and by which path traffic goes from a pod to another end, or where and why it stops.
 //!
-//! ```text
-//!  objects ─▶ World ─▶ guest, router: walk ─▶ Path ──┐
-//!                                                    ├─▶ verdict ─▶ show: text or JSON, exit code
-//!  southbound ─▶ ovn-trace ─▶ ovn/output ─▶ Traced ──┘
-//! ```
+//! On a cluster the controller answers, through the API server (`trace.portolan.dev`): a user needs neither access to OVN nor its
+//! tools. In a lab, which does not serve that API, or with `--ovn-nb` and `--ovn-sb`, this process answers by itself.
 
-mod choice;
-mod guest;
-mod ovn;
-mod path;
-mod router;
+mod direct;
 mod show;
-mod verdict;
-mod walk;
 
-use anyhow::bail;
 use clap::{Args, ValueEnum};
-use portolan_api::Mac;
-use portolan_model::ovn_match::{Packet, Protocol};
-use portolan_model::{Subnet, World};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
+use kube::api::PostParams;
+use ovsdb::Endpoint;
+use portolan_trace::PodName;
+use portolan_trace::api::{self, PodReference, Receiver, Sender, Trace, TraceSpec, TraceStatus, Verdict};
+use portolan_trace::packet::Payload;
 
-use self::choice::Conversation;
-pub(crate) use self::choice::PodName;
-use self::guest::{Exit, Guest};
-use self::ovn::{Question, Southbound};
-use self::verdict::{Answer, Leg, Verdict, compare, verdict};
-use self::walk::{Direction, Walked, walk};
+pub(crate) use direct::missing_pod;
+
 use crate::cluster::{Cluster, Which};
+use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::output::{print, width};
 use crate::waiting::Waiting;
 
-/// Where OVN's southbound database is on a machine of OVN's own packages.
-const USUAL_SOUTHBOUND: &str = "unix:/run/ovn/ovnsb_db.sock";
-/// Some port of a client: the first of those that are given out.
-const CLIENT_PORT: u16 = 49152;
-
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  portolan trace vm1 vm2                     a ping, and its answer
-  portolan trace vm1 shop/web --port 443     TCP to a port, in another namespace
+#[command(after_help = format!("Examples:
+  portolan trace vm1 vm2                     a ping, and its reply
+  portolan trace vm1 shop/web --port 443     TCP to a port of a pod in another namespace
+  portolan trace vm1 10.0.0.1                to an address
   portolan trace vm1 vm2 --network vswitch1  by their interfaces on this network
   portolan trace vm1 vm2 -o json             for programs
 
-Exit code:
-  0  reachable
-  1  not reachable
-  2  model and OVN do not agree, or nobody can tell")]
+{EXIT_CODES}"))]
 pub(crate) struct Arguments {
-    /// Who sends: POD, or NAMESPACE/POD.
-    #[arg(value_name = "POD_A")]
+    /// The pod that sends: POD or NAMESPACE/POD.
+    #[arg(value_name = "FROM")]
     from: String,
-    /// Who should get it.
-    #[arg(value_name = "POD_B")]
+    /// The end that should receive it: POD, NAMESPACE/POD or an address.
+    #[arg(value_name = "TO")]
     to: String,
-    /// The port of POD_B; TCP unless --protocol says otherwise.
+    /// The receiver's port; TCP unless --protocol says otherwise.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// What is sent: icmp (a ping), tcp or udp.
     #[arg(long, value_name = "PROTOCOL", hide_possible_values = true)]
-    protocol: Option<Carried>,
-    /// The network, where pods have several: a network attachment definition, NAME or NAMESPACE/NAME.
+    protocol: Option<Protocol>,
+    /// The network attachment definition whose interfaces are used, NAME or NAMESPACE/NAME; for pods with several.
     #[arg(long, value_name = "NAD")]
     network: Option<String>,
     /// The namespace of pods that are named without one.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// How to say it: text or json.
+    /// Output format: text, json or yaml.
     #[arg(
         short,
         long,
@@ -77,18 +59,28 @@ pub(crate) struct Arguments {
         hide_default_value = true
     )]
     output: Format,
-    /// OVN's southbound database. That of the lab, or the usual socket on this machine, unless given.
-    #[arg(long, value_name = "ENDPOINTS", env = "OVN_SB_DB", hide_env_values = true)]
-    ovn_sb: Option<String>,
-    /// Do not ask OVN.
-    #[arg(long, conflicts_with = "ovn_sb")]
-    model_only: bool,
+    #[command(flatten)]
+    direct: Direct,
     #[command(flatten)]
     which: Which,
 }
 
+/// Direct access to OVN, for labs and for whoever runs OVN.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Direct access to OVN (needs ovn-trace here)")]
+pub(crate) struct Direct {
+    /// OVN's northbound database: `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`, separated by commas.
+    #[arg(long, value_name = "ENDPOINTS", value_delimiter = ',', requires = "ovn_sb")]
+    ovn_nb: Vec<Endpoint>,
+    /// OVN's southbound database.
+    #[arg(long, value_name = "ENDPOINTS", value_delimiter = ',', requires = "ovn_nb")]
+    ovn_sb: Vec<Endpoint>,
+    #[command(flatten)]
+    tls: crate::ovn_tls::OvnTls,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Carried {
+enum Protocol {
     Icmp,
     Tcp,
     Udp,
@@ -98,224 +90,116 @@ enum Carried {
 enum Format {
     Text,
     Json,
+    Yaml,
 }
 
-/// Everything that was found out.
-pub(crate) struct Trace {
-    pub(crate) what: String,
-    pub(crate) from: String,
-    pub(crate) to: String,
-    pub(crate) there: Leg,
-    pub(crate) back: Option<Leg>,
-    pub(crate) verdict: Verdict,
-}
-
-/// Traces, says what was found, and returns the exit code.
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<u8> {
-    let carried = arguments.carried()?;
+/// Traces and prints the answer.
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
+    let (protocol, port) = arguments.payload()?;
     let cluster = arguments.which.find().await?;
-    let snapshot = cluster.snapshot().await?;
-    let world = &snapshot.world;
     let namespace = arguments.namespace.as_deref().unwrap_or(&cluster.namespace);
-    let names = [PodName::parse(&arguments.from, namespace)?, PodName::parse(&arguments.to, namespace)?];
-    if names[0] == names[1] {
-        bail!("{} is one pod; name two", names[0]);
-    }
-    let [from, to] = [names[0].find(&snapshot)?, names[1].find(&snapshot)?];
-    let conversation = Conversation::choose(&from, &to, arguments.network.as_deref(), namespace)?;
-    let southbound = if arguments.model_only { None } else { Some(arguments.southbound(&cluster)) };
-    let tracer = Tracer { world, from: &from, to: &to, conversation, carried, southbound };
-    let trace = tracer.trace(names[0].to_string(), names[1].to_string()).await;
+    let from = pod(&arguments.from, namespace)?;
+    let to = match arguments.to.parse() {
+        Ok(address) => Receiver { address: Some(address), ..Receiver::default() },
+        Err(_) => {
+            let PodName { namespace, name } = pod(&arguments.to, namespace)?;
+            Receiver { pod: Some(PodReference { namespace, name }), ..Receiver::default() }
+        }
+    };
+    // A network without a namespace is of the namespace that the command works in, not of the sender's.
+    let qualified = |network: &String| {
+        if network.contains('/') { network.clone() } else { format!("{namespace}/{network}") }
+    };
+    let network = arguments.network.as_ref().map(qualified);
+    let spec = TraceSpec { from: Sender { pod: from.name }, to, protocol, port, network };
+    Payload::of(&spec).map_err(|error| Failure::usage(error.to_string()))?;
+    let trace = Trace::new(from.namespace, spec);
+    let status = answer(&arguments, &cluster, &trace).await?;
+    let verdict = status.verdict;
     print(&match arguments.output {
-        Format::Text => show::text(&trace, width()),
-        Format::Json => show::json(&trace)?,
+        Format::Text => show::text(&status, width()),
+        Format::Json => {
+            format!("{}\n", serde_json::to_string_pretty(&Trace { status: Some(status), ..trace })?)
+        }
+        Format::Yaml => serde_saphyr::to_string(&Trace { status: Some(status), ..trace })?,
     })?;
-    Ok(trace.verdict.exit_code())
+    Ok(match verdict {
+        Verdict::Reachable => Exit::Success,
+        Verdict::NotReachable => Exit::NotReachable,
+        Verdict::Disagreement => Exit::Disagreement,
+        Verdict::Unknown => Exit::Unknown,
+    })
 }
 
 impl Arguments {
-    fn carried(&self) -> anyhow::Result<Payload> {
-        match (self.protocol, self.port) {
-            (None | Some(Carried::Icmp), None) => Ok(Payload::Icmp),
-            (None | Some(Carried::Tcp), Some(port)) => Ok(Payload::Tcp(port)),
-            (Some(Carried::Udp), Some(port)) => Ok(Payload::Udp(port)),
-            (Some(Carried::Icmp), Some(_)) => {
-                bail!("a ping has no port; leave out --port, or say --protocol tcp or udp")
+    fn payload(&self) -> anyhow::Result<(api::Protocol, Option<u16>)> {
+        let protocol = match (self.protocol, self.port) {
+            (Some(Protocol::Icmp), Some(_)) => {
+                return Err(Failure::usage(
+                    "a ping has no port; leave out --port, or choose --protocol tcp or udp",
+                ));
             }
-            (Some(Carried::Tcp | Carried::Udp), None) => bail!("say to which port, with --port"),
-        }
-    }
-
-    fn southbound(&self, cluster: &Cluster) -> Southbound {
-        match (&self.ovn_sb, &cluster.lab) {
-            (Some(endpoints), _) => Southbound::At(endpoints.clone()),
-            (None, Some(lab)) => Southbound::Lab(lab.clone()),
-            (None, None) => Southbound::At(USUAL_SOUTHBOUND.into()),
-        }
-    }
-}
-
-/// What is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Payload {
-    Icmp,
-    Tcp(u16),
-    Udp(u16),
-}
-
-impl Payload {
-    fn in_packet(self, direction: Direction) -> Protocol {
-        let ports = |port: u16| match direction {
-            Direction::There => (Some(CLIENT_PORT), Some(port)),
-            Direction::Back => (Some(port), Some(CLIENT_PORT)),
+            (Some(Protocol::Tcp | Protocol::Udp), None) => {
+                return Err(Failure::usage("--protocol tcp and udp need a port: add --port"));
+            }
+            (None | Some(Protocol::Icmp), None) => api::Protocol::Icmp,
+            (None | Some(Protocol::Tcp), Some(_)) => api::Protocol::Tcp,
+            (Some(Protocol::Udp), Some(_)) => api::Protocol::Udp,
         };
-        match (self, direction) {
-            (Payload::Icmp, Direction::There) => Protocol::EchoRequest,
-            (Payload::Icmp, Direction::Back) => Protocol::EchoReply,
-            (Payload::Tcp(port), _) => {
-                let (source, destination) = ports(port);
-                Protocol::Tcp { source, destination }
-            }
-            (Payload::Udp(port), _) => {
-                let (source, destination) = ports(port);
-                Protocol::Udp { source, destination }
-            }
-        }
+        Ok((protocol, self.port))
     }
 }
 
-impl std::fmt::Display for Payload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Payload::Icmp => f.write_str("ping"),
-            Payload::Tcp(port) => write!(f, "TCP to port {port}"),
-            Payload::Udp(port) => write!(f, "UDP to port {port}"),
-        }
+fn pod(text: &str, namespace: &str) -> anyhow::Result<PodName> {
+    PodName::parse(text, namespace)
+        .map_err(|_| Failure::usage(format!("{text:?} is no pod; write POD or NAMESPACE/POD")))
+}
+
+async fn answer(arguments: &Arguments, cluster: &Cluster, trace: &Trace) -> anyhow::Result<TraceStatus> {
+    if !arguments.direct.ovn_sb.is_empty() {
+        return direct::answer(arguments.direct.databases(), cluster, trace).await;
+    }
+    if is_served(cluster).await? {
+        return ask_controller(cluster, trace).await;
+    }
+    match &cluster.lab {
+        Some(lab) => direct::answer(direct::databases_of(lab)?, cluster, trace).await,
+        None => Err(Failure::with(
+            Exit::Failed,
+            format!(
+                "the API server at {} does not serve {}: run the controller with --trace-address and apply deploy/trace.yaml, or \
+                 give --ovn-nb and --ovn-sb",
+                cluster.url,
+                api::GROUP
+            ),
+        )),
     }
 }
 
-struct Tracer<'a, 'w> {
-    world: &'w World,
-    from: &'a Guest<'w>,
-    to: &'a Guest<'w>,
-    conversation: Conversation<'a, 'w>,
-    carried: Payload,
-    southbound: Option<Southbound>,
+/// Whether the cluster serves the trace API.
+async fn is_served(cluster: &Cluster) -> anyhow::Result<bool> {
+    let _waiting = Waiting::start(format!("asking the API server at {}", cluster.url));
+    let groups: APIGroupList = cluster
+        .client
+        .list_api_groups()
+        .await
+        .map_err(|error| cluster.explain("the list of API groups", &error))?;
+    Ok(groups.groups.iter().any(|group| group.name == api::GROUP))
 }
 
-impl Tracer<'_, '_> {
-    async fn trace(&self, from: String, to: String) -> Trace {
-        let _waiting = self.southbound.as_ref().map(|_| Waiting::start("asking OVN"));
-        let there = self.leg(Direction::There, self.southbound.as_ref()).await;
-        // Whoever did not answer once is not asked again.
-        let southbound = self.southbound.as_ref().filter(|_| !matches!(there.ovn, Answer::Failed(_)));
-        let back = match there.arrives() {
-            Some(true) => Some(self.leg(Direction::Back, southbound).await),
-            _ => None,
-        };
-        let verdict = verdict(&there, back.as_ref());
-        Trace { what: self.carried.to_string(), from, to, there, back, verdict }
+async fn ask_controller(cluster: &Cluster, trace: &Trace) -> anyhow::Result<TraceStatus> {
+    let _waiting = Waiting::start("waiting for the controller's answer");
+    if !portolan_api::names::is_dns_label(&trace.metadata.namespace) {
+        let message =
+            format!("namespace {:?} does not exist: no namespace can be called so", trace.metadata.namespace);
+        return Err(Failure::not_found(message));
     }
-
-    async fn leg(&self, direction: Direction, southbound: Option<&Southbound>) -> Leg {
-        let Conversation { source, destination, by } = self.conversation;
-        let (from, to, ends, by) = match direction {
-            Direction::There => (self.from, self.to, (source, destination), by),
-            Direction::Back => (self.to, self.from, (destination, source), None),
-        };
-        let packet =
-            Packet { source: ends.0, destination: ends.1, protocol: self.carried.in_packet(direction) };
-        let Walked { path, exit } = walk(self.world, packet, direction, from, to, by);
-        let ovn = match (southbound, exit) {
-            (Some(southbound), Some(exit)) if path.leaves_the_pod() => {
-                let asked = self.ask(southbound, &path, packet, direction, from, to, exit).await;
-                asked.unwrap_or_else(|error| Answer::Failed(format!("{error:#}")))
-            }
-            _ => Answer::NotAsked,
-        };
-        Leg { path, ovn }
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "one question, and all that it is about")]
-    async fn ask(
-        &self,
-        southbound: &Southbound,
-        path: &path::Path,
-        packet: Packet,
-        direction: Direction,
-        from: &Guest<'_>,
-        to: &Guest<'_>,
-        exit: Exit<'_, '_>,
-    ) -> anyhow::Result<Answer> {
-        let receiver = to.with_address(packet.destination).map(|interface| interface.attachment);
-        let attachments = [Some((from, exit.interface.attachment)), receiver.map(|receiver| (to, receiver))];
-        for (guest, attachment) in attachments.into_iter().flatten() {
-            if let Some(problem) = self.misplaced(southbound, guest, &attachment.iface_id).await? {
-                return Ok(Answer::Disagrees(problem));
-            }
-        }
-        let subnet = exit.interface.subnet;
-        let question = Question {
-            datapath: format!("subnet:{}", subnet.name),
-            port: exit.interface.attachment.iface_id.clone(),
-            source: exit.interface.attachment.mac,
-            destination: self.next_mac(subnet, exit, receiver.map(|receiver| receiver.mac)),
-            packet,
-            direction,
-        };
-        let traced = southbound.trace(&question).await?;
-        let answer = compare(path, &traced, receiver.map_or("", |receiver| &receiver.iface_id), self.world);
-        match (answer, path.tunnel()) {
-            (Answer::Agrees(how), Some((a, b))) => {
-                let (a, b) = (self.world.chassis(a), self.world.chassis(b));
-                Ok(match southbound.tunnel(a, b).await? {
-                    Some(ends) => Answer::Agrees(format!("{how}, by tunnel {ends}")),
-                    None => Answer::Disagrees(format!("there is no tunnel between {a} and {b}")),
-                })
-            }
-            (answer, _) => Ok(answer),
-        }
-    }
-
-    /// Why OVN has a port not where the pod is.
-    async fn misplaced(
-        &self,
-        southbound: &Southbound,
-        guest: &Guest<'_>,
-        port: &str,
-    ) -> anyhow::Result<Option<String>> {
-        let pod = &guest.name;
-        let wanted = guest.node.as_deref().map(|node| self.world.chassis(node));
-        Ok(match southbound.binding(port).await? {
-            None => Some(format!("OVN has no port of pod {pod}: the controller or northd has not made it")),
-            Some(binding) if binding.chassis.is_none() || !binding.up => Some(format!(
-                "the port of pod {pod} is on no node: the pod is not plugged in, or its node's ovn-controller does not run"
-            )),
-            Some(binding) if binding.chassis.as_deref() != wanted => {
-                let chassis = binding.chassis.unwrap_or_default();
-                let node = wanted.unwrap_or("no node");
-                Some(format!("OVN has the port of pod {pod} on {chassis}, and the pod is on {node}"))
-            }
-            Some(_) => None,
-        })
-    }
-
-    /// The MAC address that the pod sends to: what it would learn by asking who has the next address.
-    fn next_mac(&self, subnet: &Subnet, exit: Exit<'_, '_>, receiver: Option<Mac>) -> Mac {
-        let neighbour =
-            self.world.attachments_of_subnet(&subnet.name).find(|one| one.addresses.contains(&exit.next_hop));
-        let gateways = || subnet.config.gateway.addresses();
-        let is_gateway = gateways().any(|gateway| gateway == exit.next_hop);
-        match (neighbour, receiver) {
-            (Some(neighbour), _) => neighbour.mac,
-            // The router's port has one for both families.
-            (None, _) if is_gateway => Mac::derive(gateways().next().unwrap_or(exit.next_hop), None),
-            // Nobody answers. Whichever it is, nobody has it.
-            (None, Some(receiver)) => receiver,
-            (None, None) => Mac::derive(exit.next_hop, None),
-        }
-    }
+    let path =
+        format!("/apis/{}/namespaces/{}/{}", api::API_VERSION, trace.metadata.namespace, api::RESOURCE);
+    let request = kube::core::Request::new(path);
+    let body = serde_json::to_vec(trace)?;
+    let request = request.create(&PostParams::default(), body)?;
+    let answered: Trace =
+        cluster.client.request(request).await.map_err(|error| cluster.explain("a trace", &error))?;
+    answered.status.ok_or_else(|| Failure::with(Exit::Failed, "the controller's answer has no status"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! Says what is being waited for, once that takes longer than a second: a spinner on a terminal, a line elsewhere.
+//! Shows what a command waits for, once that takes longer than a second: a spinner on a terminal, a line elsewhere.
 
 use std::io::IsTerminal as _;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What takes less is not worth a word.
+/// Shorter waits are not shown.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Something that is being waited for, until this is dropped.
+/// A wait that is shown, until this is dropped.
 pub(crate) struct Waiting {
     /// Dropped first, which ends the thread.
     over: Option<Sender<()>>,

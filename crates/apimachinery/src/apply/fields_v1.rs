@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::path::PathElement;
 use super::set::{Branch, FieldSet, Node};
-use crate::go_text;
+use apischema::go_text;
 
 impl<'a> FieldSet<'a> {
     /// Reads `FieldsV1`. Keys of kinds that nobody knows yet are skipped.

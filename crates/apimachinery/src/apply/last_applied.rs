@@ -17,8 +17,9 @@ use super::to_set::applied_fields;
 use super::types::Type;
 use super::updater::Conflict;
 use super::{ApplyError, Force, Write};
+use crate::meta;
 use crate::status::StatusCause;
-use crate::{go_text, meta};
+use apischema::go_text;
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const KUBECTL: &str = "kubectl";

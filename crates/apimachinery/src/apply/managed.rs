@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::fields_v1::Form;
 use super::set::FieldSet;
-use crate::{go_text, time};
+use crate::time;
+use apischema::go_text;
 
 /// All managers of an object with what they own.
 pub(super) type Managers<'a> = BTreeMap<Manager<'a>, Owned<'a>>;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::order;
-use crate::go_text;
+use apischema::go_text;
 
 /// One step into a value. The elements of merged lists are known by what tells them apart, not by where they stand.
 #[derive(Clone, Debug)]

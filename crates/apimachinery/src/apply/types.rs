@@ -8,7 +8,7 @@ use apischema::{AdditionalProperties, ListType, MapType, Schema};
 use serde_json::Value;
 
 use super::path::PathElement;
-use crate::go_text;
+use apischema::go_text;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug)]

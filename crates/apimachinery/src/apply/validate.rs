@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::path::PathElement;
 use super::types::{Fields, Form, Forms, List, Scalar, Type};
-use crate::go_text;
+use apischema::go_text;
 
 /// What is wrong with a configuration, in one message.
 pub(super) fn validate(value: &Value, kind: Type<'_>) -> Result<(), String> {

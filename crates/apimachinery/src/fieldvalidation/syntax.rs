@@ -1,6 +1,6 @@
 //! What is wrong with JSON, in the words of Go's decoder, which clients of Kubernetes know.
 
-use crate::go_text;
+use apischema::go_text;
 
 /// Go gives up where things nest this deep.
 const MAX_DEPTH: usize = 10_000;

@@ -10,8 +10,11 @@ use crate::patch::MAX_DEPTH;
 
 mod scalar;
 
-/// What aliases may stand for in all, in values.
-const MAX_ALIASED: usize = 100_000;
+/// How many bytes of memory anchors and aliases may copy in one document. A body has at most 3 MiB, and whatever it repeats is
+/// stored in full, so a document that needs more than this could not be stored anyway.
+const MAX_COPIED_BYTES: usize = 8 << 20;
+/// How many duplicate keys are reported. Kubernetes stops there too.
+const MAX_DUPLICATES: usize = 100;
 
 /// Reads YAML and notices keys that are there twice.
 pub fn decode_yaml(body: &[u8]) -> Result<Decoded, String> {
@@ -19,7 +22,7 @@ pub fn decode_yaml(body: &[u8]) -> Result<Decoded, String> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
         anchors: HashMap::new(),
-        aliased: 0,
+        copied_bytes: 0,
         duplicates: Vec::new(),
     };
     let value = reader.document()?;
@@ -31,7 +34,8 @@ pub fn decode_yaml(body: &[u8]) -> Result<Decoded, String> {
 struct Reader<'t> {
     parser: Parser<'t, StrInput<'t>>,
     anchors: HashMap<usize, Value>,
-    aliased: usize,
+    /// The bytes of all values that were copied for an anchor or an alias.
+    copied_bytes: usize,
     duplicates: Vec<String>,
 }
 
@@ -79,21 +83,30 @@ impl<'t> Reader<'t> {
             _ => return Err(format!("yaml: line {line}: did not find expected node content")),
         };
         if anchor != 0 {
+            // Anchors nest, so the copies that are kept for them count like those that aliases make.
+            self.count_copy(&value)?;
             self.anchors.insert(anchor, value.clone());
         }
         Ok(value)
     }
 
-    fn alias(&mut self, id: usize, line: usize) -> Result<Value, String> {
-        let value = self.anchors.get(&id).ok_or_else(|| {
-            // Only an anchor that is still open is not there.
-            format!("yaml: line {line}: anchor value contains itself")
-        })?;
-        self.aliased += count(value);
-        if self.aliased > MAX_ALIASED {
+    fn count_copy(&mut self, value: &Value) -> Result<(), String> {
+        self.copied_bytes = self.copied_bytes.saturating_add(memory_of(value));
+        if self.copied_bytes > MAX_COPIED_BYTES {
             return Err("yaml: document contains excessive aliasing".to_owned());
         }
-        Ok(value.clone())
+        Ok(())
+    }
+
+    fn alias(&mut self, id: usize, line: usize) -> Result<Value, String> {
+        // Only an anchor whose value is still being read is not there.
+        let Some(value) = self.anchors.remove(&id) else {
+            return Err(format!("yaml: line {line}: anchor value contains itself"));
+        };
+        self.count_copy(&value)?;
+        let copy = value.clone();
+        self.anchors.insert(id, value);
+        Ok(copy)
     }
 
     fn sequence(&mut self, depth: usize) -> Result<Value, String> {
@@ -123,7 +136,7 @@ impl<'t> Reader<'t> {
                 continue;
             }
             let (name, shown) = scalar::key(&key).map_err(|why| format!("yaml: line {line}: {why}"))?;
-            if fields.insert(name, value).is_some() {
+            if fields.insert(name, value).is_some() && self.duplicates.len() < MAX_DUPLICATES {
                 self.duplicates.push(format!("line {line}: key {shown} already set in map"));
             }
         }
@@ -156,12 +169,17 @@ fn merge_into(fields: &mut Map<String, Value>, merged: Value, line: usize) -> Re
     Ok(())
 }
 
-fn count(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
-        Value::Object(fields) => 1 + fields.values().map(count).sum::<usize>(),
-        _ => 1,
-    }
+/// The memory that a copy of a value takes, roughly.
+fn memory_of(value: &Value) -> usize {
+    let content = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(memory_of).sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| size_of::<String>() + name.len() + memory_of(value)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    size_of::<Value>() + content
 }
 
 fn syntax(error: &ScanError) -> String {
@@ -234,6 +252,18 @@ mod tests {
             laughs.push_str(&format!("a{level}: &a{level} [*a{}, *a{}]\n", level - 1, level - 1));
         }
         assert_eq!(decode_yaml(laughs.as_bytes()).unwrap_err(), "yaml: document contains excessive aliasing");
+        let one_mebibyte = "x".repeat(1 << 20);
+        let repeated = format!("a: &a {one_mebibyte}\nb: [{}]\n", "*a,".repeat(99_000));
+        assert_eq!(
+            decode_yaml(repeated.as_bytes()).unwrap_err(),
+            "yaml: document contains excessive aliasing"
+        );
+        let fields: String = (0..1000).map(|number| format!("{number:01000}: 1, ")).collect();
+        let keys = format!("a: &a {{{fields}}}\nb: [{}]\n", "*a,".repeat(99_000));
+        assert_eq!(decode_yaml(keys.as_bytes()).unwrap_err(), "yaml: document contains excessive aliasing");
+        let nested: String = (0..100).map(|level| format!("&a{level} [")).collect();
+        let nested = format!("{nested}{one_mebibyte}{}", "]".repeat(100));
+        assert_eq!(decode_yaml(nested.as_bytes()).unwrap_err(), "yaml: document contains excessive aliasing");
         assert!(decode_yaml("[".repeat(100_000).as_bytes()).is_err());
         assert!(decode_yaml("- ".repeat(100_000).as_bytes()).is_err());
         assert!(decode_yaml(b"a: &a [*a]").is_err());
@@ -242,6 +272,22 @@ mod tests {
         assert!(decode_yaml(b"a: [1").unwrap_err().starts_with("yaml: line "));
         let long: String = (0..100_000).map(|number| format!("- {number}\n")).collect();
         assert_eq!(read(&long).as_array().unwrap().len(), 100_000);
+    }
+
+    #[test]
+    fn aliases_of_ordinary_size_are_followed() {
+        let template = "x".repeat(10_000);
+        let list = "*a,".repeat(100);
+        let value = read(&format!("a: &a {{image: {template}}}\nb: [{list}]\n"));
+        assert_eq!(value["b"].as_array().unwrap().len(), 100);
+        assert_eq!(value["b"][99]["image"], template);
+    }
+
+    #[test]
+    fn only_the_first_hundred_duplicate_keys_are_reported() {
+        let decoded = decode_yaml("a: 1\n".repeat(100_000).as_bytes()).unwrap();
+        let [StrictError::Yaml(duplicates)] = &decoded.strict_errors[..] else { panic!("one error") };
+        assert_eq!(duplicates.len(), 100);
     }
 
     proptest! {

@@ -94,7 +94,7 @@ fn mismatch(value: &Value, expected: &Expected, of: &str, path: &str) -> Option<
         (Expected::Time, Value::String(text)) => match time::seconds(text) {
             Some(_) => None,
             None => {
-                let quoted = crate::go_text::quote(text);
+                let quoted = apischema::go_text::quote(text);
                 Some(format!(
                     "parsing time {quoted} as \"2006-01-02T15:04:05Z07:00\": cannot parse {quoted} as \"2006\""
                 ))

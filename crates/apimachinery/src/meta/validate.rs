@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use super::NameRule;
 use crate::group::GroupVersion;
 use crate::options::validate_field_manager;
-use crate::{format, go_text, time};
+use crate::{format, time};
+use apischema::go_text;
 
 /// The most that all annotations of an object may take, keys included: 256 KiB.
 pub const ANNOTATIONS_LIMIT: usize = 256 * 1024;

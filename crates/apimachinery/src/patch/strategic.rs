@@ -16,7 +16,7 @@ use apischema::{AdditionalProperties, PatchStrategy, Schema};
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use crate::go_text;
+use apischema::go_text;
 
 mod list;
 mod order;

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::SelectorError;
 use super::label_parser::Parser;
-use crate::{format, go_text, meta, status};
+use crate::{format, meta, status};
+use apischema::go_text;
 
 /// A choice of objects by their labels: all of the requirements hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

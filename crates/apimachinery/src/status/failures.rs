@@ -6,8 +6,8 @@ use std::fmt;
 use apischema::FieldError;
 
 use super::{Outcome, Reason, Status, StatusCause, StatusDetails, StatusMetadata};
-use crate::go_text::quote;
 use crate::group::{GroupKind, GroupResource};
+use apischema::go_text::quote;
 
 /// What an update is told when it was made from an old version of the object.
 const MODIFIED: &str =

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::go_types;
 use crate::cel::Timestamp;
+use crate::go_text::quote;
 use crate::path::Path;
 use crate::quantity::Quantity;
-use crate::quote::quote;
 use crate::schema::{AdditionalProperties, Schema, Type};
 
 /// The first thing that does not fit its Go type.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::go_types::{self, Field};
 use crate::cel::Timestamp;
-use crate::quantity::{self, Precision};
+use crate::quantity::{Precision, Quantity};
 use crate::schema::{AdditionalProperties, Schema, Type};
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
@@ -67,13 +67,8 @@ fn is_dropped(value: &Value, field: &Field, schema: &Schema) -> bool {
 }
 
 fn canonical_quantity(value: &mut Value, precision: Precision) {
-    let text = match value {
-        Value::String(text) => text.trim().to_owned(),
-        Value::Number(number) => number.to_string(),
-        _ => return,
-    };
-    if let Some(canonical) = quantity::canonical(&text, precision) {
-        *value = canonical.into();
+    if let Some(quantity) = Quantity::from_value(value) {
+        *value = quantity.rounded(precision).to_string().into();
     }
 }
 

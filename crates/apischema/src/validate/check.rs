@@ -6,8 +6,8 @@ use super::correlation::{Correlated, unchanged};
 use super::{Checker, Failure};
 use crate::field_error::{FieldError, FieldErrorKind};
 use crate::formats;
+use crate::go_text::quote;
 use crate::path::Path;
-use crate::quote::quote;
 use crate::schema::{AdditionalProperties, Schema, Type, Validation};
 
 impl Checker<'_> {

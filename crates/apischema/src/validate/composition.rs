@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::correlation::Correlated;
 use super::{Checker, Failures};
+use crate::go_text::quote;
 use crate::path::Path;
-use crate::quote::quote;
 use crate::schema::{Schema, Validation};
 
 /// The outcome of a schema that need not hold.

@@ -5,8 +5,8 @@ use serde_json::{Number, Value};
 use super::check::is_whole;
 use super::{Checker, Failure};
 use crate::field_error::{FieldError, FieldErrorKind};
+use crate::go_text;
 use crate::path::Path;
-use crate::quote;
 use crate::schema::Validation;
 
 impl Checker<'_> {
@@ -132,7 +132,7 @@ impl Checker<'_> {
         self.fail_with(path, |name, path| {
             let supported: Vec<String> = allowed
                 .iter()
-                .map(|value| value.as_str().map_or_else(|| quote::json(value), str::to_owned))
+                .map(|value| value.as_str().map_or_else(|| go_text::json(value), str::to_owned))
                 .collect();
             Failure {
                 message: format!("{name} in body should be one of {supported:?}"),
@@ -152,7 +152,7 @@ impl Limit {
     fn text(&self) -> String {
         match self {
             Limit::Integer(limit) => limit.to_string(),
-            Limit::Float(limit) => quote::float(*limit),
+            Limit::Float(limit) => go_text::float(*limit),
         }
     }
 

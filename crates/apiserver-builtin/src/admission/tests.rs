@@ -4,7 +4,7 @@ use super::pod_priority::{keep, prioritise};
 use super::tolerations::tolerate;
 
 #[test]
-fn pods_bear_with_nodes_for_a_while_unless_they_say_otherwise() {
+fn pods_tolerate_unready_nodes_for_a_while_by_default() {
     let default = |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
     let (not_ready, unreachable) =
         (default("node.kubernetes.io/not-ready"), default("node.kubernetes.io/unreachable"));

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::super::behaviour::Behaviour;
 use super::super::errors::Errors;
 use super::super::kind::{KindExt as _, kind_of};
-use super::super::path::Path;
 use super::super::pod::settle_spec;
 use super::super::pod::warnings::spec_warnings;
 use super::super::table::{age, columns, containers, name, or, selector, since};
@@ -13,6 +12,7 @@ use super::super::value::{is_set, is_true, same, size, text};
 use super::super::warnings::pod_names;
 use super::check_spec;
 use super::schedule;
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 pub(super) fn resource() -> Resource {

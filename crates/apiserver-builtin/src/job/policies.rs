@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::super::errors::Errors;
 use super::super::format::qualified_name;
-use super::super::path::Path;
 use super::super::value::{is_set, items, number, size, text};
+use apischema::Path;
 
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const MOST_RULES: usize = 20;

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_gated_or_going_is_not_bound() {
+    fn a_pod_that_is_gated_or_being_deleted_is_not_bound() {
         let mut gated = json!({"metadata": {"name": "p"}, "spec": {"schedulingGates": [{"name": "g"}]}});
         assert_eq!(
             assign(&mut gated, &binding("n"), &json!("now")),

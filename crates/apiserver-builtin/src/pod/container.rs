@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::super::errors::Errors;
 use super::super::format::dns1123_label;
 use super::super::format::{descending_path, port, port_name};
-use super::super::path::Path;
 use super::super::value::{entries, is_set, is_true, items, number, size, text};
 use super::environment::{check_sources, check_variables};
 use super::probe::{Probe, check_lifecycle, check_probe};
 use super::resources::check_requirements;
 use super::security::check_container_context;
 use super::volume::Volumes;
+use apischema::Path;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 

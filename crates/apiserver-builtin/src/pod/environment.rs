@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::super::errors::Errors;
 use super::super::format::{config_key, environment_name, no_backsteps};
 use super::super::format::{dns1123_label, dns1123_subdomain, qualified_name};
-use super::super::path::Path;
-use super::super::quantity::Quantity;
 use super::super::value::{is_set, items, text};
+use apischema::Path;
+use apischema::Quantity;
 
 /// The fields of a pod that a variable can show.
 const FIELDS: [&str; 9] = [
@@ -151,7 +151,8 @@ pub(super) fn check_resource_ref(
     } else if !RESOURCES.contains(&resource) && !huge {
         errors.not_supported(path.field("resource"), resource, &RESOURCES);
     }
-    let Some(divisor) = Quantity::of(&reference["divisor"]).filter(|divisor| !divisor.is_zero()) else {
+    let Some(divisor) = Quantity::from_value(&reference["divisor"]).filter(|divisor| !divisor.is_zero())
+    else {
         return;
     };
     let what = match resource {

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::super::errors::Errors;
 use super::super::format::{header_name, port, port_name};
-use super::super::path::Path;
 use super::super::value::{is_set, items, number, size, text};
+use apischema::Path;
 
 /// Which probe it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

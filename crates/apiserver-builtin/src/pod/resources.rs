@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::super::errors::Errors;
 use super::super::format::qualified_name;
-use super::super::path::Path;
-use super::super::quantity::Quantity;
 use super::super::value::{entries, is_set, items, text};
+use apischema::Path;
+use apischema::Quantity;
 
 const STANDARD_CONTAINER: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
@@ -111,7 +111,7 @@ pub(in super::super) fn check_quota_name(errors: &mut Errors, path: Path<'_>, na
 
 /// Checks an amount of a resource. What is not an amount is not checked here: it does not pass the schema.
 pub(in super::super) fn check_amount(errors: &mut Errors, path: Path<'_>, name: &str, value: &Value) {
-    let Some(quantity) = Quantity::of(value) else { return };
+    let Some(quantity) = Quantity::from_value(value) else { return };
     if quantity.is_negative() {
         errors.invalid(path, quantity.to_string(), "must be greater than or equal to 0");
     }
@@ -142,7 +142,10 @@ pub(in super::super) fn check_requirements(
     }
     for (name, value) in entries(requests) {
         check_one(errors, requests_path.key(name), name, value);
-        let (Some(request), limit) = (Quantity::of(value), Quantity::of(&limits[name])) else { continue };
+        let (Some(request), limit) = (Quantity::from_value(value), Quantity::from_value(&limits[name]))
+        else {
+            continue;
+        };
         match limit {
             Some(limit) if request != limit && !may_be_overcommitted(name) => {
                 let detail = format!("must be equal to {name} limit of {limit}");
@@ -166,7 +169,7 @@ pub(in super::super) fn check_requirements(
 
 fn check_huge_pages(errors: &mut Errors, path: Path<'_>, name: &str, value: &Value) {
     let Some(size) = name.strip_prefix("hugepages-") else { return };
-    let Some(quantity) = Quantity::of(value) else { return };
+    let Some(quantity) = Quantity::from_value(value) else { return };
     let size = Quantity::parse(size).filter(|size| *size > Quantity::ZERO && size.is_whole());
     if size.is_none_or(|size| quantity.value() % size.value() != 0) {
         let detail = format!("{quantity} is not positive integer multiple of {name}");
@@ -214,8 +217,9 @@ pub(super) fn quality_of_service(spec: &Value) -> &'static str {
         let all = items(&spec["containers"]).iter().chain(items(&spec["initContainers"]));
         all.map(|container| &container["resources"]).collect()
     };
-    let amount =
-        |list: &Value, name: &str| Quantity::of(&list[name]).filter(|quantity| *quantity > Quantity::ZERO);
+    let amount = |list: &Value, name: &str| {
+        Quantity::from_value(&list[name]).filter(|quantity| *quantity > Quantity::ZERO)
+    };
     let (mut asks, mut guaranteed) = (false, true);
     for resources in &containers {
         for name in ["cpu", "memory"] {

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::super::errors::Errors;
 use super::super::format::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 use super::super::labels::check_selector;
-use super::super::path::Path;
 use super::super::value::{entries, is_set, items, number, size, text, texts};
+use apischema::Path;
 
 /// The effects of taints.
 pub(in super::super) const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_name_what_they_bear() {
+    fn tolerations_need_a_key_or_exists() {
         assert!(
             wrong(check_tolerations, &json!([{"operator": "Exists"}, {"key": "a", "value": "b"}])).is_empty()
         );

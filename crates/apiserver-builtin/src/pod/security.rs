@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::super::errors::Errors;
 use super::super::format::{descending_path, unix_id};
-use super::super::path::Path;
 use super::super::value::{is_set, is_true, items, text, texts};
+use apischema::Path;
 
 /// Checks the security context of a container. `own_users` is whether the pod has a user namespace of its own.
 pub(super) fn check_container_context(errors: &mut Errors, path: Path<'_>, context: &Value, own_users: bool) {

@@ -9,7 +9,6 @@ use super::super::errors::Errors;
 use super::super::format::search_domain;
 use super::super::format::{dns1123_label, dns1123_subdomain, qualified_name};
 use super::super::labels::{check_annotations, check_labels};
-use super::super::path::Path;
 use super::super::value::{entries, is_set, is_true, items, number, size, text, texts};
 use super::container::{
     Surroundings, check_containers, check_ephemeral_containers, check_image, check_init_containers,
@@ -18,6 +17,7 @@ use super::resources::check_requirements;
 use super::scheduling::{check_affinity, check_spread, check_tolerations};
 use super::security::{check_host_users, check_pod_context};
 use super::volume::check_volumes;
+use apischema::Path;
 
 /// What a spec is of.
 #[derive(Clone, Copy, Debug)]

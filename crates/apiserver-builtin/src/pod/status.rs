@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::super::address;
 use super::super::errors::Errors;
 use super::super::format::{dns1123_subdomain, qualified_name};
-use super::super::path::Path;
 use super::super::value::{is_set, items, number, text};
 use super::update::check_annotations;
+use apischema::Path;
 
 /// Checks a status that is written by itself.
 pub(super) fn check_status(errors: &mut Errors, pod: &Value, old: &Value) {

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::super::diff::diff;
 use super::super::errors::Errors;
-use super::super::path::Path;
 use super::super::value::{entries, fields_mut, is_set, items, object_mut, same, set, text};
 use super::scheduling::check_tolerations;
 use super::spec::check_pod;
+use apischema::Path;
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                          `spec.tolerations` (only additions to existing tolerations),\

@@ -9,10 +9,10 @@ use super::super::errors::Errors;
 use super::super::format::{descending_path, no_backsteps, unreserved_path};
 use super::super::format::{dns1123_label, dns1123_subdomain};
 use super::super::labels::{check_annotations, check_labels};
-use super::super::path::Path;
-use super::super::quantity::Quantity;
 use super::super::value::{entries, is_set, items, number, text};
 use super::environment::{InVolume, check_field_ref, check_resource_ref};
+use apischema::Path;
+use apischema::Quantity;
 
 /// Volumes that are well defined, by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
@@ -114,7 +114,7 @@ fn check_source(errors: &mut Errors, path: Path<'_>, volume: &Value, pod: Option
 fn check_one_source(errors: &mut Errors, at: Path<'_>, kind: &str, volume: &Value, pod: Option<&str>) {
     let (path, source) = (at.field(kind), &volume[kind]);
     match kind {
-        "emptyDir" if Quantity::of(&source["sizeLimit"]).is_some_and(Quantity::is_negative) => {
+        "emptyDir" if Quantity::from_value(&source["sizeLimit"]).is_some_and(Quantity::is_negative) => {
             errors.forbidden(path.field("sizeLimit"), "SizeLimit field must be a valid resource quantity");
         }
         "hostPath" => check_host_path(errors, path, source),

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::super::path::Path;
-use super::super::quantity::Quantity;
 use super::super::value::{entries, is_set, items, number, text};
+use apischema::Path;
+use apischema::Quantity;
 
 /// What whoever writes a template of pods should know. `path` is where its spec is.
 pub(in super::super) fn spec_warnings(path: Path<'_>, spec: &Value) -> Vec<String> {
@@ -109,7 +109,7 @@ fn note_repeated(warnings: &mut Vec<String>, path: Path<'_>, list: &Value, field
 fn note_fractions(warnings: &mut Vec<String>, path: Path<'_>, quantities: &Value) {
     for name in ["memory", "ephemeral-storage"] {
         let Some((_, value)) = entries(quantities).find(|(key, _)| *key == name) else { continue };
-        if Quantity::of(value).is_some_and(|quantity| !quantity.is_whole()) {
+        if Quantity::from_value(value).is_some_and(|quantity| !quantity.is_whole()) {
             let path = path.key(name);
             warnings.push(format!(
                 "{path}: fractional byte value {:?} is invalid, must be an integer",
@@ -184,7 +184,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_odd_in_a_spec_is_said() {
+    fn odd_but_valid_specs_cause_warnings() {
         let spec = json!({
             "containers": [
                 {

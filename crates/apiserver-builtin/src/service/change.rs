@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::super::errors::Errors;
-use super::super::path::Path;
 use super::super::value::{fields_mut, items, items_mut, number, object_mut, same, text, texts};
 use super::{
     is_external, is_headless, kind_of_service, needs_cluster_ip, needs_health_check, needs_node_ports,
 };
+use apischema::Path;
 
 /// Drops what a service of its new type does not have, if the client left it as it was.
 pub(super) fn drop_what_the_type_has_not(service: &mut Value, old: &Value) {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_is_given_once() {
+    fn an_item_is_allocated_once() {
         let (mut pool, now) = (Pool::default(), Instant::now());
         assert_eq!(pool.ask(1, &owner("a"), now), Asked::Given);
         assert_eq!(pool.ask(1, &owner("a"), now), Asked::Given, "whoever tries again gets it again");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn any_thing_is_one_that_nobody_has() {
+    fn an_item_that_nobody_asked_for_by_name_is_a_free_one() {
         let (mut pool, now) = (Pool::default(), Instant::now());
         pool.seen(2, &owner("stored"), now);
         let mut any = |name: &str| pool.ask_any(3, 2, |place| place, |_| true, &owner(name), now);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_promised_no_longer() {
+    fn a_stored_allocation_is_no_longer_pending() {
         let (mut pool, now) = (Pool::default(), Instant::now());
         let before = Timestamp::now();
         pool.ask(1, &owner("a"), now);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_does_not_undo_a_promise() {
+    fn a_pending_allocation_survives_a_refresh() {
         let (mut pool, now) = (Pool::default(), Instant::now());
         pool.ask(1, &owner("new"), now);
         pool.seen(1, &owner("old"), now);

@@ -106,7 +106,7 @@ fn masked(value: &Value, pattern: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_address_is_given_twice() {
+async fn no_address_is_allocated_twice() {
     let directory = TempDir::new().unwrap();
     // Sixteen addresses, of which two are the network's own.
     let server = server(&directory, ServiceRanges::new(&["10.96.0.0/28"]).unwrap()).await;
@@ -130,7 +130,7 @@ async fn no_address_is_given_twice() {
 }
 
 #[tokio::test]
-async fn what_is_stored_is_taken_after_a_start() {
+async fn stored_addresses_count_as_allocated_after_a_start() {
     let directory = TempDir::new().unwrap();
     let before = server(&directory, ServiceRanges::default()).await;
     let kept =
@@ -170,7 +170,7 @@ async fn what_is_stored_is_taken_after_a_start() {
 }
 
 #[tokio::test]
-async fn a_service_that_changes_gives_back_and_is_given() {
+async fn a_changed_service_releases_and_is_allocated_addresses() {
     let directory = TempDir::new().unwrap();
     let ranges = ServiceRanges::default().node_ports(30000..=30001);
     let server = server(&directory, ranges).await;
@@ -203,7 +203,7 @@ async fn a_service_that_changes_gives_back_and_is_given() {
 }
 
 #[tokio::test]
-async fn services_get_an_address_of_each_family_that_there_is() {
+async fn services_are_allocated_an_address_of_each_configured_family() {
     let directory = TempDir::new().unwrap();
     let ranges = ServiceRanges::new(&["10.96.0.0/16", "fd00:96::/112"]).unwrap();
     let server = server(&directory, ranges).await;

@@ -11,10 +11,10 @@ use super::super::format::port;
 use super::super::format::{dns1123_label, dns1123_subdomain, qualified_name};
 use super::super::ingress::check_load_balancer;
 use super::super::labels::check_labels;
-use super::super::path::Path;
 use super::super::pod::probe::check_port;
 use super::super::value::{is_set, items, number, size, text, texts};
 use super::{is_external, is_headless, kind_of_service, needs_cluster_ip, needs_health_check};
+use apischema::Path;
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::super::behaviour::Behaviour;
 use super::super::errors::Errors;
 use super::super::kind::{KindExt as _, kind_of};
-use super::super::path::Path;
 use super::super::table::{age, columns, name};
 use super::super::value::{is_true, items, number, text};
 use super::check_unchanged;
+use apischema::Path;
 use apiserver::registry::{Resource, Scope};
 
 pub(super) fn resource() -> Resource {

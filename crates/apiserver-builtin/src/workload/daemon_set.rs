@@ -6,7 +6,6 @@ use super::super::behaviour::Behaviour;
 use super::super::errors::Errors;
 use super::super::kind::{KindExt as _, kind_of};
 use super::super::labels::{check_selector, is_empty_selector};
-use super::super::path::Path;
 use super::super::table::{age, columns, containers, labels, name, selector};
 use super::super::value::{is_set, number, object_mut, same, text};
 use super::super::warnings::of_template;
@@ -14,6 +13,7 @@ use super::{
     check_at_most_all, check_collisions, check_counts, check_int_or_percent, check_own_template,
     check_unchanged, int_or_percent, settle_template,
 };
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 /// Which generation the template is of; older clients know it by this annotation.

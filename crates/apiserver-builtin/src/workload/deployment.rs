@@ -9,7 +9,6 @@ use super::super::behaviour::Behaviour;
 use super::super::errors::Errors;
 use super::super::kind::{KindExt as _, kind_of};
 use super::super::labels::read_selector;
-use super::super::path::Path;
 use super::super::table::{age, columns, containers, name};
 use super::super::value::{is_set, number, object_mut, same, set, text};
 use super::super::warnings::of_named;
@@ -17,6 +16,7 @@ use super::{
     check_at_most_all, check_collisions, check_counts, check_int_or_percent, check_own_selector,
     check_own_template, check_unchanged, int_or_percent, settle_template,
 };
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 pub(super) fn resource() -> Resource {

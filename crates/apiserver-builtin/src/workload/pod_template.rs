@@ -2,12 +2,12 @@
 
 use super::super::behaviour::Behaviour;
 use super::super::kind::{KindExt as _, core};
-use super::super::path::Path;
 use super::super::pod::settle_spec;
 use super::super::pod::spec::check_template;
 use super::super::pod::warnings::spec_warnings;
 use super::super::table::{columns, containers, labels, name};
 use super::super::value::field_mut;
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 pub(super) fn resource() -> Resource {

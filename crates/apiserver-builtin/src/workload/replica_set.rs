@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::super::behaviour::Behaviour;
 use super::super::errors::Errors;
 use super::super::kind::{KindExt as _, kind_of};
-use super::super::path::Path;
 use super::super::table::{age, columns, containers, name, selector};
 use super::super::value::number;
 use super::super::warnings::of_named;
 use super::{check_counts, check_own_selector, check_own_template, check_unchanged, settle_template};
+use apischema::Path;
 use apiserver::registry::{Generation, Resource, Scope};
 
 pub(super) fn resource() -> Resource {

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::super::behaviour::Behaviour;
 use super::super::errors::Errors;
 use super::super::kind::{KindExt as _, core};
-use super::super::path::Path;
 use super::super::pod::spec::check_template;
 use super::super::table::{age, columns, containers, labels, name};
 use super::super::value::{entries, is_set, number, size};
 use super::super::warnings::of_named;
 use super::replica_set::check_status;
 use super::{check_always_restarted, settle_template};
+use apischema::Path;
 use apiserver::registry::{GarbageCollection, Generation, Resource, Scope};
 use apiserver::selection::SelectableField;
 

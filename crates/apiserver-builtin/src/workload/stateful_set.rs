@@ -7,7 +7,6 @@ use super::super::claim::check_claim_spec;
 use super::super::errors::Errors;
 use super::super::format::dns1123_label;
 use super::super::kind::{KindExt as _, kind_of};
-use super::super::path::Path;
 use super::super::pod::spec::check_template;
 use super::super::table::{age, columns, containers, name};
 use super::super::value::{fields_mut, is_set, items, number, object_mut, same, set as set_field, text};
@@ -16,6 +15,7 @@ use super::{
     check_always_restarted, check_at_most_all, check_collisions, check_counts, check_int_or_percent,
     check_own_selector, check_selected, int_or_percent, settle_template,
 };
+use apischema::Path;
 use apiserver::registry::{Generation, NameRule, Resource, Scope};
 
 pub(super) fn resource() -> Resource {

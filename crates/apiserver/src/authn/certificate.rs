@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_without_a_name_is_nobody() {
+    fn a_certificate_without_a_common_name_authenticates_nobody() {
         assert_eq!(user_of_certificate(&certificate(None, &["x"])), None);
         assert_eq!(user_of_certificate(b"no certificate"), None);
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 
 pub use self::policy::{Kind, Policy};
-pub use self::rule::{Rule, Wish, uncovered};
+pub use self::rule::{Rule, RuleRequest, uncovered};
 use super::{Attributes, Authorizer, Decision, ResourceAttributes};
 use crate::reflector::{Cache, Informer, InformerTask, Progress};
 use crate::storage::{Key, Storage, StoredObject};
@@ -85,12 +85,12 @@ impl Authorizer for Rbac {
         if is_superuser(&attributes) {
             return std::future::ready(Decision::Allow).boxed();
         }
-        let (namespace, wish) = wish(&attributes);
+        let (namespace, request) = request(&attributes);
         let decision = self.read(|policy| {
-            if policy.allows(&user.name, &user.groups, namespace, &wish) {
+            if policy.allows(&user.name, &user.groups, namespace, &request) {
                 return Decision::Allow;
             }
-            Decision::Deny(policy.complaint(&user.name, &user.groups, namespace))
+            Decision::Deny(policy.errors(&user.name, &user.groups, namespace))
         });
         std::future::ready(decision).boxed()
     }
@@ -100,9 +100,9 @@ impl Authorizer for Rbac {
         if is_superuser(&attributes) {
             return std::future::ready(String::new()).boxed();
         }
-        let (namespace, wish) = wish(&attributes);
-        let why = self.read(|policy| policy.why(&user.name, &user.groups, namespace, &wish));
-        std::future::ready(why.unwrap_or_default()).boxed()
+        let (namespace, request) = request(&attributes);
+        let reason = self.read(|policy| policy.reason(&user.name, &user.groups, namespace, &request));
+        std::future::ready(reason.unwrap_or_default()).boxed()
     }
 }
 
@@ -110,14 +110,14 @@ fn is_superuser(attributes: &Attributes<'_>) -> bool {
     attributes.user.groups.iter().any(|group| group == SUPERUSERS)
 }
 
-/// What is wished, and in which namespace.
-fn wish<'a>(attributes: &Attributes<'a>) -> (&'a str, Wish<'a>) {
+/// The namespace of a request, and the request as rules see it.
+fn request<'a>(attributes: &Attributes<'a>) -> (&'a str, RuleRequest<'a>) {
     let verb = attributes.verb;
     match attributes.resource {
         Some(of) => {
             let ResourceAttributes { group, resource, subresource, name, .. } = of;
-            (of.namespace, Wish::Resource { verb, group, resource, subresource, name })
+            (of.namespace, RuleRequest::Resource { verb, group, resource, subresource, name })
         }
-        None => ("", Wish::Path { verb, path: attributes.path }),
+        None => ("", RuleRequest::NonResource { verb, path: attributes.path }),
     }
 }

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::accept::{Accepted, Format, MetaVersion, MetadataOf, Shape};
 use super::table::{Headers, ListMeta, table};
 use crate::endpoint::Endpoint;
+use crate::registry::Resource;
 use crate::storage::{StoredObject, TypePrefix};
 use crate::verbs::{Content, Listed};
 use crate::watch::{EncodingKey, EventKind, WatchEvent};
@@ -155,6 +156,16 @@ impl Renderer {
         let kind = json!(self.endpoint.resource.list_kind);
         write(&mut out, format_args!("],\"kind\":{kind},\"metadata\":{}}}\n", meta.to_value()));
         Ok(out)
+    }
+
+    /// Whether the same objects are always written alike. In tables, ages change with the time.
+    pub fn is_shareable(&self) -> bool {
+        !matches!(self.accepted.shape, Shape::Table(..))
+    }
+
+    /// The resource whose objects are written.
+    pub fn resource(&self) -> &Arc<Resource> {
+        &self.endpoint.resource
     }
 
     /// What watchers who want to be told in the same way share. Only the first event has a table's headers.

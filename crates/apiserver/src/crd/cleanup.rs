@@ -22,10 +22,10 @@ use crate::options::DeleteOptions;
 use crate::registry::Resource;
 use crate::storage::Key;
 
-/// How long objects are waited for before people are told that it takes long.
+/// How long the deletion of all objects may take before a condition says that it takes long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Deletes all objects of a definition, waits until they are gone, and lets the definition go.
+/// Deletes all objects of a definition, waits until they are deleted, and removes the definition's finalizer.
 pub(super) async fn clean(definitions: &Definitions, api: &Api, name: &str) -> Result<(), Status> {
     let of = endpoint(api, name)?;
     let definition = read(api, &of).await?;
@@ -34,7 +34,7 @@ pub(super) async fn clean(definitions: &Definitions, api: &Api, name: &str) -> R
     }
     // From here on nothing is made of its kind.
     definitions.serve(api, &definition);
-    tell(
+    write_condition(
         api,
         &of,
         &terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress"),
@@ -60,7 +60,7 @@ pub(super) async fn clean(definitions: &Definitions, api: &Api, name: &str) -> R
         remove_finalizer(object);
     };
     let ended = change_status(api, &of, &mut end_it).await;
-    // If it is gone, that is over when the store has told so.
+    // Once it is deleted, that is over with the store's event.
     ended.inspect_err(|_| definitions.finished(name))
 }
 
@@ -73,7 +73,7 @@ fn terminating(is: bool, reason: &str, message: &str) -> Condition {
     Condition::new(TERMINATING, is, reason, message)
 }
 
-async fn tell(api: &Api, of: &Endpoint, condition: &Condition) -> Result<(), Status> {
+async fn write_condition(api: &Api, of: &Endpoint, condition: &Condition) -> Result<(), Status> {
     change_status(api, of, &mut |object, now| set_condition(object, condition.clone(), now)).await
 }
 
@@ -86,7 +86,7 @@ fn remove_finalizer(object: &mut Value) {
     }
 }
 
-/// Deletes all objects of a resource, and waits until they are gone.
+/// Deletes all objects of a resource, and waits until they are deleted.
 async fn empty(api: &Api, of: &Endpoint, resource: &Arc<Resource>) -> Result<(), Status> {
     let prefix = resource.key.prefix("");
     let failed = |error: &StoreError| resource.store_failed(error);
@@ -103,23 +103,23 @@ async fn empty(api: &Api, of: &Endpoint, resource: &Arc<Resource>) -> Result<(),
     if !failures.is_empty() {
         let all = if failures.len() == 1 { failures.remove(0) } else { format!("[{}]", failures.join(", ")) };
         let message = format!("could not issue all deletes: {all}");
-        tell(api, of, &terminating(true, "InstanceDeletionFailed", &message)).await?;
+        write_condition(api, of, &terminating(true, "InstanceDeletionFailed", &message)).await?;
         return Err(Status::internal_error(message));
     }
     let mut patience = Some(Instant::now() + PATIENCE);
     while !left.is_empty() {
         let next = events.next();
-        let told = match patience {
+        let events = match patience {
             Some(until) => tokio::time::timeout_at(until, next).await,
             None => Ok(next.await),
         };
-        let Ok(told) = told else {
+        let Ok(events) = events else {
             patience = None;
             let message = "could not confirm zero CustomResources remaining: context deadline exceeded";
-            tell(api, of, &terminating(true, "InstanceDeletionCheck", message)).await?;
+            write_condition(api, of, &terminating(true, "InstanceDeletionCheck", message)).await?;
             continue;
         };
-        for event in told.map_err(|error| failed(&error))? {
+        for event in events.map_err(|error| failed(&error))? {
             match event.value {
                 None => {
                     left.remove(&event.key);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_has_are_given() {
+    fn free_names_are_accepted() {
         let fresh = definition(names("foos", "Foo", &["f"]), json!({}), json!(null));
         let naming = decide(&fresh, &Taken::default()).unwrap();
         assert_eq!(naming.accepted, fresh.spec.names);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_another_has_is_not_given_but_the_others_are() {
+    fn a_name_that_is_taken_is_not_accepted_but_the_others_are() {
         let other = definition(json!({}), names("bars", "Foo", &["f", "g"]), json!(null));
         let taken = Taken::of([&other.status.accepted_names]);
         let kind = decide(&definition(names("foos", "Foo", &["h"]), json!({}), json!(null)), &taken).unwrap();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_known_stays_as_they_are() {
+    fn unknown_types_are_not_described() {
         let mut schema = json!({"type": "object"});
         Descriptions::make().add_to("com.example.v1.Ship", &mut schema);
         assert_eq!(schema, json!({"type": "object"}));

@@ -17,18 +17,18 @@ use crate::options::WriteOptions;
 use crate::request::Verb;
 use crate::verbs::{Answer, PatchType, spec_field, status_field};
 
-/// What is being done to an object, and by whom.
+/// The request that a strategy is called for.
 #[derive(Clone, Copy, Debug)]
 pub struct Action<'a> {
-    /// By whom.
+    /// The user.
     pub user: &'a UserInfo,
     /// `status`, or empty for the object itself.
     pub subresource: &'a str,
-    /// When.
+    /// The time of the request.
     pub now: Timestamp,
 }
 
-/// When `metadata.generation` grows.
+/// When `metadata.generation` is incremented.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Generation {
     /// The kind has none.
@@ -40,10 +40,10 @@ pub enum Generation {
     Content,
 }
 
-/// What becomes of an owner's dependents when whoever deletes it says nothing.
+/// What happens to an owner's dependents when a deletion has no `propagationPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GarbageCollection {
-    /// They are deleted, after the owner is gone.
+    /// They are deleted, after the owner is.
     #[default]
     DeleteDependents,
     /// They are left alone.
@@ -52,37 +52,37 @@ pub enum GarbageCollection {
     Unsupported,
 }
 
-/// How a kind behaves. Each method does by default what kinds without particulars do.
+/// The behaviour of a kind. Every method has a default, which fits kinds without rules of their own.
 ///
-/// Objects are complete: defaults are set and unknown fields are gone. The version is that of the request.
+/// Objects are complete: defaults are set and unknown fields are removed. The version is that of the request.
 pub trait Strategy: Send + Sync + fmt::Debug {
-    /// Makes a new object ready: what clients may not set is cleared, what the server sets is set.
+    /// Prepares a new object: clears fields that clients may not set, and sets those that the server sets.
     fn prepare_for_create(&self, _object: &mut Value, _action: Action<'_>) {}
 
-    /// Makes a changed object ready: what clients may not change is taken from the old one.
+    /// Prepares an updated object: takes fields that clients may not change from the old one.
     fn prepare_for_update(&self, _object: &mut Value, _old: &Value, _action: Action<'_>) {}
 
-    /// Makes an object ready whose status alone is written: all but status and metadata is taken from the old one.
+    /// Prepares an object whose status is updated: takes all but status and metadata from the old one.
     fn prepare_for_status_update(&self, object: &mut Value, old: &Value, _action: Action<'_>) {
         keep_all_but(object, old, &["status", "metadata"]);
     }
 
-    /// What is wrong with a new object, besides what its schema says.
+    /// Validates a new object, beyond its schema.
     fn validate(&self, _object: &Value, _action: Action<'_>) -> Vec<FieldError> {
         Vec::new()
     }
 
-    /// What is wrong with a changed object, besides what its schema says: fields that may not change, above all.
+    /// Validates an updated object, beyond its schema: immutable fields, above all.
     fn validate_update(&self, object: &Value, _old: &Value, action: Action<'_>) -> Vec<FieldError> {
         self.validate(object, action)
     }
 
-    /// What whoever writes the object should know.
+    /// Warnings for the client that writes the object.
     fn warnings(&self, _object: &Value, _old: Option<&Value>, _action: Action<'_>) -> Vec<String> {
         Vec::new()
     }
 
-    /// When `metadata.generation` grows.
+    /// When `metadata.generation` is incremented.
     fn generation(&self) -> Generation {
         Generation::None
     }
@@ -97,12 +97,12 @@ pub trait Strategy: Send + Sync + fmt::Debug {
         true
     }
 
-    /// What becomes of dependents.
+    /// What happens to dependents when the object is deleted.
     fn garbage_collection(&self) -> GarbageCollection {
         GarbageCollection::DeleteDependents
     }
 
-    /// How many seconds an object is given to end, if its kind is given any; `requested` is what the client says.
+    /// The grace period of a deletion in seconds, if the kind has one; `requested` is that of the client.
     fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
         None
     }
@@ -112,7 +112,7 @@ pub trait Strategy: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Notes in an object that its deletion has begun, besides the deletionTimestamp.
+    /// Marks an object as being deleted, besides the deletionTimestamp.
     fn deletion_begins(&self, _object: &mut Value) {}
 
     /// Whether a deletion answers with the deleted object rather than with a Status.
@@ -125,22 +125,22 @@ pub trait Strategy: Send + Sync + fmt::Debug {
         &PatchType::MEDIA_TYPES
     }
 
-    /// What a write of the object, or of a subresource, ignores. Nobody comes to own it by such a write.
+    /// The fields that a write of the object, or of a subresource, ignores. Such a write makes nobody their manager.
     fn reset_fields(&self, _subresource: &str) -> Option<&FieldSet<'static>> {
         None
     }
 
-    /// What an object of this kind has before anything is set, where Kubernetes always writes some of it.
+    /// The fields that every object of this kind has, where Kubernetes always writes some.
     fn empty(&self) -> Option<&Value> {
         None
     }
 
-    /// What whoever selects objects by another field is told, where the kind says it in its own words.
+    /// The error for a field selector with another field, where the kind has a message of its own.
     fn unsupported_field(&self, _field: &str) -> Option<String> {
         None
     }
 
-    /// Fills in what an object does not say, after unknown fields were dropped.
+    /// Sets defaults, after unknown fields were removed.
     fn set_defaults(&self, _object: &mut Value) {}
 
     /// Converts an object to another apiVersion of its kind.
@@ -155,7 +155,7 @@ pub trait Strategy: Send + Sync + fmt::Debug {
 /// The strategy of kinds without particulars.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GenericStrategy {
-    /// When `metadata.generation` grows.
+    /// When `metadata.generation` is incremented.
     pub generation: Generation,
     /// Whether there is a status that is written by itself: then writes of the object do not touch it.
     pub has_status: bool,
@@ -216,21 +216,21 @@ pub fn take_field(object: &mut Value, old: &Value, name: &str) {
 /// A request to a subresource of a kind's own.
 #[derive(Debug)]
 pub struct SubresourceRequest<'a> {
-    /// What is asked.
+    /// The verb.
     pub verb: Verb,
-    /// Of what.
+    /// The object.
     pub endpoint: &'a Endpoint,
-    /// By whom.
+    /// The user, and the warnings of the answer.
     pub context: &'a Context,
-    /// What was sent, if anything.
+    /// The body, if there was one.
     pub body: Option<Value>,
-    /// How to write.
+    /// The options of the request.
     pub options: WriteOptions,
 }
 
-/// What answers for a subresource of a kind's own: `binding`, `eviction`, `token`.
+/// Handles a subresource of a kind's own: `binding`, `eviction`, `token`.
 pub trait SubresourceHandler: Send + Sync + fmt::Debug {
-    /// Answers.
+    /// Handles a request.
     fn handle<'a>(
         &'a self,
         api: &'a Api,

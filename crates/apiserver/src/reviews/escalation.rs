@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_collector_changes_is_not_looked_at() {
+    fn changes_of_the_garbage_collector_are_exempt_from_the_escalation_check() {
         let role = |rules: Value, finalizers: Value| json!({"metadata": {"name": "a", "finalizers": finalizers}, "rules": rules});
         let old = role(json!([]), json!(["x"]));
         assert!(is_only_for_the_collector(&role(json!([]), json!([])), &old));

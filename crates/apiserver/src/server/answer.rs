@@ -21,13 +21,16 @@ use crate::content::{Accepted, Format, write_status};
 /// An answer.
 pub type Response = http::Response<Body>;
 
-/// The body of an answer.
+/// The body of a response.
 pub enum Body {
-    /// All at once.
+    /// What is left of a body that is known from the start.
     Whole(Option<Bytes>),
-    /// As it happens.
+    /// A body that is made while it is sent.
     Stream(BoxStream<'static, Bytes>),
 }
+
+/// How much of a body is handed to the HTTP layer at once, so that a client that reads slowly is told from one that does not read.
+const PART_BYTES: usize = 64 << 10;
 
 impl HttpBody for Body {
     type Data = Bytes;
@@ -38,7 +41,13 @@ impl HttpBody for Body {
         context: &mut TaskContext<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
-            Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Body::Whole(rest) => {
+                let part = rest.as_mut().map(|bytes| bytes.split_to(bytes.len().min(PART_BYTES)));
+                if rest.as_ref().is_some_and(Bytes::is_empty) {
+                    *rest = None;
+                }
+                Poll::Ready(part.map(|part| Ok(Frame::data(part))))
+            }
             Body::Stream(stream) => {
                 stream.poll_next_unpin(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
             }
@@ -138,12 +147,26 @@ pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
 /// Compresses a large answer. The level is the least, which costs far less and saves almost as much.
 pub(crate) fn gzip(response: &mut Response) {
     let Body::Whole(Some(body)) = response.body() else { return };
-    if body.len() <= GZIP_ABOVE {
+    if response.headers().contains_key(CONTENT_ENCODING) {
         return;
     }
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
-    let Ok(compressed) = encoder.write_all(body).and_then(|()| encoder.finish()) else { return };
-    *response.body_mut() = Body::Whole(Some(compressed.into()));
+    let Some(compressed) = compress(body) else { return };
+    *response.body_mut() = Body::Whole(Some(compressed));
+    mark_gzip(response);
+}
+
+/// The compressed bytes, if they are enough for that.
+pub(crate) fn compress(bytes: &Bytes) -> Option<Bytes> {
+    if bytes.len() <= GZIP_ABOVE {
+        return None;
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::new(1));
+    let compressed = encoder.write_all(bytes).and_then(|()| encoder.finish()).ok()?;
+    Some(compressed.into())
+}
+
+/// Says that a response is compressed.
+pub(crate) fn mark_gzip(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));

@@ -7,6 +7,7 @@ use apistore::{Change, Expect, Store, StoreError};
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt as _};
 
+use super::initial_events::InitialPages;
 use super::limits::{InFlight, Limits};
 use super::tasks::Tasks;
 use super::{Server, Shared};
@@ -202,6 +203,7 @@ impl ServerBuilder {
             authorizer,
             audit: self.audit,
             limits: InFlight::new(self.limits),
+            initial_pages: InitialPages::default(),
             health: self.health,
             metrics,
             version: self.version,

@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! From a request to its response.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use std::time::Instant;
 use apimachinery::{FieldSelector, Status};
 use futures::FutureExt as _;
 use http::header::{ACCEPT, USER_AGENT};
-use http::{Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::answer::{self, Response};
+use super::connection::Peer;
 use super::route::{Lost, header, route};
 use super::{Shared, other, resource};
 use crate::audit::Audited;
@@ -22,105 +23,125 @@ use crate::metrics::RequestLabels;
 use crate::request::{Query, ResourcePath, Target, Verb};
 use crate::reviews::impersonate;
 
-/// What is answered to those whose wishes are not known.
+/// The format of errors for clients whose `Accept` header is not known or not supported.
 const PLAIN: Accepted = Accepted { format: Format::Json, shape: Shape::Object, pretty: false };
 
 /// Answers a request, whatever happens.
-pub(super) async fn handle(
-    shared: Arc<Shared>,
-    certificate: Option<&UserInfo>,
-    request: Request<Incoming>,
-) -> Response {
+pub(super) async fn handle(shared: Arc<Shared>, peer: &Peer, request: Request<Incoming>) -> Response {
     let began = Instant::now();
     let in_flight = shared.metrics.begin();
     let gzip = answer::takes_gzip(request.headers());
     let head = request.method() == Method::HEAD;
-    let answered = AssertUnwindSafe(answer(&shared, certificate, request)).catch_unwind().await;
-    let (labels, mut response) = answered.unwrap_or_else(|_| {
+    let mut labels = RequestLabels::of_method(request.method());
+    let answered = AssertUnwindSafe(answer(&shared, peer, request, &mut labels)).catch_unwind().await;
+    let mut response = answered.unwrap_or_else(|_| {
         let status = Status::internal_error("the request could not be answered");
-        (RequestLabels::default(), answer::status(PLAIN, &status))
+        answer::status(PLAIN, &status)
     });
     if gzip && !head {
         answer::gzip(&mut response);
     }
-    shared.metrics.end(in_flight, labels, response.status(), began.elapsed());
+    shared.metrics.end(in_flight, &labels, response.status(), began.elapsed());
     response
 }
 
 async fn answer(
     shared: &Arc<Shared>,
-    certificate: Option<&UserInfo>,
+    peer: &Peer,
     request: Request<Incoming>,
-) -> (RequestLabels, Response) {
-    let mut labels = RequestLabels::default();
+    labels: &mut RequestLabels,
+) -> Response {
     let (target, query) = match parse(&request) {
         Ok(parsed) => parsed,
-        Err(status) => return (labels, answer::status(PLAIN, &status)),
+        Err(status) => return answer::status(PLAIN, &status),
     };
     let agent = header(request.headers(), USER_AGENT).to_owned();
-    // How the client is told that something went wrong: as it wants, or else in JSON.
-    let told = Accepted::plain(header(request.headers(), ACCEPT), &query, &agent).unwrap_or(PLAIN);
-    let refuse = |labels: RequestLabels, status: Status| (labels, answer::status(told, &status));
-
-    let Ok(user) =
-        authenticate(&shared.authenticators, &Credentials { certificate, headers: request.headers() })
-    else {
-        return refuse(labels, Status::unauthorized());
-    };
-    let user = match impersonate(user, request.headers(), &*shared.authorizer).await {
-        Ok(user) => user,
-        Err(status) => return refuse(labels, status),
-    };
-
+    // Errors are written in the format that the client accepts, or else in JSON.
+    let accepted = Accepted::plain(header(request.headers(), ACCEPT), &query, &agent).unwrap_or(PLAIN);
     let verb = match &target {
         Target::Resource(path) => path.verb(request.method(), &query),
         Target::Other => None,
     };
-    if let Target::Resource(path) = &target {
-        labels.group.clone_from(&path.group);
-        labels.resource.clone_from(&path.resource);
-        labels.subresource.clone_from(&path.subresource);
-    }
-    labels.verb =
-        verb.map_or_else(|| request.method().as_str().to_ascii_lowercase(), |verb| verb.as_str().into());
+    let verb_name = match verb {
+        Some(verb) => verb.as_str().to_owned(),
+        None => request.method().as_str().to_ascii_lowercase(),
+    };
 
-    let audited = shared
+    let mut audited = shared
         .audit
         .as_ref()
-        .map(|log| (log, Audited::begin(&user, &labels.verb, &target, request.uri(), &agent)));
-    let context = Context::new(user, &agent).asking(shared.authorizer.clone());
-    let done = answer_to(shared, &context, &labels.verb, verb, target, &query, request).await;
-    let mut response = done.unwrap_or_else(|lost| match lost {
-        Lost::NoSuchPage => answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
-        Lost::Refused(status) => answer::status(told, &status),
-    });
-    answer::add_warnings(&mut response, &context.warnings());
+        .map(|log| (log, Audited::begin(&verb_name, &target, request.uri(), &agent, peer.address)));
+    let user = authenticate_user(shared, peer, request.headers(), audited.as_mut().map(|(_, event)| event));
+    let response = match user.await {
+        Err(status) => answer::status(accepted, &status),
+        Ok(user) => {
+            let context = Context::new(user, &agent).asking(shared.authorizer.clone());
+            let asked = Asked { verb_name: &verb_name, verb, target, query: &query };
+            let answered = answer_user(shared, &context, asked, request, labels).await;
+            let mut response = answered.unwrap_or_else(|lost| match lost {
+                Lost::NoSuchPage => answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+                Lost::Refused(status) => answer::status(accepted, &status),
+            });
+            answer::add_warnings(&mut response, &context.warnings());
+            response
+        }
+    };
     if let Some((log, audited)) = audited {
         log.write(audited, response.status());
     }
-    (labels, response)
+    response
 }
 
-/// Answers somebody who is known.
-async fn answer_to(
-    shared: &Arc<Shared>,
-    context: &Context,
-    verb_name: &str,
+/// The user on whose behalf a request is made: whoever its credentials name, or whoever they impersonate.
+async fn authenticate_user(
+    shared: &Shared,
+    peer: &Peer,
+    headers: &HeaderMap,
+    mut audited: Option<&mut Audited>,
+) -> Result<UserInfo, Status> {
+    let credentials = Credentials { certificate: peer.certificate.as_ref(), headers };
+    let Ok(user) = authenticate(&shared.authenticators, &credentials) else {
+        if let Some(audited) = audited {
+            audited.unauthenticated(headers);
+        }
+        return Err(Status::unauthorized());
+    };
+    if let Some(audited) = &mut audited {
+        audited.user(&user);
+    }
+    let authenticated = user.clone();
+    let user = impersonate(user, headers, &*shared.authorizer).await?;
+    if let Some(audited) = audited
+        && user != authenticated
+    {
+        audited.impersonated(&user);
+    }
+    Ok(user)
+}
+
+/// What a request asks for.
+struct Asked<'a> {
+    /// As authorization and audit call it.
+    verb_name: &'a str,
+    /// Absent if the request is not about a resource.
     verb: Option<Verb>,
     target: Target,
-    query: &Query,
+    query: &'a Query,
+}
+
+/// Answers an authenticated user. The labels become those of the resource once the request is authorized and routed.
+async fn answer_user(
+    shared: &Arc<Shared>,
+    context: &Context,
+    asked: Asked<'_>,
     request: Request<Incoming>,
+    labels: &mut RequestLabels,
 ) -> Result<Response, Lost> {
+    let Asked { verb_name, verb, target, query } = asked;
     authorize(shared, &context.user, &target, verb_name, query, request.uri().path()).await?;
     let place = match verb {
-        Some(Verb::Watch) | None => None,
-        Some(verb) => match shared.limits.enter(verb.is_mutating()) {
-            Some(place) => Some(place),
-            None => {
-                let status = Status::too_many_requests("Too many requests, please try again later.", 1);
-                return Err(status.into());
-            }
-        },
+        None => None,
+        Some(verb) => Some(shared.limits.enter(verb.is_mutating()).ok_or_else(too_many_requests)?),
     };
 
     let handled = async {
@@ -129,21 +150,21 @@ async fn answer_to(
                 let registry = shared.api.registry().snapshot();
                 let (verb, routed) = route(&registry, path, request.method(), verb, request.headers())?;
                 drop(registry);
+                *labels = RequestLabels::of_endpoint(verb, &routed.endpoint);
                 Ok(resource::handle(shared, context, verb, routed, query, request).await?)
             }
-            Target::Other => Ok(other::answer(shared, &request, query)?),
+            Target::Other => other::answer(shared, &request, query).await,
         }
     };
-    let limit = shared.limits.limits().request;
-    let answered: Result<Response, Lost> = match verb {
-        Some(Verb::Watch) => handled.await,
-        _ => match tokio::time::timeout(limit, handled).await {
-            Ok(answered) => answered,
-            Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 0).into()),
-        },
-    };
+    let answered = tokio::time::timeout(shared.limits.limits().request, handled).await;
     drop(place);
-    answered
+    answered.unwrap_or_else(|_| {
+        Err(Status::timeout("request did not complete within the allotted timeout", 0).into())
+    })
+}
+
+pub(super) fn too_many_requests() -> Status {
+    Status::too_many_requests("Too many requests, please try again later.", 1)
 }
 
 fn parse(request: &Request<Incoming>) -> Result<(Target, Query), Box<Status>> {
@@ -198,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_of_the_one_object_that_is_selected_by_name() {
+    fn a_list_with_a_name_selector_is_authorized_for_that_name() {
         let selected =
             |selector: &str| selected_name(&Query::parse(&format!("fieldSelector={selector}")).unwrap());
         assert_eq!(selected("metadata.name%3Da").as_deref(), Some("a"));

@@ -1,7 +1,9 @@
 //! Answers at paths that are not resources': discovery, OpenAPI, the server's health and version.
 
+use std::sync::Arc;
+
 use apimachinery::Status;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
 use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
@@ -14,7 +16,11 @@ use crate::health::Probe;
 use crate::registry::Snapshot;
 use crate::request::Query;
 
-pub(super) fn answer(shared: &Shared, request: &Request<Incoming>, query: &Query) -> Result<Response, Lost> {
+pub(super) async fn answer(
+    shared: &Shared,
+    request: &Request<Incoming>,
+    query: &Query,
+) -> Result<Response, Lost> {
     let path = request.uri().path();
     let mut parts = path.trim_matches('/').splitn(2, '/');
     match (parts.next().unwrap_or_default(), parts.next()) {
@@ -29,6 +35,7 @@ pub(super) fn answer(shared: &Shared, request: &Request<Incoming>, query: &Query
         ("healthz", check) => only_read(request, || probe(shared, Probe::Healthz, check, query)),
         ("livez", check) => only_read(request, || probe(shared, Probe::Livez, check, query)),
         ("readyz", check) => only_read(request, || probe(shared, Probe::Readyz, check, query)),
+        ("openapi", Some(_)) => openapi(shared.api.registry().snapshot(), request, query).await,
         _ => document(&shared.api.registry().snapshot(), request, query),
     }
 }
@@ -57,7 +64,7 @@ fn version(
     Ok(json(plain.ok_or(Lost::NoSuchPage)?, &shared.version))
 }
 
-/// What discovery and OpenAPI say.
+/// What discovery says.
 fn document(registry: &Snapshot, request: &Request<Incoming>, query: &Query) -> Result<Response, Lost> {
     let (path, accept) = (request.uri().path(), header(request.headers(), ACCEPT));
     let Some(found) = registry.document(path, accept) else { return no_document(registry, path) };
@@ -84,16 +91,49 @@ fn document(registry: &Snapshot, request: &Request<Incoming>, query: &Query) -> 
             headers.insert(VARY, HeaderValue::from_static("Accept"));
             Ok(response)
         }
-        Discovered::OpenApi(document, media_type) => {
-            let mut response = answer::whole(StatusCode::OK, media_type, document);
-            // An address with a hash is that of one document for ever.
-            if query.get("hash").is_some() {
-                let forever = HeaderValue::from_static("public, immutable");
-                response.headers_mut().insert(CACHE_CONTROL, forever);
-            }
-            Ok(response)
-        }
     }
+}
+
+/// An OpenAPI document. Clients that have it already are told so.
+async fn openapi(
+    registry: Arc<Snapshot>,
+    request: &Request<Incoming>,
+    query: &Query,
+) -> Result<Response, Lost> {
+    let (path, accept) = (request.uri().path().to_owned(), header(request.headers(), ACCEPT).to_owned());
+    let gzip = answer::takes_gzip(request.headers());
+    let found = {
+        let registry = registry.clone();
+        // The first request of a document makes it, which takes long.
+        let found = tokio::task::spawn_blocking(move || {
+            let found = registry.openapi(&path, &accept)?;
+            let compressed = gzip.then(|| found.compressed(answer::compress).cloned()).flatten();
+            Some((found, compressed))
+        });
+        found.await.map_err(Status::internal_error)?
+    };
+    let Some((found, compressed)) = found else { return no_document(&registry, request.uri().path()) };
+    let known = header(request.headers(), IF_NONE_MATCH).split(',').map(str::trim);
+    let is_known = known.map(|tag| tag.trim_start_matches("W/")).any(|tag| tag == found.etag || tag == "*");
+    let mut response = match compressed {
+        _ if is_known => answer::empty(StatusCode::NOT_MODIFIED),
+        None => answer::whole(StatusCode::OK, found.media_type, found.bytes.clone()),
+        Some(compressed) => {
+            let mut response = answer::whole(StatusCode::OK, found.media_type, compressed);
+            answer::mark_gzip(&mut response);
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    if let Ok(etag) = HeaderValue::from_str(&found.etag) {
+        headers.insert(ETAG, etag);
+    }
+    headers.append(VARY, HeaderValue::from_static("Accept"));
+    // An address with a hash is that of one document for ever.
+    if query.get("hash").is_some() {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    }
+    Ok(response)
 }
 
 /// Whether requests at a discovery path are routed as those for the server's own kinds are.

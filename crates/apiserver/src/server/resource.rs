@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::answer::{self, Body, Response};
+use super::handler::too_many_requests;
 use super::route::Routed;
 use super::watch_stream::{self, WatchTimes};
 use crate::content::{
@@ -147,15 +148,16 @@ impl ResourceRequest<'_> {
         let options = ListOptions::parse(self.query, true)?;
         let selection = self.selection(&options, name)?;
         let renderer = Renderer::new(self.endpoint.clone(), self.accepted);
+        let place = self.shared.limits.enter_watch().ok_or_else(too_many_requests)?;
         let body = match self.shared.api.watch(&self.endpoint, selection, &options).await {
             Ok(watching) => {
                 let timeout = options.timeout_seconds.map_or_else(default_timeout, Duration::from_secs);
-                let times =
-                    WatchTimes { deadline: Instant::now() + timeout, bookmarks: options.allow_bookmarks };
-                let gauge = self.shared.metrics.watch(&self.endpoint.resource);
-                watch_stream::stream(watching, renderer, times, gauge)
+                let deadline = Instant::now() + timeout.min(LONGEST_WATCH);
+                let times = WatchTimes { deadline, bookmarks: options.allow_bookmarks };
+                let counted = (self.shared.metrics.watch(&self.endpoint.resource), place);
+                watch_stream::stream(self.shared.clone(), watching, renderer, times, counted)
             }
-            // What is too old is known only when the watch has begun.
+            // That a revision cannot be watched from is the first event, as in Kubernetes.
             Err(status) if status.reason == Reason::Expired => watch_stream::refused(&renderer, &status),
             Err(status) => return Err(status),
         };
@@ -227,6 +229,9 @@ impl ResourceRequest<'_> {
         })))
     }
 }
+
+// However long a client wants to watch. A longer time cannot be added to every clock.
+const LONGEST_WATCH: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Watches without a timeout end at different times, so that not all clients come back at once.
 fn default_timeout() -> Duration {

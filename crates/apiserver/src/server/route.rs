@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_lead_nowhere() {
+    fn other_paths_are_not_found() {
         let not_found = "404 the server could not find the requested resource";
         for line in [
             "GET /api/v1/pods/a",
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_resources_are_asked_for_by_what_the_request_means() {
+    fn custom_resources_are_routed_by_the_verb_of_the_request() {
         assert_eq!(plain("HEAD /apis/ex.io/v1/namespaces/a/ships/b"), "get ships");
         assert_eq!(plain("GET /apis/ex.io/v1/ships"), "list ships");
         assert_eq!(plain("GET /apis/ex.io/v1/ships/a"), "no such page");

@@ -1,66 +1,76 @@
 //! A watch as a stream of bytes.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::Status;
+use apistore::{Revision, StoreError};
 use bytes::{Bytes, BytesMut};
 use futures::stream::{BoxStream, StreamExt as _};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::Shared;
+use super::initial_events::InitialEvents;
 use crate::content::Renderer;
-use crate::metrics::WatchGauge;
-use crate::storage::StoredObject;
-use crate::verbs::Watching;
-use crate::watch::{Delivery, EncodingKey};
+use crate::metrics::Counted;
+use crate::verbs::{self, Watching};
+use crate::watch::{Delivery, EncodingKey, Subscription};
 
-/// How a watch is kept.
+/// When a watch ends, and whether it has bookmarks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WatchTimes {
     pub(super) deadline: Instant,
     pub(super) bookmarks: bool,
 }
 
-// How often a client is told how far it is, and how long before the end once more.
+// How often a watch gets a bookmark, and how long before its end it gets another.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-// Events that are there already are sent together, up to this size.
+// Events that are at hand are sent together, up to this size.
 const CHUNK: usize = 64 << 10;
 
 struct Stream {
-    initial: VecDeque<StoredObject>,
-    watching: Watching,
+    phase: Phase,
+    marks_initial_end: bool,
     renderer: Renderer,
     first_key: EncodingKey,
     key: EncodingKey,
-    first: bool,
+    has_sent: bool,
     times: WatchTimes,
     next_bookmark: Instant,
-    ended: bool,
-    _gauge: WatchGauge,
+    _counted: (Counted, OwnedSemaphorePermit),
 }
 
-/// The bytes of a watch.
+enum Phase {
+    Initial(InitialEvents),
+    Following(Subscription),
+    Ended,
+}
+
+/// The bytes of a watch, which counts as under way until they are dropped.
 pub(super) fn stream(
-    mut watching: Watching,
+    shared: Arc<Shared>,
+    watching: Watching,
     renderer: Renderer,
     times: WatchTimes,
-    gauge: WatchGauge,
+    counted: (Counted, OwnedSemaphorePermit),
 ) -> BoxStream<'static, Bytes> {
-    let initial =
-        watching.initial.as_mut().map(|listed| std::mem::take(&mut listed.objects)).unwrap_or_default();
+    let phase = match watching.phase {
+        verbs::Phase::Initial(objects) => Phase::Initial(InitialEvents::new(shared, objects)),
+        verbs::Phase::Following(subscription) => Phase::Following(subscription),
+    };
     let stream = Stream {
-        initial: initial.into(),
+        phase,
+        marks_initial_end: watching.marks_initial_end,
         first_key: renderer.encoding_key(true),
         key: renderer.encoding_key(false),
-        first: true,
+        has_sent: false,
         next_bookmark: Instant::now() + BOOKMARK_INTERVAL,
-        watching,
         renderer,
         times,
-        ended: false,
-        _gauge: gauge,
+        _counted: counted,
     };
     futures::stream::unfold(stream, |mut stream| async { stream.next().await.map(|bytes| (bytes, stream)) })
         .boxed()
@@ -73,35 +83,57 @@ pub(super) fn refused(renderer: &Renderer, status: &Status) -> BoxStream<'static
 
 impl Stream {
     async fn next(&mut self) -> Option<Bytes> {
-        if self.ended {
-            return None;
+        let deadline = self.times.deadline;
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(deadline) => None,
+            next = self.next_in_time() => match next {
+                Ok(chunk) => chunk,
+                Err(status) => {
+                    self.phase = Phase::Ended;
+                    Some(self.renderer.error_event(&status))
+                }
+            },
         }
-        if let Some(chunk) = self.initial_chunk() {
-            return Some(chunk);
+    }
+
+    async fn next_in_time(&mut self) -> Result<Option<Bytes>, Status> {
+        loop {
+            match &mut self.phase {
+                Phase::Ended => return Ok(None),
+                Phase::Following(_) => return self.next_followed().await,
+                Phase::Initial(initial) => {
+                    if let Some(events) = initial.next(&self.renderer, &mut self.has_sent).await? {
+                        return Ok(Some(events));
+                    }
+                    let (revision, subscription) = (initial.revision(), initial.follow().await?);
+                    self.phase = Phase::Following(subscription);
+                    if self.marks_initial_end {
+                        return Ok(Some(self.bookmark(revision, true)));
+                    }
+                }
+            }
         }
+    }
+
+    async fn next_followed(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
             let bookmark = self.bookmark_time();
+            let Phase::Following(subscription) = &mut self.phase else { return Ok(None) };
             tokio::select! {
                 biased;
-                () = tokio::time::sleep_until(self.times.deadline) => return None,
-                delivery = self.watching.subscription.next() => match delivery {
-                    Ok(delivery) => return self.chunk(&delivery?),
-                    Err(error) => {
-                        self.ended = true;
-                        let status = match error {
-                            apistore::StoreError::Compacted { asked, oldest } => {
-                                Status::expired(format!("too old resource version: {} ({})", asked.0, oldest.0))
-                            }
-                            error => Status::internal_error(error),
-                        };
-                        return Some(self.renderer.error_event(&status));
+                delivery = subscription.next() => return match delivery {
+                    Ok(Some(delivery)) => Ok(Some(self.chunk(&delivery))),
+                    Ok(None) => Ok(None),
+                    Err(StoreError::Compacted { asked, oldest }) => {
+                        Err(Status::expired(format!("too old resource version: {} ({})", asked.0, oldest.0)))
                     }
+                    Err(error) => Err(Status::internal_error(error)),
                 },
                 () = tokio::time::sleep_until(bookmark), if self.times.bookmarks => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
-                    if let Some(revision) = self.watching.subscription.progress() {
-                        let first = std::mem::take(&mut self.first);
-                        return Some(self.renderer.bookmark(revision, false, first));
+                    if let Some(revision) = subscription.progress() {
+                        return Ok(Some(self.bookmark(revision, false)));
                     }
                 }
             }
@@ -115,41 +147,34 @@ impl Stream {
         }
     }
 
-    fn initial_chunk(&mut self) -> Option<Bytes> {
-        let mut chunk = BytesMut::new();
-        while chunk.len() < CHUNK
-            && let Some(stored) = self.initial.pop_front()
-        {
-            let first = std::mem::take(&mut self.first);
-            chunk.extend_from_slice(&self.renderer.initial_event(&stored, first));
-        }
-        if self.initial.is_empty()
-            && let Some(listed) = self.watching.initial.take()
-            && self.watching.marks_initial_end
-        {
-            let first = std::mem::take(&mut self.first);
-            chunk.extend_from_slice(&self.renderer.bookmark(listed.revision, true, first));
-        }
-        (!chunk.is_empty()).then(|| chunk.freeze())
+    fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Bytes {
+        let first = !std::mem::replace(&mut self.has_sent, true);
+        self.renderer.bookmark(revision, initial_end, first)
     }
 
-    fn chunk(&mut self, delivery: &Delivery) -> Option<Bytes> {
+    /// An event, and those that are at hand after it.
+    fn chunk(&mut self, delivery: &Delivery) -> Bytes {
         let first = self.event(delivery);
-        let Some(second) = self.watching.subscription.try_next() else { return Some(first) };
+        let Some(second) = self.at_hand() else { return first };
         let mut chunk = BytesMut::from(&first[..]);
         let second = self.event(&second);
         chunk.extend_from_slice(&second);
         while chunk.len() < CHUNK
-            && let Some(delivery) = self.watching.subscription.try_next()
+            && let Some(delivery) = self.at_hand()
         {
             let event = self.event(&delivery);
             chunk.extend_from_slice(&event);
         }
-        Some(chunk.freeze())
+        chunk.freeze()
+    }
+
+    fn at_hand(&mut self) -> Option<Delivery> {
+        let Phase::Following(subscription) = &mut self.phase else { return None };
+        subscription.try_next()
     }
 
     fn event(&mut self, delivery: &Delivery) -> Bytes {
-        let first = std::mem::take(&mut self.first);
+        let first = !std::mem::replace(&mut self.has_sent, true);
         let key = if first { &self.first_key } else { &self.key };
         self.renderer.event(key, delivery.kind, &delivery.event, first)
     }

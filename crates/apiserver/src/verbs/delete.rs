@@ -1,4 +1,4 @@
-//! Deleting an object: at once, after a grace period, or when all finalizers are gone.
+//! Deleting an object: at once, after a grace period, or when all finalizers are removed.
 
 use apimachinery::{GroupResource, Status, meta};
 use apistore::{Change, Entry, Expect, Outcome};
@@ -16,22 +16,22 @@ use crate::registry::GarbageCollection;
 use crate::storage::StoredObject;
 use crate::verbs::{Answer, Content};
 
-/// The finalizer that keeps an owner until its dependents have forgotten it.
+/// The finalizer that keeps an owner until it is removed from its dependents' owner references.
 pub(crate) const ORPHAN: &str = "orphan";
-/// The finalizer that keeps an owner until its dependents are gone.
+/// The finalizer that keeps an owner until its dependents are deleted.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// What becomes of an object that is to be deleted.
+/// What a deletion does to the stored object.
 #[derive(Debug)]
-enum Fate {
-    /// It is taken out of the store.
-    Goes,
-    /// It is changed so, and then taken out: who watches is told that its time is over before it is gone.
-    Ends(Value),
-    /// It stays, changed so.
-    Stays(Value),
-    /// Its deletion has begun before; nothing changes.
-    AlreadyGoing,
+enum Deletion {
+    /// The object is removed.
+    Remove,
+    /// The object is updated and then removed: watchers see that its grace period is over before it is deleted.
+    UpdateAndRemove(Value),
+    /// The object is updated, and remains until its finalizers are removed or its grace period is over.
+    Update(Value),
+    /// The object is being deleted already; nothing changes.
+    Unchanged,
 }
 
 impl Api {
@@ -60,74 +60,78 @@ impl Api {
                 options: &write_options,
             };
             self.admission().validate(self, attributes, None).await?;
-            match self.seal(endpoint, &entry, fate(endpoint, options, &old, context.now), options).await? {
-                Some(Sealed::Gone(stored)) => return Ok(gone(endpoint, &old, stored)),
-                Some(Sealed::Stays(stored)) => return Ok(stays(options, stored)),
+            match self
+                .write_deletion(endpoint, &entry, decide(endpoint, options, &old, context.now), options)
+                .await?
+            {
+                Some(Written::Removed(stored)) => return Ok(removed(endpoint, &old, stored)),
+                Some(Written::Remains(stored)) => return Ok(remains(options, stored)),
                 None => {}
             }
         }
     }
 
-    /// Writes what becomes of the object; absent if somebody else wrote in between.
-    async fn seal(
+    /// Writes the deletion; absent if the object was written in between.
+    async fn write_deletion(
         &self,
         endpoint: &Endpoint,
         entry: &Entry,
-        fate: Fate,
+        deletion: Deletion,
         options: &DeleteOptions,
-    ) -> Result<Option<Sealed>, Status> {
-        let object = match fate {
-            Fate::Goes => return self.take_out(endpoint, entry, options).await,
-            Fate::AlreadyGoing => {
+    ) -> Result<Option<Written>, Status> {
+        let object = match deletion {
+            Deletion::Remove => return self.remove(endpoint, entry, options).await,
+            Deletion::Unchanged => {
                 let stored = StoredObject::from_entry(entry).map_err(Status::internal_error)?;
-                return Ok(Some(Sealed::Stays(stored)));
+                return Ok(Some(Written::Remains(stored)));
             }
-            Fate::Ends(ref object) | Fate::Stays(ref object) => object,
+            Deletion::UpdateAndRemove(ref object) | Deletion::Update(ref object) => object,
         };
         let raw = endpoint.write(object)?;
-        let ends = matches!(fate, Fate::Ends(_));
-        if options.dry_run || (raw == entry.value && !ends) {
+        let removes = matches!(deletion, Deletion::UpdateAndRemove(_));
+        if options.dry_run || (raw == entry.value && !removes) {
             let stored = decoded(raw, entry.modified)?;
-            return Ok(Some(if ends { Sealed::Gone(stored) } else { Sealed::Stays(stored) }));
+            return Ok(Some(if removes { Written::Removed(stored) } else { Written::Remains(stored) }));
         }
         let expect = Expect::Modified(entry.modified);
         let change = Change { key: entry.key.clone(), expect, value: Some(raw.clone()) };
         match self.storage().commit(change).await.map_err(|error| endpoint.resource.store_failed(&error))? {
-            Outcome::Done(revision) if ends => {
+            Outcome::Done(revision) if removes => {
                 let noted = Entry { value: raw, modified: revision, ..entry.clone() };
-                self.take_out(endpoint, &noted, options).await
+                self.remove(endpoint, &noted, options).await
             }
-            Outcome::Done(revision) => Ok(Some(Sealed::Stays(decoded(raw, revision)?))),
+            Outcome::Done(revision) => Ok(Some(Written::Remains(decoded(raw, revision)?))),
             Outcome::Mismatch(_) => Ok(None),
         }
     }
 
-    /// Takes the object out of the store; absent if somebody else wrote in between.
-    async fn take_out(
+    /// Removes the object from the store; absent if it was written in between.
+    async fn remove(
         &self,
         endpoint: &Endpoint,
         entry: &Entry,
         options: &DeleteOptions,
-    ) -> Result<Option<Sealed>, Status> {
+    ) -> Result<Option<Written>, Status> {
         let stored = StoredObject::from_entry(entry).map_err(Status::internal_error)?;
         if options.dry_run {
-            return Ok(Some(Sealed::Gone(stored)));
+            return Ok(Some(Written::Removed(stored)));
         }
         let change = Change { key: entry.key.clone(), expect: Expect::Modified(entry.modified), value: None };
         match self.storage().commit(change).await.map_err(|error| endpoint.resource.store_failed(&error))? {
-            // What is gone is shown as of when it went.
-            Outcome::Done(revision) => Ok(Some(Sealed::Gone(stored.at(revision)))),
+            // A deleted object is shown with the resourceVersion of its deletion.
+            Outcome::Done(revision) => Ok(Some(Written::Removed(stored.at(revision)))),
             Outcome::Mismatch(_) => Ok(None),
         }
     }
 }
 
-enum Sealed {
-    Gone(StoredObject),
-    Stays(StoredObject),
+/// The stored object after a deletion.
+enum Written {
+    Removed(StoredObject),
+    Remains(StoredObject),
 }
 
-fn gone(endpoint: &Endpoint, old: &Value, stored: StoredObject) -> Answer {
+fn removed(endpoint: &Endpoint, old: &Value, stored: StoredObject) -> Answer {
     if endpoint.resource.strategy.answers_with_deleted() {
         return Answer::ok(Content::Stored(stored));
     }
@@ -136,8 +140,8 @@ fn gone(endpoint: &Endpoint, old: &Value, stored: StoredObject) -> Answer {
     Answer::ok(Content::Status(Box::new(status)))
 }
 
-fn stays(options: &DeleteOptions, stored: StoredObject) -> Answer {
-    // Only those who ask for a cascade in the older way are told that it takes time.
+fn remains(options: &DeleteOptions, stored: StoredObject) -> Answer {
+    // Only with the deprecated `orphanDependents` does the code say that the deletion takes time.
     let code = if options.orphan_dependents == Some(false) {
         http::StatusCode::ACCEPTED
     } else {
@@ -173,8 +177,8 @@ fn check_preconditions(endpoint: &Endpoint, options: &DeleteOptions, old: &Value
     Ok(())
 }
 
-/// What becomes of an object by the options, its finalizers, and the grace that its kind is given.
-fn fate(endpoint: &Endpoint, options: &DeleteOptions, old: &Value, now: Timestamp) -> Fate {
+/// Decides by the options, the finalizers, and the grace period of the kind.
+fn decide(endpoint: &Endpoint, options: &DeleteOptions, old: &Value, now: Timestamp) -> Deletion {
     let strategy = &endpoint.resource.strategy;
     // A negative period means a second.
     let requested = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
@@ -190,7 +194,7 @@ fn fate(endpoint: &Endpoint, options: &DeleteOptions, old: &Value, now: Timestam
                     Some(shorter) if shorter < period => {
                         graceful = Some(shorten(&mut object, period, shorter, now));
                     }
-                    _ => return Fate::AlreadyGoing,
+                    _ => return Deletion::Unchanged,
                 }
             }
         } else {
@@ -201,10 +205,10 @@ fn fate(endpoint: &Endpoint, options: &DeleteOptions, old: &Value, now: Timestam
         }
     }
 
-    // What the kind itself holds is begun to be deleted once, and then waits for whoever holds it.
+    // What the kind itself keeps is marked as being deleted once, and then waits.
     let held_by_kind = strategy.holds_deletion(&object);
     if held_by_kind && is_deleting(old) {
-        return Fate::AlreadyGoing;
+        return Deletion::Unchanged;
     }
     set_finalizers_by_policy(endpoint, options, &mut object);
     let held = !finalizers(&object).is_empty();
@@ -212,18 +216,18 @@ fn fate(endpoint: &Endpoint, options: &DeleteOptions, old: &Value, now: Timestam
         None if held_by_kind => {
             meta::set(&mut object, "deletionTimestamp", time(now));
             strategy.deletion_begins(&mut object);
-            Fate::Stays(object)
+            Deletion::Update(object)
         }
         None if held => {
             mark(&mut object, now);
             if !is_deleting(old) {
                 strategy.deletion_begins(&mut object);
             }
-            Fate::Stays(object)
+            Deletion::Update(object)
         }
-        None => Fate::Goes,
-        Some(period) if period > 0 || held => Fate::Stays(object),
-        Some(_) => Fate::Ends(object),
+        None => Deletion::Remove,
+        Some(period) if period > 0 || held => Deletion::Update(object),
+        Some(_) => Deletion::UpdateAndRemove(object),
     }
 }
 
@@ -245,14 +249,15 @@ fn begin(object: &mut Value, at: Timestamp, period: i64) {
     meta::set(object, "deletionGracePeriodSeconds", period);
     let generation = meta::generation(object);
     if generation > 0 {
-        meta::set_generation(object, generation + 1);
+        meta::set_generation(object, generation.saturating_add(1));
     }
 }
 
 /// Moves the end of a deletion under way closer; not into the past. Returns the period.
 fn shorten(object: &mut Value, old_period: i64, period: i64, now: Timestamp) -> i64 {
     let ends: Timestamp = meta::deletion_timestamp(object).unwrap_or_default().parse().unwrap_or(now);
-    let mut at = ends.checked_add(SignedDuration::from_secs(period - old_period)).unwrap_or(now);
+    let mut at =
+        ends.checked_add(SignedDuration::from_secs(period.saturating_sub(old_period))).unwrap_or(now);
     let mut period = period;
     if at < now {
         at = now;

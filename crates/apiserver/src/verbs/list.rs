@@ -157,7 +157,9 @@ impl Api {
         let (prefix, after) = (range.prefix.clone(), range.after.clone());
         match self.storage().list(range).await {
             Ok(page) => Ok(page),
-            Err(StoreError::Compacted { .. }) if !options.continuation.is_empty() => {
+            Err(StoreError::Compacted { .. } | StoreError::Unknown { .. })
+                if !options.continuation.is_empty() =>
+            {
                 Err(expired_continuation(&prefix, after.unwrap_or_default()))
             }
             Err(StoreError::Compacted { .. }) => {
@@ -169,12 +171,12 @@ impl Api {
 }
 
 /// The name of the one object that can be selected, if it is certain where it is.
-fn one_object<'a>(endpoint: &Endpoint, selection: &'a Selection) -> Option<&'a str> {
+pub(super) fn one_object<'a>(endpoint: &Endpoint, selection: &'a Selection) -> Option<&'a str> {
     let known = !endpoint.resource.is_namespaced() || !selection.namespace().is_empty();
     selection.name().filter(|_| known)
 }
 
-fn matches(
+pub(super) fn matches(
     endpoint: &Endpoint,
     selection: &Selection,
     key: &Bytes,

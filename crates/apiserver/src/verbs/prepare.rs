@@ -132,7 +132,7 @@ impl Endpoint {
         } else {
             strategy.prepare_for_update(object, old, action);
             if self.content_changed(object, old) {
-                meta::set_generation(object, meta::generation(old) + 1);
+                meta::set_generation(object, meta::generation(old).saturating_add(1));
             }
         }
 

@@ -1,22 +1,23 @@
-//! The one reader of the store's events, and those it tells.
+//! The one reader of the store's events, and the watchers it dispatches them to.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use apistore::{Event, Revision, StoreError};
 use bytes::Bytes;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use super::event::WatchEvent;
 use super::index::{Bucket, Index, Watcher};
 use super::recent::Recent;
-use super::subscription::{Delivery, Past, Subscription};
+use super::subscription::Subscription;
 use crate::selection::Selection;
 use crate::storage::{Key, ResourceKey, Storage, StorageWatch};
 
-/// How much a slow watcher may leave unread before it is dropped.
+/// How much may be queued for a watcher before it is dropped. Its client watches again from the last event it has read, and loses
+/// nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct HubLimits {
     /// Events.
@@ -27,23 +28,33 @@ pub struct HubLimits {
 
 impl Default for HubLimits {
     fn default() -> Self {
-        HubLimits { events: 1024, bytes: 16 << 20 }
+        HubLimits { events: 1024, bytes: 4 << 20 }
     }
 }
 
-/// What the hub has done so far.
+/// Counters of the hub.
 #[derive(Debug, Default)]
 pub struct HubStats {
     /// Events of objects read from the store.
     pub events: AtomicU64,
-    /// Watchers looked at for events.
+    /// Watchers that an event was compared with.
     pub considered: AtomicU64,
-    /// Events given to watchers.
+    /// Events queued for watchers.
     pub delivered: AtomicU64,
-    /// Watchers dropped for being slow.
+    /// Watchers dropped because their queue was full.
     pub dropped: AtomicU64,
-    /// Watchers now.
+    /// Watchers that follow events now.
     pub watchers: AtomicU64,
+}
+
+/// The outcome of a registration.
+pub(super) enum Registered {
+    /// The watcher gets all events from now on, after these.
+    Following { id: u64, recent: Vec<Arc<WatchEvent>> },
+    /// Some events are only in the store's log.
+    Behind,
+    /// There are no more events.
+    Closed,
 }
 
 /// The one reader of the store's events.
@@ -70,10 +81,24 @@ struct State {
     closed: bool,
 }
 
+/// A resource that somebody watches or has watched.
 #[derive(Debug)]
 struct Watched {
     index: Index,
     recent: Recent,
+    /// The resource's last event; or, if there was none since, where the hub was when somebody first watched it.
+    changed: Revision,
+}
+
+impl State {
+    fn watched(&mut self, resource: &ResourceKey) -> &mut Watched {
+        let position = self.position;
+        self.resources.entry(resource.as_str().into()).or_insert_with(|| Watched {
+            index: Index::default(),
+            recent: Recent::new(position),
+            changed: position,
+        })
+    }
 }
 
 impl Hub {
@@ -114,64 +139,59 @@ impl Hub {
         &self.shared.stats
     }
 
+    /// A revision since which no object of a resource has changed, and the revision up to which that is known.
+    pub fn unchanged_since(&self, resource: &ResourceKey) -> (Revision, Revision) {
+        let mut state = self.state();
+        let changed = state.watched(resource).changed;
+        (changed, state.position)
+    }
+
     /// What happens to the objects that are selected, after a revision.
+    ///
+    /// # Errors
+    /// When the store does not have the events after that revision, or never made such a revision.
     pub async fn subscribe(
         &self,
         resource: ResourceKey,
         selection: Arc<Selection>,
         after: Revision,
     ) -> Result<Subscription, StoreError> {
-        let bucket = Bucket::of(&selection);
-        let (sender, queue) = mpsc::channel(self.shared.limits.events);
-        let queued = Arc::new(AtomicUsize::new(0));
-        let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
-        let watcher =
-            Watcher { id, selection: selection.clone(), after, queue: sender, queued: queued.clone() };
-
-        // Under one lock: everything up to the position is the past, everything after it comes by the queue.
-        let (until, recent) = {
-            let mut state = self.state();
-            if state.closed {
-                return Err(StoreError::Closed);
-            }
-            let position = state.position;
-            let watched = state
-                .resources
-                .entry(resource.as_str().into())
-                .or_insert_with(|| Watched { index: Index::default(), recent: Recent::new(position) });
-            let recent = watched.recent.after(after).map(|events| {
-                events
-                    .filter_map(|event| {
-                        Some(Delivery { kind: event.kind_for(&selection)?, event: event.clone() })
-                    })
-                    .collect::<VecDeque<_>>()
-            });
-            watched.index.insert(&bucket, watcher);
-            self.shared.stats.watchers.fetch_add(1, Ordering::Relaxed);
-            (position, recent)
-        };
-
-        let mut subscription = Subscription {
-            hub: self.clone(),
-            resource,
-            selection,
-            id,
-            bucket,
-            after,
-            past: Past::Recent(VecDeque::new()),
-            queue,
-            queued,
-        };
-        match recent {
-            Some(recent) => subscription.past = Past::Recent(recent),
-            None if after >= until => {}
-            None => {
-                // The log of all resources is read, because only so is it certain to reach `until`.
-                let watch = self.shared.storage.watch(Bytes::new(), after).await?;
-                subscription.past = Past::Log { watch, until, read: VecDeque::new() };
-            }
+        if self.state().closed {
+            return Err(StoreError::Closed);
         }
+        // The store refuses revisions that it never made or no longer has.
+        let log = self.shared.storage.watch(Bytes::new(), after).await?;
+        let mut subscription = Subscription::new(self.clone(), resource, selection, log, after);
+        subscription.follow_if_recent();
         Ok(subscription)
+    }
+
+    /// Adds a watcher that has seen everything up to `after`, unless the hub no longer remembers all that came later. Returns what
+    /// came later.
+    pub(super) fn register(
+        &self,
+        resource: &ResourceKey,
+        bucket: &Bucket,
+        after: Revision,
+        watcher: impl FnOnce(u64) -> Watcher,
+    ) -> Registered {
+        let mut state = self.state();
+        if state.closed {
+            return Registered::Closed;
+        }
+        let watched = state.watched(resource);
+        let Some(recent) = watched.recent.after(after) else { return Registered::Behind };
+        let recent = recent.cloned().collect();
+        let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
+        // Under one lock: what was dispatched up to now is in `recent`, everything later comes by the queue.
+        watched.index.insert(bucket, watcher(id));
+        self.shared.stats.watchers.fetch_add(1, Ordering::Relaxed);
+        Registered::Following { id, recent }
+    }
+
+    /// How many events may be queued for a watcher.
+    pub(super) fn queue_length(&self) -> usize {
+        self.shared.limits.events
     }
 
     pub(super) fn unsubscribe(&self, resource: &ResourceKey, bucket: &Bucket, id: u64) {
@@ -239,11 +259,16 @@ impl Hub {
             match WatchEvent::new(key, event) {
                 Ok(event) => {
                     let event = Arc::new(event);
+                    watched.changed = event.revision;
                     let dispatched = watched.index.dispatch(&event, self.shared.limits.bytes);
                     stats.considered.fetch_add(dispatched.considered, Ordering::Relaxed);
                     stats.delivered.fetch_add(dispatched.delivered, Ordering::Relaxed);
                     stats.dropped.fetch_add(dispatched.dropped, Ordering::Relaxed);
                     stats.watchers.fetch_sub(dispatched.dropped, Ordering::Relaxed);
+                    if dispatched.dropped > 0 {
+                        let (resource, dropped) = (key.resource, dispatched.dropped);
+                        tracing::info!(resource, dropped, "watchers dropped: they did not read their events");
+                    }
                     watched.recent.push(event);
                 }
                 Err(error) => tracing::error!(key = ?event.key, %error, "event is skipped"),

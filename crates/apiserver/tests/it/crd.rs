@@ -13,7 +13,7 @@ fn path(name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_established_can_be_used_at_once_and_is_gone_when_its_definition_is() {
+async fn an_established_kind_is_served_at_once_and_no_longer_when_its_definition_is_deleted() {
     let server = ExtensionServer::start().await;
     let made = server.client.create(DEFINITIONS, &definition(ANYTHING())).await.created();
     assert_eq!(
@@ -97,7 +97,7 @@ async fn a_restarted_server_serves_what_the_last_one_did() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_is_given_to_one_definition_and_to_the_next_when_that_is_gone() {
+async fn a_name_is_accepted_for_one_definition_and_for_the_next_when_that_is_deleted() {
     let server = ExtensionServer::start().await;
     server.define(&definition(ANYTHING())).await;
     let mut second = definition(ANYTHING());
@@ -173,7 +173,7 @@ async fn objects_are_pruned_defaulted_and_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_stored_before_a_schema_changed_is_shown_as_the_schema_says_now() {
+async fn objects_stored_before_a_schema_change_are_read_by_the_new_schema() {
     let server = ExtensionServer::start().await;
     let properties = |more: Value| {
         let mut properties = json!({"old": {"type": "string"}, "both": {"type": "string"}});

@@ -83,6 +83,38 @@ async fn the_older_openapi_is_one_document_in_two_forms() {
 }
 
 #[tokio::test]
+async fn a_client_that_has_a_document_already_does_not_get_it_again() {
+    let server = ExtensionServer::start().await;
+    for path in ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"] {
+        let first = server.client.get(path).await;
+        let etag = first.headers["etag"].to_str().unwrap().to_owned();
+        let again = async |tag: &str| {
+            let headers = [("if-none-match", tag)];
+            server.client.request(Method::GET, path, &headers, Vec::new()).await
+        };
+        for known in [etag.clone(), format!("\"other\", W/{etag}"), "*".to_owned()] {
+            let reply = again(&known).await;
+            assert_eq!((reply.code.as_u16(), reply.text.len()), (304, 0), "{path} with {known}");
+            assert_eq!(reply.headers["etag"], etag);
+        }
+        assert_eq!(again("\"other\"").await.text, first.text);
+        let gzip = [("accept-encoding", "gzip")];
+        let compressed = server.client.request(Method::GET, path, &gzip, Vec::new()).await;
+        assert_eq!(
+            compressed.headers.contains_key("content-encoding"),
+            first.text.len() > 128 << 10,
+            "{path}"
+        );
+    }
+    let before = server.client.get("/openapi/v2").await.headers["etag"].clone();
+    server.define(&definition(json!({"spec": {"type": "object"}}))).await;
+    let known = [("if-none-match", before.to_str().unwrap())];
+    let after = server.client.request(Method::GET, "/openapi/v2", &known, Vec::new());
+    let document = after.await.ok();
+    assert!(document["definitions"]["io.ex.v1.Foo"].is_object(), "the document follows the registry");
+}
+
+#[tokio::test]
 async fn every_request_is_in_the_audit_log_before_it_is_answered() {
     let directory = TempDir::new().unwrap();
     let (file, log) = (directory.path().join("store.redb"), directory.path().join("audit.log"));

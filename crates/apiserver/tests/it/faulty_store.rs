@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use apistore::{
-    Change, Event, Got, Outcome, Page, Range, Redb, RedbWatch, Revision, Store, StoreError, Watch,
+    Change, Event, Got, Outcome, Page, Part, Range, Redb, RedbWatch, Revision, Store, StoreError, Watch,
 };
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -68,6 +68,10 @@ impl Store for FaultyStore {
     async fn list(&self, range: Range) -> Result<Page, StoreError> {
         self.faults.check(&Operation::List(range.prefix.clone()))?;
         self.store.list(range).await
+    }
+
+    async fn list_part(&self, range: Range, max_bytes: usize) -> Result<Part, StoreError> {
+        self.store.list_part(range, max_bytes).await
     }
 
     async fn commit(&self, change: Change) -> Result<Outcome, StoreError> {

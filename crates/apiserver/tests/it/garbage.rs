@@ -65,7 +65,7 @@ fn owners_of(object: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn dependents_go_after_their_last_owner_and_so_on_down_the_line() {
+async fn dependents_are_deleted_after_their_last_owner_and_so_are_their_dependents() {
     let server = ExtensionServer::start().await;
     let client = &server.client;
     server.define(&definition(json!({"spec": {"type": "object"}}))).await;
@@ -95,7 +95,7 @@ async fn dependents_go_after_their_last_owner_and_so_on_down_the_line() {
 }
 
 #[tokio::test]
-async fn in_the_foreground_an_owner_waits_for_those_who_block_it() {
+async fn foreground_deletion_waits_for_dependents_that_block_the_owner() {
     let server = ExtensionServer::start().await;
     let client = &server.client;
     let owner = client.create(CONFIG_MAPS, &config_map("owner")).await.created();
@@ -124,7 +124,7 @@ async fn in_the_foreground_an_owner_waits_for_those_who_block_it() {
 }
 
 #[tokio::test]
-async fn in_the_foreground_a_whole_line_goes_from_its_end() {
+async fn foreground_deletion_deletes_a_chain_of_owners_from_its_end() {
     let server = ExtensionServer::start().await;
     let client = &server.client;
     let owner = client.create(CONFIG_MAPS, &config_map("owner")).await.created();
@@ -139,7 +139,7 @@ async fn in_the_foreground_a_whole_line_goes_from_its_end() {
 }
 
 #[tokio::test]
-async fn orphans_stay_and_forget_their_owner() {
+async fn orphans_remain_without_their_owner_reference() {
     let server = ExtensionServer::start().await;
     let client = &server.client;
     let owner = client.create(CONFIG_MAPS, &config_map("owner")).await.created();
@@ -190,7 +190,7 @@ async fn an_owner_without_a_namespace_may_own_in_all() {
 }
 
 #[tokio::test]
-async fn an_owner_in_another_namespace_is_none() {
+async fn an_owner_in_another_namespace_does_not_count() {
     let server = ExtensionServer::start().await;
     let client = &server.client;
     client.create("/api/v1/namespaces", &json!({"metadata": {"name": "far"}})).await.created();
@@ -213,7 +213,7 @@ async fn an_owner_in_another_namespace_is_none() {
 }
 
 #[tokio::test]
-async fn what_is_in_no_namespace_is_never_collected_for_an_owner_in_one() {
+async fn cluster_scoped_objects_are_never_collected_for_a_namespaced_owner() {
     let server = ExtensionServer::start().await;
     let client = &server.client;
     let owner = client.create(CONFIG_MAPS, &config_map("owner")).await.created();
@@ -246,7 +246,7 @@ async fn a_namesake_of_an_owner_is_not_the_owner() {
 }
 
 #[tokio::test]
-async fn what_was_not_collected_before_a_restart_is_after_it() {
+async fn garbage_is_collected_after_a_restart() {
     let server = ExtensionServer::start().await;
     let client = &server.client;
     let owner = client.create(CONFIG_MAPS, &config_map("owner")).await.created();

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod absurd_numbers;
 mod crd;
 mod crd_server;
 mod documents;
 mod faulty_store;
 mod garbage;
 mod health;
+mod limits;
 mod namespaces;
 mod objects;
 mod patches;

@@ -40,7 +40,7 @@ async fn becomes(events: &mut Events, is: impl Fn(Option<&Value>) -> bool) -> Va
 }
 
 #[tokio::test]
-async fn everything_in_a_namespace_goes_with_it() {
+async fn everything_in_a_namespace_is_deleted_with_it() {
     let server = ExtensionServer::start().await;
     let client = &server.client;
     let mut events = doomed(&server).await;
@@ -100,7 +100,7 @@ async fn a_namespace_waits_for_finalizers_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_was_ending_goes_on_to_end_after_a_restart() {
+async fn a_terminating_namespace_is_deleted_after_a_restart() {
     let server = ExtensionServer::start().await;
     let mut events = doomed(&server).await;
     let mut map = config_map("map");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{CONFIG_MAPS, TestServer, config_map, revision};
 
 #[tokio::test]
-async fn an_object_is_made_read_changed_and_deleted() {
+async fn objects_are_created_read_updated_and_deleted() {
     let server = TestServer::start().await;
     let client = &server.client;
 
@@ -93,7 +93,7 @@ async fn a_dry_run_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_object_with_finalizers_stays_until_they_are_gone() {
+async fn an_object_with_finalizers_remains_until_they_are_removed() {
     let server = TestServer::start().await;
     let client = &server.client;
     let mut object = config_map("a");

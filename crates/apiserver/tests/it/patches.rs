@@ -149,7 +149,7 @@ async fn wrong_metadata_is_refused_field_by_field() {
 const APPLY: &str = "application/apply-patch+yaml";
 
 #[tokio::test]
-async fn applied_configurations_make_change_and_give_up_fields() {
+async fn server_side_apply_creates_changes_and_gives_up_fields() {
     let server = TestServer::start().await;
     let apply = async |manager: &str, query: &str, configuration: Value| {
         let path = format!("{CONFIG_MAPS}/a?fieldManager={manager}{query}");
@@ -176,7 +176,7 @@ async fn applied_configurations_make_change_and_give_up_fields() {
 }
 
 #[tokio::test]
-async fn whoever_writes_a_field_owns_it() {
+async fn a_write_makes_its_client_the_manager_of_the_field() {
     let server = TestServer::start().await;
     let agent = [("content-type", "application/json"), ("user-agent", "tester/1.0")];
     let body = config_map("a").to_string().into_bytes();

@@ -139,7 +139,7 @@ async fn write_roles(storage: &Storage) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_can_ask_what_they_may_do_and_who_they_are() {
+async fn every_user_can_review_their_own_access_and_identity() {
     let server = Reviewed::start().await;
     let pods =
         |verb: &str| json!({"resourceAttributes": {"verb": verb, "resource": "pods", "namespace": "x"}});
@@ -176,7 +176,7 @@ async fn everybody_can_ask_what_they_may_do_and_who_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_gives_what_they_do_not_have_unless_they_may() {
+async fn granting_a_role_needs_its_permissions_or_the_right_to_escalate_or_bind() {
     let server = Reviewed::start().await;
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
@@ -210,7 +210,7 @@ async fn nobody_gives_what_they_do_not_have_unless_they_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_who_may_act_as_others() {
+async fn impersonation_needs_the_right_for_user_and_groups() {
     let server = Reviewed::start().await;
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});

@@ -90,7 +90,7 @@ async fn get(
 }
 
 #[tokio::test]
-async fn certificates_and_tokens_over_tls_say_who_may() {
+async fn certificates_and_tokens_are_authorized_over_tls() {
     let pki = Pki::new();
     let (certificates, key) = pki.issue("apiserver", "servers");
     let tls = server_config(certificates, key, vec![pki.authority()]).unwrap();
@@ -150,7 +150,7 @@ async fn certificates_and_tokens_over_tls_say_who_may() {
 }
 
 #[tokio::test]
-async fn malformed_requests_get_4xx_and_harm_nobody() {
+async fn malformed_requests_get_4xx_and_affect_nobody_else() {
     let server = TestServer::start().await;
     let client = &server.client;
     client.create(CONFIG_MAPS, &config_map("a")).await.created();
@@ -236,7 +236,7 @@ async fn malformed_requests_get_4xx_and_harm_nobody() {
 }
 
 #[tokio::test]
-async fn too_many_requests_at_once_are_told_to_come_back() {
+async fn too_many_requests_at_once_are_answered_with_429() {
     let directory = TempDir::new().unwrap();
     let store =
         apistore::Redb::open(directory.path().join("store.redb"), apistore::Options::default()).unwrap();

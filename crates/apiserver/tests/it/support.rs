@@ -114,6 +114,10 @@ impl Client {
         Client { http: HttpClient::builder(TokioExecutor::new()).build_http(), address }
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) async fn send(
         &self,
         method: Method,

@@ -121,7 +121,7 @@ fn patch(operations: Value) -> Option<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_is_told_all_about_a_request() {
+async fn a_webhook_gets_all_attributes_of_a_request() {
     let server = ExtensionServer::start().await;
     let hook = WebhookServer::start(|_, _| allow()).await;
     server.configure("Validating", json!([hook.webhook("v")])).await;
@@ -162,7 +162,7 @@ async fn a_webhook_is_told_all_about_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_denial_is_passed_on() {
+async fn a_denial_of_a_webhook_refuses_the_write() {
     let server = ExtensionServer::start().await;
     let hook = WebhookServer::start(|_, request| match request["name"].as_str() {
         Some("plain") => Some(json!({"allowed": false})),
@@ -183,7 +183,7 @@ async fn a_denial_is_passed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mutating_webhooks_see_what_those_before_made_and_again_what_those_after_did() {
+async fn mutating_webhooks_see_the_changes_of_those_before_and_are_reinvoked_for_later_ones() {
     let server = ExtensionServer::start().await;
     let hook = WebhookServer::start(|path, request| {
         let labels = request["object"]["metadata"]["labels"].as_object().cloned().unwrap_or_default();
@@ -208,7 +208,7 @@ async fn mutating_webhooks_see_what_those_before_made_and_again_what_those_after
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_that_cannot_be_asked_matters_as_its_configuration_says() {
+async fn a_webhook_that_cannot_be_called_fails_the_request_as_its_failure_policy_says() {
     let server = ExtensionServer::start().await;
     let hook = WebhookServer::start(|path, _| match path {
         "slow" => None,
@@ -277,7 +277,7 @@ async fn a_webhook_that_cannot_be_asked_matters_as_its_configuration_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn validating_webhooks_are_asked_at_the_same_time() {
+async fn validating_webhooks_are_called_in_parallel() {
     let server = ExtensionServer::start().await;
     let meeting = Arc::new(std::sync::Barrier::new(2));
     let hook = WebhookServer::start(move |_, _| {
@@ -291,7 +291,7 @@ async fn validating_webhooks_are_asked_at_the_same_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn webhooks_are_asked_only_about_what_they_are_for() {
+async fn webhooks_are_called_only_for_what_their_rules_match() {
     let server = ExtensionServer::start().await;
     let hook = WebhookServer::start(|_, _| allow()).await;
     let with = |path: &str, field: &str, value: Value| {
@@ -335,7 +335,7 @@ async fn webhooks_are_asked_only_about_what_they_are_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_is_told_that_nothing_will_be_written() {
+async fn a_webhook_sees_that_a_request_is_a_dry_run() {
     let server = ExtensionServer::start().await;
     let hook = WebhookServer::start(|_, _| allow()).await;
     server.configure("Mutating", json!([hook.webhook("m")])).await;
@@ -372,7 +372,7 @@ async fn custom_resources_are_shown_to_a_webhook_in_the_version_that_it_knows() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_can_always_be_mended() {
+async fn a_webhook_configuration_can_always_be_changed() {
     let server = ExtensionServer::start().await;
     let hook = WebhookServer::start(|_, _| Some(json!({"allowed": false}))).await;
     let mut webhook = hook.webhook("all");

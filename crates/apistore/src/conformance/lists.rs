@@ -92,6 +92,41 @@ async fn pages<S: Store>(store: &S, mut range: Range) -> Vec<Entry> {
     }
 }
 
+/// However large the entries are, now and in the past.
+pub async fn parts_of_a_list_have_about_the_bytes_asked_for<S: Store>(store: Arc<S>) {
+    for index in 0..40 {
+        let value = "x".repeat(if index % 10 == 0 { 20_000 } else { 100 });
+        create(&*store, &format!("p/{index:02}"), &value).await;
+    }
+    let whole = list(&*store, all("p/")).await;
+    for (max_bytes, most) in [(1, 1), (5_000, 50), (30_000, 100), (1 << 20, 40)] {
+        for past in [false, true] {
+            if past {
+                update(&*store, "p/05", &format!("later {max_bytes}")).await;
+            }
+            let mut entries = Vec::new();
+            let mut range = Range { at: Some(whole.revision), ..all("p/") };
+            loop {
+                let part = store.list_part(range.clone(), max_bytes).await.expect("a part is listed");
+                assert_eq!(part.revision, whole.revision);
+                let bytes: usize = part.entries.iter().map(|entry| entry.value.len()).sum();
+                let last = part.entries.last().map_or(0, |entry| entry.value.len());
+                assert!(part.entries.len() <= most && bytes - last < max_bytes, "{bytes} of {max_bytes}");
+                range.after = part.entries.last().map(|entry| entry.key.clone());
+                assert!(
+                    !part.entries.is_empty() || !part.more,
+                    "a part that is followed by others has entries"
+                );
+                entries.extend(part.entries);
+                if !part.more {
+                    break;
+                }
+            }
+            assert!(entries == whole.entries, "parts of {max_bytes} bytes are the list");
+        }
+    }
+}
+
 /// The key to start after need not be there, nor have the prefix.
 pub async fn a_page_may_start_at_any_key<S: Store>(store: Arc<S>) {
     create_all(&*store, &["a/1", "a/3", "a/5", "b/1"]).await;

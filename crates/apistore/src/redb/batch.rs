@@ -7,7 +7,7 @@ use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::counts::directories;
 use super::layout::{
-    COUNTS, CURRENT, ENDED, Held, LOG, Logged, MARKS, META, OLDEST, What, failed, malformed,
+    COUNTS, CURRENT, ENDED, Held, LEAPS, LOG, Logged, MARKS, META, OLDEST, What, failed, malformed,
 };
 use super::recent::Recent;
 use super::snapshot::entry;
@@ -21,10 +21,21 @@ pub(super) struct Position {
     pub(super) oldest: u64,
     /// The first revision that is in the log. What is before `oldest` is on its way out.
     pub(super) first: u64,
+    /// The next change has this revision or a later one.
+    pub(super) floor: u64,
     /// The bytes of the log's records since the store was made.
     pub(super) total: u64,
     /// The same up to `oldest`.
     pub(super) oldest_total: u64,
+}
+
+/// A gap between the revisions of two changes that follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leap {
+    /// The revision of the change before the gap.
+    pub(super) before: u64,
+    /// The revision of the change after it.
+    pub(super) after: u64,
 }
 
 /// A transaction being filled.
@@ -32,6 +43,8 @@ pub(super) struct Batch<'t> {
     pub(super) position: Position,
     /// What has happened in it, in order.
     pub(super) events: Vec<Event>,
+    /// Where the revisions of the first change in it follow after a gap.
+    pub(super) leap: Option<Leap>,
     /// Whether there is anything to commit.
     pub(super) changed: bool,
     write: &'t WriteTransaction,
@@ -53,6 +66,7 @@ impl<'t> Batch<'t> {
         Ok(Batch {
             position,
             events: Vec::new(),
+            leap: None,
             changed: false,
             write,
             current: write.open_table(CURRENT).map_err(failed)?,
@@ -77,7 +91,13 @@ impl<'t> Batch<'t> {
             }
             _ => return Ok(Outcome::Mismatch(held.map(|held| entry(key, held)))),
         };
-        let revision = self.position.revision + 1;
+        let revision = self.position.floor.max(self.position.revision + 1);
+        if revision != self.position.revision + 1 {
+            let leap = Leap { before: self.position.revision, after: revision };
+            let mut leaps = self.write.open_table(LEAPS).map_err(failed)?;
+            leaps.insert(leap.after, leap.before).map_err(failed)?;
+            self.leap = Some(leap);
+        }
         let created = held.map_or(revision, |held| held.created);
 
         self.record.clear();
@@ -110,33 +130,39 @@ impl<'t> Batch<'t> {
         Ok(Outcome::Done(Revision(revision)))
     }
 
-    /// Forgets history before `oldest`; what is in the log goes by and by.
+    /// Forgets history before `oldest`, or before the next change if that is no change's revision; what is in the log goes by and
+    /// by.
     pub(super) fn compact(&mut self, oldest: u64) -> Result<(), StoreError> {
+        let first_kept = self.log.range(oldest..).map_err(failed)?.next().transpose().map_err(failed)?;
+        let oldest = first_kept.map_or(self.position.revision, |(revision, _)| revision.value());
         self.position.oldest_total = self.total_at(oldest)?;
         self.position.oldest = oldest;
         self.changed = true;
         self.write.open_table(META).map_err(failed)?.insert(OLDEST, oldest).map_err(failed)?;
         let mut marks = self.write.open_table(MARKS).map_err(failed)?;
-        marks.retain(|_, revision| revision > oldest).map_err(failed)
+        marks.retain(|_, revision| revision > oldest).map_err(failed)?;
+        let mut leaps = self.write.open_table(LEAPS).map_err(failed)?;
+        leaps.retain(|after, _| after > oldest).map_err(failed)
     }
 
     /// Removes no more than `limit` records that history no longer needs.
     pub(super) fn trim(&mut self, limit: u64) -> Result<(), StoreError> {
         // Invariant: the record of the oldest revision stays. So the log is never empty, and its last record tells
         // the revision.
-        let end = self.position.oldest.min(self.position.first.saturating_add(limit));
-        if end <= self.position.first {
+        if self.position.oldest <= self.position.first {
             return Ok(());
         }
-        let removed = self.log.extract_from_if(..end, |_, _| true).map_err(failed)?;
-        for item in removed {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let removed = self.log.extract_from_if(..self.position.oldest, |_, _| true).map_err(failed)?;
+        for item in removed.take(limit) {
             let (revision, record) = item.map_err(failed)?;
             let logged = Logged::decode(record.value())?;
             if logged.what.before().is_some() {
                 self.ended.remove((logged.key, revision.value())).map_err(failed)?;
             }
         }
-        self.position.first = end;
+        let first = self.log.first().map_err(failed)?;
+        self.position.first = first.map_or(self.position.oldest, |(revision, _)| revision.value());
         self.changed = true;
         Ok(())
     }
@@ -156,8 +182,11 @@ impl<'t> Batch<'t> {
         if revision == 0 {
             return Ok(0);
         }
-        let record = self.log.get(revision).map_err(failed)?.ok_or_else(malformed)?;
-        Ok(Logged::decode(record.value())?.total)
+        let last = self.log.range(..=revision).map_err(failed)?.next_back().transpose().map_err(failed)?;
+        match last {
+            Some((_, record)) => Ok(Logged::decode(record.value())?.total),
+            None => Ok(0),
+        }
     }
 
     /// Ends the batch: the transaction can be committed then.

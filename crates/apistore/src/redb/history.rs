@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 
-use redb::{Database, ReadableDatabase, ReadableTable};
+use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 
 use super::Options;
-use super::batch::{Batch, Position};
-use super::layout::{MARKS, failed};
+use super::batch::{Batch, Leap, Position};
+use super::layout::{LEAPS, MARKS, failed};
 use crate::StoreError;
 
 /// How many marks there are within the age to be kept. History is kept longer than asked for by one part of that at
@@ -23,6 +23,8 @@ pub(super) struct History {
     max_events: u64,
     max_bytes: u64,
     marks: VecDeque<Mark>,
+    /// Gaps between the revisions that are kept, in order.
+    leaps: VecDeque<Leap>,
 }
 
 /// Everything up to `revision` had happened at `time`.
@@ -41,12 +43,29 @@ impl History {
             let (time, revision) = item.map_err(failed)?;
             marks.push_back(Mark { time: time.value(), revision: revision.value() });
         }
+        let leaps = match read.open_table(LEAPS) {
+            Ok(table) => table
+                .iter()
+                .map_err(failed)?
+                .map(|item| item.map(|(after, before)| Leap { before: before.value(), after: after.value() }))
+                .collect::<Result<_, _>>()
+                .map_err(failed)?,
+            // An earlier version made the store.
+            Err(TableError::TableDoesNotExist(_)) => VecDeque::new(),
+            Err(error) => return Err(failed(error)),
+        };
         Ok(History {
             age: u64::try_from(options.history_age.as_millis()).unwrap_or(u64::MAX),
             max_events: options.history_events,
             max_bytes: options.history_bytes,
             marks,
+            leaps,
         })
+    }
+
+    /// Notes a gap after the last revision.
+    pub(super) fn leap(&mut self, leap: Leap) {
+        self.leaps.push_back(leap);
     }
 
     /// When there is something to do even if nothing happens until then.
@@ -69,6 +88,7 @@ impl History {
         }
         let oldest = batch.position.oldest;
         self.marks.retain(|mark| mark.revision > oldest);
+        self.leaps.retain(|leap| leap.after > oldest);
         Ok(())
     }
 
@@ -97,10 +117,20 @@ impl History {
     /// Where history must start to have few enough events. An eighth more goes than must, so that this is not done
     /// for each change.
     fn by_events(&self, position: &Position) -> u64 {
-        if position.revision - position.oldest <= self.max_events {
+        let gaps: u64 = self.leaps.iter().map(|leap| leap.after - leap.before - 1).sum();
+        if position.revision - position.oldest - gaps <= self.max_events {
             return 0;
         }
-        position.revision - lower(self.max_events)
+        let (mut last, mut left) = (position.revision, lower(self.max_events));
+        for leap in self.leaps.iter().rev() {
+            let run = last - leap.after + 1;
+            if left < run {
+                break;
+            }
+            left -= run;
+            last = leap.before;
+        }
+        last.saturating_sub(left)
     }
 
     /// The same for bytes.

@@ -12,6 +12,7 @@ pub(super) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("lo
 pub(super) const ENDED: TableDefinition<'_, (&[u8], u64), ()> = TableDefinition::new("ended");
 pub(super) const COUNTS: TableDefinition<'_, &[u8], u64> = TableDefinition::new("counts");
 pub(super) const MARKS: TableDefinition<'_, u64, u64> = TableDefinition::new("marks");
+pub(super) const LEAPS: TableDefinition<'_, u64, u64> = TableDefinition::new("leaps");
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 /// The key in `meta` of the format version.

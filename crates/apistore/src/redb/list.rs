@@ -39,6 +39,27 @@ pub(super) enum ListState {
 }
 
 impl Listing {
+    /// A list of which nothing is read yet.
+    pub(super) fn new(snapshot: Arc<Snapshot>, range: crate::Range) -> Result<Self, StoreError> {
+        let crate::Range { prefix, after, limit, at } = range;
+        let at = at.unwrap_or(Revision(snapshot.revision));
+        snapshot.check(at)?;
+        Ok(Listing {
+            snapshot,
+            prefix,
+            at: at.0,
+            limit: if limit == 0 { usize::MAX } else { limit },
+            after,
+            entries: Vec::new(),
+            state: ListState::Reading,
+        })
+    }
+
+    /// Whether it shows the store as it stands.
+    pub(super) fn is_current(&self) -> bool {
+        self.at == self.snapshot.revision
+    }
+
     /// Reads on, to the end or to a few more bytes than `max_bytes`.
     pub(super) fn read(&mut self, max_bytes: usize) -> Result<(), StoreError> {
         let mut bytes = 0;

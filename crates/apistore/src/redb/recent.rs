@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use crate::{Event, Revision};
 
-/// A bounded queue of the last events. Their revisions are dense: each is one more than that before.
+/// A bounded queue of the last events. Their revisions are dense: each is one more than that before. Where the store leaps over
+/// revisions, the queue begins anew.
 #[derive(Debug)]
 pub(super) struct Recent {
     events: VecDeque<Event>,
@@ -31,7 +32,11 @@ impl Recent {
     }
 
     pub(super) fn push(&mut self, event: Event) {
-        debug_assert_eq!(event.revision.0, self.last + 1, "events are pushed in order, without a gap");
+        debug_assert!(event.revision.0 > self.last, "events are pushed in order");
+        if event.revision.0 != self.last + 1 {
+            self.events.clear();
+            self.bytes = 0;
+        }
         self.last = event.revision.0;
         self.bytes += weight(&event);
         self.events.push_back(event);

@@ -6,8 +6,8 @@ use redb::{
 };
 
 use super::layout::{
-    COUNTS, CURRENT, ENDED, FORMAT, FORMAT_VERSION, Held, LOG, Logged, MARKS, META, OLDEST, What, failed,
-    malformed,
+    COUNTS, CURRENT, ENDED, FORMAT, FORMAT_VERSION, Held, LEAPS, LOG, Logged, MARKS, META, OLDEST, What,
+    failed, malformed,
 };
 use super::recent::Stretch;
 use crate::{Entry, Event, Revision, StoreError};
@@ -68,13 +68,17 @@ impl Snapshot {
         })
     }
 
-    /// Refuses a revision that is compacted or has not happened.
+    /// Refuses a revision that is compacted, has not happened, or is not of this store.
     pub(super) fn check(&self, asked: Revision) -> Result<(), StoreError> {
         if asked.0 > self.revision {
             return Err(StoreError::Future { asked, current: Revision(self.revision) });
         }
         if asked.0 < self.oldest {
             return Err(StoreError::Compacted { asked, oldest: Revision(self.oldest) });
+        }
+        let is_known = asked.0 == self.oldest || asked.0 == self.revision;
+        if !is_known && ReadableTable::get(&self.log, asked.0).map_err(failed)?.is_none() {
+            return Err(StoreError::Unknown { asked });
         }
         Ok(())
     }
@@ -164,6 +168,7 @@ fn make_tables(database: &Database) -> Result<(), StoreError> {
         write.open_table(ENDED).map_err(failed)?;
         write.open_table(COUNTS).map_err(failed)?;
         write.open_table(MARKS).map_err(failed)?;
+        write.open_table(LEAPS).map_err(failed)?;
         let mut meta = write.open_table(META).map_err(failed)?;
         meta.insert(FORMAT, FORMAT_VERSION).map_err(failed)?;
     }

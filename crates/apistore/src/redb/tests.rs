@@ -5,6 +5,7 @@ mod disk;
 mod faults;
 mod group;
 mod history;
+mod incarnation;
 mod model;
 mod power;
 

@@ -58,7 +58,11 @@ impl Writer {
         recent: Arc<RwLock<Recent>>,
         published: watch::Sender<Arc<Snapshot>>,
     ) -> Result<Self, StoreError> {
-        let position = position_of(&published.borrow())?;
+        let mut position = position_of(&published.borrow())?;
+        // A store that is new has no copies.
+        if position.revision > 0 {
+            position.floor = first_revision_at((clock)());
+        }
         Ok(Writer { database, position, history, clock, recent, published, is_broken: false })
     }
 
@@ -123,6 +127,9 @@ impl Writer {
                 Work::Compact(oldest) => compact(&mut batch, oldest),
             })
             .collect::<Result<_, _>>()?;
+        if let Some(leap) = batch.leap {
+            self.history.leap(leap);
+        }
         self.history.keep(&mut batch, (self.clock)())?;
         // More goes than comes, so that the log ends up as short as it should be, however busy the store is.
         let slice = if is_idle { TRIM_SLICE } else { 16 + 2 * batch.events.len() as u64 };
@@ -151,6 +158,16 @@ impl Writer {
     }
 }
 
+/// The least revision of a change that is made after a store was opened at this time, in milliseconds since 1970. No store that was
+/// opened earlier has made a change with as great a revision by then: that would take a thousand changes in each millisecond. So if
+/// the store is a copy of one that went on, what both made since has different revisions, and a reader of the other is noticed.
+fn first_revision_at(time: u64) -> u64 {
+    time.saturating_sub(YEAR_2020) << 10
+}
+
+/// In milliseconds since 1970.
+const YEAR_2020: u64 = 1_577_836_800_000;
+
 /// The outer error is the store's, the inner one that of who asked.
 fn compact(batch: &mut Batch<'_>, oldest: Revision) -> Result<Result<Outcome, StoreError>, StoreError> {
     let position = batch.position;
@@ -170,6 +187,7 @@ fn position_of(snapshot: &Snapshot) -> Result<Position, StoreError> {
     };
     Ok(Position {
         revision: snapshot.revision,
+        floor: 0,
         oldest: snapshot.oldest,
         first: snapshot.log.first().map_err(failed)?.map_or(1, |(first, _)| first.value()),
         total: total_at(snapshot.revision)?,

@@ -9,6 +9,7 @@ use portolan_watch::Change;
 
 use super::Engine;
 use super::kinds::Observed;
+use super::northbound::Evidence;
 
 impl Engine {
     /// Takes in what a follower reports. A fresh list makes only what differs dirty.
@@ -17,13 +18,14 @@ impl Engine {
         let dirty = match change {
             Change::Applied(object) => self.world.apply(object),
             Change::Deleted(object) => self.world.delete(object),
-            Change::Listed(objects) => self.world.reset(objects),
+            Change::Listed(objects) => self.world.relist(objects),
         };
         for unit in &dirty.units {
             self.compare_conditions_of_unit(unit);
         }
-        self.note(dirty);
+        self.note(dirty, Evidence::of(change));
         if matches!(change, Change::Listed(_)) {
+            self.confirm_unlisted();
             self.unlisted.remove(&K::KIND);
         }
         K::after(self, change);

@@ -8,7 +8,9 @@ use ovsdb::Cache;
 use portolan_api::portolan::HolderKind;
 use portolan_ipam::{Decision, Release, ReleaseReason, WaitKey};
 use portolan_model::{Claim, Group, LockChange, Requester, Unit, UnitState, World, doors};
+use portolan_plan::{Target as _, Urgency};
 
+use super::northbound::Evidence;
 use super::reports::Topic;
 use super::{Action, Engine, Retry, Subject};
 
@@ -204,32 +206,34 @@ impl Engine {
         let gateway = release.attachment.kind() == HolderKind::Subnet;
         if !gateway && !matches!(release.reason, ReleaseReason::Duplicate { .. }) {
             let dirty = self.world.release(&release.attachment);
-            self.note(dirty);
+            self.note(dirty, Evidence::Event);
             // Its rows go even if this process never saw them in effect: a live read confirmed why.
-            self.gone.insert(unit.clone());
+            self.northbound.removed(unit);
+        } else {
+            self.northbound.changed(unit, Urgency::Deferrable);
         }
-        self.units.insert(unit);
     }
 
-    /// Deletes the locks whose ports are gone from a database that this is a copy of.
-    pub(super) fn delete_released(&mut self, cache: &Cache) {
+    /// Deletes the locks whose ports are gone from a database that this is a copy of. Nothing is being written to it, and
+    /// `changing` is what is going to be.
+    pub(super) fn delete_released(&mut self, cache: &Cache, changing: &BTreeSet<Unit>) {
         for name in std::mem::take(&mut self.removing) {
             let Some(releasing) = self.releasing.get_mut(&name) else { continue };
             if releasing.stage != Stage::Removing {
                 continue;
             }
+            let Release { reason, attachment, .. } = &releasing.release;
             let unit = unit_of(&releasing.release);
-            if self.units.contains(&unit) || self.waiting.contains(&unit) {
-                self.removing.insert(name);
-                continue;
-            }
-            let has_no_port = match (&releasing.release.reason, &unit) {
-                (ReleaseReason::Duplicate { .. }, _) => true,
-                // A Subnet that exists has another gateway, and its rows are up to date.
-                (_, Unit::Subnet(_)) => self.world.state(&unit) != UnitState::Absent,
-                _ => false,
+            let is_current = || !self.northbound.is_pending(&unit) && !changing.contains(&unit);
+            let state = self.world.state(&unit);
+            let removed = match (reason, attachment.kind()) {
+                // The port stays, without what the duplicate says.
+                (ReleaseReason::Duplicate { .. }, _) => is_current(),
+                // A Subnet that exists has another gateway now, or is another one of the same name.
+                (_, HolderKind::Subnet) if state != UnitState::Absent => is_current(),
+                _ => state == UnitState::Absent && self.northbound.target().owners(&unit, cache).is_empty(),
             };
-            if has_no_port || portolan_plan::diff(&[], &[unit.to_string().into()], cache).atoms.is_empty() {
+            if removed {
                 releasing.stage = Stage::Deleting;
                 let Release { uid, resource_version, .. } = &releasing.release;
                 let (uid, resource_version) = (uid.clone(), *resource_version);
@@ -249,7 +253,8 @@ impl Engine {
         if let Some(releasing) = self.releasing.get_mut(name) {
             releasing.stage = Stage::Removing;
             self.removing.insert(name.to_owned());
-            self.units.insert(unit_of(&releasing.release));
+            let unit = unit_of(&releasing.release);
+            self.northbound.changed(unit, Urgency::Deferrable);
         }
     }
 

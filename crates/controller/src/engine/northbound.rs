@@ -1,105 +1,156 @@
-//! Units: which are to be planned, what their rows should be, and which rows are no one's any more.
+//! The northbound database: which units are to be compared with it, and what came of writing them.
 
-use ovsdb::change::Change;
-use ovsdb::{Cache, SmolStr};
-use portolan_model::Unit;
-use portolan_plan::{Batch, Plan, Rows, diff, plan, tag};
+use std::collections::BTreeSet;
 
-use super::{Action, Engine, Retry};
+use ovsdb::Cache;
+use ovsdb::change::Change as RowChange;
+use portolan_model::{Unit, UnitState};
+use portolan_plan::{Absence, Batch, Confirm, Urgency, batches, plan};
+
+use super::{Action, Change, Engine, Retry};
+
+/// Why something changed in the World.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// An object was seen, or was reported as deleted. What is absent by that is absent.
+    Event,
+    /// A list lacks an object. Another server may have it, or this one in a moment: what is absent by that is to be
+    /// confirmed by a live read.
+    List,
+}
+
+impl Evidence {
+    pub(super) fn of<K>(change: &Change<K>) -> Self {
+        match change {
+            Change::Applied(_) | Change::Deleted(_) => Evidence::Event,
+            Change::Listed(_) => Evidence::List,
+        }
+    }
+}
 
 impl Engine {
+    /// Marks units that a change of the World made dirty.
+    pub(super) fn note_units(&mut self, units: BTreeSet<Unit>, evidence: Evidence) {
+        for unit in units {
+            match (self.world.state(&unit), evidence) {
+                (UnitState::Absent, Evidence::Event) => self.northbound.removed(unit),
+                (UnitState::Absent, Evidence::List) => self.northbound.changed(unit, Urgency::Deferrable),
+                (UnitState::Live | UnitState::Held, _) => self.northbound.changed(unit, Urgency::Immediate),
+            }
+        }
+    }
+
+    /// How urgent it is to call [`Engine::plan`]. None if nothing is to be compared.
+    pub fn northbound_urgency(&self) -> Option<Urgency> {
+        self.northbound.urgency().filter(|_| self.is_synced())
+    }
+
     /// The transactions that bring about what is to be planned, in their order; and locks whose ports are gone are deleted.
     ///
-    /// Whoever sends them answers with [`Engine::not_written`] about what was not committed, once the cache is in step.
-    /// About what was committed there is nothing to say: the cache shows it.
+    /// Whoever sends them reports on each batch with [`Engine::committed`], [`Engine::outdated`], [`Engine::unsent`] or
+    /// [`Engine::refused`], and calls this again only when the cache is in step with all of them.
     pub fn plan(&mut self, cache: &Cache, limit: usize) -> Vec<Batch> {
         if !self.is_synced() {
             return Vec::new();
         }
-        self.units.append(&mut self.waiting);
-        let (mut wanted, mut stale): (Vec<Rows>, Vec<SmolStr>) = (Vec::new(), Vec::new());
-        for unit in std::mem::take(&mut self.units) {
-            match plan(&unit, &self.world, &self.plan_settings) {
-                Plan::Rows(rows) => {
-                    self.gone.remove(&unit);
-                    self.held.insert(unit);
-                    wanted.push(rows);
-                }
-                Plan::Hold => {}
-                Plan::Remove(_) if owner_in(cache, &unit).is_none() => {
-                    self.held.remove(&unit);
-                    self.gone.remove(&unit);
-                }
-                Plan::Remove(text) if self.held.contains(&unit) || self.gone.contains(&unit) => {
-                    stale.push(text);
-                }
-                Plan::Remove(_) => self.ask_for_owner(unit, cache),
-            }
+        let (world, settings) = (&self.world, &self.plan_settings);
+        let round = self.northbound.reconcile(|unit| plan(unit, world, settings), cache);
+        for Confirm { unit, owners } in round.confirm {
+            let owners = owners.iter().map(ToString::to_string).collect();
+            self.actions.push(Action::ConfirmAbsence { unit, owners });
         }
-        let difference = diff(&wanted, &stale, cache);
-        self.waiting = difference.waiting.iter().filter_map(|waiting| waiting.unit.parse().ok()).collect();
-        for waiting in &difference.waiting {
-            tracing::debug!(unit = %waiting.unit, obstacle = %waiting.obstacle, "waits");
+        for waiting in &round.waiting {
+            tracing::debug!(unit = %waiting.unit, obstacle = %waiting.obstacle, "the unit waits");
         }
-        let batches = difference.into_batches(limit);
-        if batches.is_empty() {
-            self.delete_released(cache);
-        }
+        let batches = batches(round.changes, limit);
+        self.delete_released(cache, &batches.iter().flat_map(units_of).collect());
         batches
     }
 
-    /// Another writer may be ahead of our watch: what this World never held goes only once its owner is known to be gone.
-    fn ask_for_owner(&mut self, unit: Unit, cache: &Cache) {
-        let Some(owner) = owner_in(cache, &unit) else { return };
-        if self.asked.insert(unit.clone()) {
-            self.actions.push(Action::ConfirmOwner { unit, owner });
+    /// Nothing is being written, and the cache is in step: locks whose ports are gone are deleted.
+    pub fn settled(&mut self, cache: &Cache) {
+        self.delete_released(cache, &BTreeSet::new());
+    }
+
+    /// VPCs and subnets that a list lacks are read live. Until that has answered, nothing changes for them.
+    pub(super) fn confirm_unlisted(&mut self) {
+        for (unit, owners) in self.world.unconfirmed() {
+            if self.confirming.insert(unit.clone()) {
+                let (unit, owners) = (unit.clone(), owners.clone());
+                self.actions.push(Action::ConfirmAbsence { unit, owners });
+            }
         }
     }
 
-    /// A live read answered whether the owner of a unit is gone.
-    pub fn owner_gone(&mut self, unit: &Unit, gone: bool) {
-        self.asked.remove(unit);
-        if gone {
-            self.gone.insert(unit.clone());
-            self.units.insert(unit.clone());
+    /// A live read answered an [`Action::ConfirmAbsence`].
+    pub fn unit_absence(&mut self, unit: Unit, absence: Absence) {
+        if self.confirming.remove(&unit) {
+            match absence {
+                Absence::Confirmed => {
+                    let dirty = self.world.confirm_absence(&unit);
+                    for unit in &dirty.units {
+                        self.compare_conditions_of_unit(unit);
+                    }
+                    self.note(dirty, Evidence::Event);
+                }
+                Absence::Refuted | Absence::Unknown => {
+                    self.retries.insert(Retry::Unit(unit));
+                }
+            }
         } else {
-            self.retries.insert(Retry::Unit(unit.clone()));
+            self.northbound.answered(unit, absence);
         }
     }
 
-    /// These units were not written, or no one knows: compare them again.
-    pub fn not_written(&mut self, units: impl IntoIterator<Item = SmolStr>) {
-        self.units.extend(units.into_iter().filter_map(|unit| unit.parse().ok()));
+    /// The time has come to try a unit again.
+    pub(super) fn retry_unit(&mut self, unit: Unit) {
+        self.confirm_unlisted();
+        self.northbound.retry(unit);
     }
 
-    /// These units cannot be written as they are: compare them again after a while.
-    pub fn refused(&mut self, units: impl IntoIterator<Item = SmolStr>) {
-        let units = units.into_iter().filter_map(|unit| unit.parse().ok());
-        self.retries.extend(units.map(Retry::Unit));
+    /// These batches were committed.
+    pub fn committed(&mut self, batch: &Batch) {
+        self.northbound.committed(units_of(batch));
     }
 
-    /// Rows changed: the units they belong to are compared again, whoever changed them.
-    pub fn rows_changed(&mut self, changes: &[Change]) {
-        for row in changes.iter().flat_map(|change| [&change.old, &change.new]).flatten() {
-            self.units.extend(tag::unit_of(row).and_then(|unit| unit.parse().ok()));
+    /// The copy of the database was behind when this batch was made: compare its units again.
+    pub fn outdated(&mut self, batch: &Batch) {
+        self.northbound.outdated(units_of(batch));
+    }
+
+    /// This batch was not sent: compare its units again.
+    pub fn unsent(&mut self, batch: &Batch) {
+        self.northbound.unsent(units_of(batch));
+    }
+
+    /// The database refuses these units as they are: compare them again after a while.
+    pub fn refused(&mut self, batch: &Batch) {
+        for unit in units_of(batch) {
+            self.northbound.refused(unit);
         }
+    }
+
+    /// Rows changed: the units they belong to are compared again, whoever changed them, and so are units that wait for
+    /// one of these rows.
+    pub fn rows_changed(&mut self, changes: &[RowChange], cache: &Cache) {
+        let touched = self.northbound.target().database().touched(changes, cache);
+        let units = touched.units.iter().filter_map(|unit| unit.parse().ok());
+        self.northbound.observed(units, touched.rows);
     }
 
     /// Everything is compared again: what the World has, and what the database has.
     pub fn compare_all(&mut self, cache: &Cache) {
-        let units: Vec<Unit> = self.world.units().collect();
-        self.units.extend(units);
-        let rows = cache.tables().iter().flat_map(ovsdb::Table::iter);
-        self.units.extend(rows.filter_map(|row| tag::unit_of(row)?.parse().ok()));
+        for unit in self.world.units() {
+            self.northbound.changed(unit, Urgency::Immediate);
+        }
+        let units = self.northbound.target().database().units_in(cache);
+        for unit in units.keys().filter_map(|unit| unit.parse().ok()) {
+            self.northbound.changed(unit, Urgency::Deferrable);
+        }
     }
 }
 
-/// The owner that a unit's rows name.
-fn owner_in(cache: &Cache, unit: &Unit) -> Option<String> {
-    let tag = unit.to_string();
-    let rows = cache.tables().iter().flat_map(|table| {
-        let key = ovsdb::Atom::String(tag.as_str().into());
-        table.find(tag::BY_UNIT, &key).cloned().collect::<Vec<_>>()
-    });
-    rows.filter_map(|row| tag::owner_of(&row).map(ToString::to_string)).next()
+/// The units of a batch, each once.
+fn units_of(batch: &Batch) -> BTreeSet<Unit> {
+    batch.units().filter_map(|unit| unit.parse().ok()).collect()
 }

@@ -12,7 +12,8 @@ use portolan_model::AttachmentId;
 use portolan_model::fixtures::{mk_nad, mk_stored, mk_subnet, mk_validated, mk_vpc};
 use portolan_model::holder::Read;
 use portolan_plan::memdb::MemDb;
-use portolan_plan::{indexes, tag};
+use portolan_plan::northbound::DATABASE;
+use portolan_plan::{Absence, tag};
 
 use super::*;
 
@@ -24,10 +25,14 @@ struct Scene {
     engine: Engine,
     nb: MemDb,
     cache: ovsdb::Cache,
+    /// What a live read finds.
+    vpcs: Vec<Vpc>,
+    subnets: Vec<Subnet>,
     pods: BTreeMap<String, Pod>,
     sets: BTreeMap<String, StatefulSet>,
-    subnets: BTreeMap<String, Subnet>,
     locks: BTreeMap<String, IPLock>,
+    /// The units whose owners were read live.
+    live_reads: Vec<String>,
     version: u64,
     reported: Vec<(&'static str, String)>,
     creations: usize,
@@ -37,15 +42,17 @@ impl Scene {
     /// A database that may have rows, and an engine to which nothing was listed yet.
     fn unlisted(nb: MemDb) -> Self {
         let engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
-        let cache = nb.cache(indexes());
+        let cache = nb.cache(DATABASE.indexes());
         Scene {
             engine,
             nb,
             cache,
+            vpcs: Vec::new(),
+            subnets: Vec::new(),
             pods: BTreeMap::new(),
             sets: BTreeMap::new(),
-            subnets: BTreeMap::new(),
             locks: BTreeMap::new(),
+            live_reads: Vec::new(),
             version: 0,
             reported: Vec::new(),
             creations: 0,
@@ -57,8 +64,8 @@ impl Scene {
     }
 
     fn list_all(&mut self, vpcs: Vec<Vpc>, subnets: Vec<Subnet>, nads: Vec<NetworkAttachmentDefinition>) {
+        (self.vpcs, self.subnets) = (vpcs.clone(), subnets.clone());
         self.list(vpcs);
-        self.subnets = subnets.iter().map(|subnet| (subnet.name_any(), subnet.clone())).collect();
         self.list(subnets);
         self.list(nads);
         self.list(self.pods.values().cloned().collect());
@@ -134,7 +141,7 @@ impl Scene {
             }
             actions.into_iter().for_each(|action| self.perform(action));
             for batch in batches {
-                self.nb.transact(&batch.transaction).unwrap();
+                self.nb.transact(&batch.transaction()).unwrap();
             }
             self.nb.refresh(&mut self.cache);
             // The database tells of every change, also of our own.
@@ -163,10 +170,29 @@ impl Scene {
                 let lock = self.locks.remove(&lock).unwrap();
                 self.engine.feed(&Change::Deleted(lock));
             }
-            Action::ConfirmOwner { unit, .. } => self.engine.owner_gone(&unit, true),
+            Action::ConfirmAbsence { unit, owners } => {
+                self.live_reads.push(unit.to_string());
+                let absence = self.absence(&unit, &owners);
+                self.engine.unit_absence(unit, absence);
+            }
             Action::ValidateSubnets(_) | Action::SetConditions(_) => {}
             Action::Report { reason, message, .. } => self.reported.push((reason, message)),
         }
+    }
+
+    /// What a live read of a unit's owners finds.
+    fn absence(&self, unit: &Unit, owners: &BTreeSet<String>) -> Absence {
+        let owns = |uid: Option<String>| uid.is_some_and(|uid| owners.contains(&uid));
+        let is_there = match unit {
+            Unit::Vpc(_) => self.vpcs.iter().any(|vpc| owns(vpc.uid())),
+            Unit::Subnet(_) => self.subnets.iter().any(|subnet| owns(subnet.uid())),
+            Unit::Attachment(_) => self.pods.values().any(|pod| owns(pod.uid())),
+            Unit::Peering(pair) => {
+                let native = self.vpcs.clone();
+                return crate::live::Vpcs { native, ..Default::default() }.peering_absence(pair);
+            }
+        };
+        if is_there { Absence::Refuted } else { Absence::Confirmed }
     }
 
     /// The reasons of the Events so far.
@@ -181,7 +207,10 @@ impl Scene {
             match read {
                 Read::Pod { name, .. } => self.pods.get(name).map(|pod| drop(found.apply(pod))),
                 Read::StatefulSet { name, .. } => self.sets.get(name).map(|set| drop(found.apply(set))),
-                Read::Subnet { name } => self.subnets.get(name).map(|subnet| drop(found.apply(subnet))),
+                Read::Subnet { name } => {
+                    let mut subnets = self.subnets.iter();
+                    subnets.find(|subnet| subnet.name_any() == *name).map(|subnet| drop(found.apply(subnet)))
+                }
                 Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
                 other => panic!("{other:?} is not read here"),
             };
@@ -268,6 +297,7 @@ fn deletion_in_any_order_leaves_nothing() {
             }
             scene.settle();
         }
+        assert_eq!(scene.live_reads, [""; 0], "every deletion was reported by an event");
         assert!(scene.nb.is_empty(), "{order:?}: {:?}", scene.units());
         assert!(scene.locks.is_empty(), "{order:?}");
     }
@@ -327,6 +357,109 @@ fn rows_of_owners_that_went_unseen_go_after_a_live_read() {
     assert!(next.engine.plan(&next.cache, 1000).is_empty(), "another writer may be ahead of our watch");
     next.settle();
     assert!(next.nb.is_empty(), "{:?}", next.units());
+}
+
+#[test]
+fn a_list_that_lacks_objects_changes_nothing_while_a_live_read_finds_them() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web,db");
+    scene.settle();
+    let before = scene.nb.content().clone();
+    // A server that is starting may list nothing of a kind that it does not know yet.
+    scene.list::<Vpc>(vec![]);
+    scene.settle();
+    scene.list::<Subnet>(vec![]);
+    scene.settle();
+    let reads: BTreeSet<String> = std::mem::take(&mut scene.live_reads).into_iter().collect();
+    assert_eq!(reads, ["vpc/blue", "subnet/db", "subnet/web"].map(String::from).into());
+    assert_eq!(*scene.nb.content(), before);
+    // They are read again after a while, and nothing changes when they are back.
+    let retries = scene.engine.take_retries();
+    retries.into_iter().for_each(|retry| scene.engine.retry(retry));
+    scene.settle();
+    assert_eq!(scene.live_reads.len(), 3, "{:?}", scene.live_reads);
+    scene.list(scene.vpcs.clone());
+    scene.list(scene.subnets.clone());
+    scene.settle();
+    assert_eq!(*scene.nb.content(), before);
+    assert_eq!(scene.engine.world().unconfirmed().count(), 0);
+}
+
+#[test]
+fn what_a_list_lacks_goes_once_a_live_read_confirms_it() {
+    let mut scene = Scene::new();
+    scene.settle();
+    (scene.vpcs, scene.subnets) = (vec![], vec![]);
+    scene.list::<Subnet>(vec![]);
+    scene.list::<Vpc>(vec![]);
+    scene.settle();
+    assert!(scene.nb.is_empty(), "{:?}", scene.units());
+    assert_eq!(scene.live_reads, ["subnet/db", "subnet/web", "vpc/blue"]);
+}
+
+/// Two VPCs of which the first asks for the second as its peer; the second asks back if `mutual`.
+fn peers(mutual: bool) -> Vec<Vpc> {
+    let peering = |remote: &str, address: &str| {
+        serde_json::from_value(serde_json::json!([{"remoteVpc": remote, "localConnectIP": address}])).unwrap()
+    };
+    let [mut blue, mut green] = [mk_vpc("blue"), mk_vpc("green")];
+    blue.spec.vpc_peerings = peering("green", "169.254.0.1/30");
+    if mutual {
+        green.spec.vpc_peerings = peering("blue", "169.254.0.2/30");
+    }
+    vec![blue, green]
+}
+
+#[test]
+fn a_peering_that_was_given_up_while_no_controller_ran_is_removed() {
+    let mut scene = Scene::unlisted(MemDb::new(NB_SCHEMA).unwrap());
+    scene.list_all(peers(true), vec![], vec![]);
+    scene.settle();
+    assert!(scene.units().contains("peering/blue/green"), "{:?}", scene.units());
+    let mut next = Scene::unlisted(scene.nb);
+    next.list_all(peers(false), vec![], vec![]);
+    next.settle();
+    let units: Vec<_> = next.units().into_iter().collect();
+    assert_eq!(units, ["vpc/blue", "vpc/green"]);
+    assert_eq!(next.live_reads, ["peering/blue/green"]);
+}
+
+#[test]
+fn a_peering_that_another_controller_made_stays_while_both_vpcs_ask_for_it() {
+    let mut scene = Scene::unlisted(MemDb::new(NB_SCHEMA).unwrap());
+    scene.list_all(peers(true), vec![], vec![]);
+    scene.settle();
+    // Our watch is behind: it has not seen yet that the second VPC asks, too.
+    let mut next = Scene::unlisted(scene.nb);
+    next.list_all(peers(false), vec![], vec![]);
+    next.vpcs = peers(true);
+    next.settle();
+    assert!(next.units().contains("peering/blue/green"), "{:?}", next.units());
+}
+
+#[test]
+fn addresses_are_given_back_while_other_units_keep_changing() {
+    let mut scene = Scene::new();
+    scene.pod("old", "web");
+    scene.settle();
+    scene.delete_pod("old");
+    for round in 0..6 {
+        // There is always something else to write.
+        scene.pod(&format!("new-{round}"), "db");
+        for _ in 0..2 {
+            scene.engine.actions().into_iter().for_each(|action| scene.perform(action));
+        }
+        let batches = scene.engine.plan(&scene.cache, 1000);
+        assert!(!batches.is_empty());
+        for batch in batches {
+            scene.nb.transact(&batch.transaction()).unwrap();
+            scene.engine.committed(&batch);
+        }
+        scene.nb.refresh(&mut scene.cache);
+    }
+    scene.engine.actions().into_iter().for_each(|action| scene.perform(action));
+    let holders: Vec<_> = scene.locks.values().map(|lock| lock.spec.holder.name.clone()).collect();
+    assert!(!holders.contains(&"old".to_owned()), "{holders:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::group::Group;
 use crate::node::Node;
 use crate::pod::{Pod, StatefulSet, VirtualMachine};
 use crate::subnet::Validation;
+use crate::unit::Unit;
 
 /// A kind that the World is fed with.
 pub trait Source {
@@ -30,6 +31,11 @@ pub trait Source {
     /// Every object of the kind that the World knows.
     #[doc(hidden)]
     fn keys(world: &World) -> Vec<Self::Key>;
+    /// The unit that an object of the kind stands for, if it is one by itself.
+    #[doc(hidden)]
+    fn unit(_key: &Self::Key) -> Option<Unit> {
+        None
+    }
 }
 
 fn of_group<T>(map: &std::collections::BTreeMap<String, Rivals<T>>, group: Group) -> Vec<String> {
@@ -37,7 +43,7 @@ fn of_group<T>(map: &std::collections::BTreeMap<String, Rivals<T>>, group: Group
 }
 
 macro_rules! two_groups {
-    ($object:ty, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr) => {
+    ($object:ty, $unit:path, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr) => {
         impl Source for $object {
             type Key = String;
             fn key(&self) -> String {
@@ -54,14 +60,22 @@ macro_rules! two_groups {
             fn keys(world: &World) -> Vec<String> {
                 of_group(&world.$map, $group)
             }
+            fn unit(key: &String) -> Option<Unit> {
+                Some($unit(key.clone()))
+            }
         }
     };
 }
 
-two_groups!(portolan::Vpc, Group::Portolan, vpcs, set_vpc, doors::portolan::vpc, |_| Validation::Current);
-two_groups!(kubeovn::Vpc, Group::KubeOvn, vpcs, set_vpc, doors::kubeovn::vpc, |_| Validation::Current);
+two_groups!(portolan::Vpc, Unit::Vpc, Group::Portolan, vpcs, set_vpc, doors::portolan::vpc, |_| {
+    Validation::Current
+});
+two_groups!(kubeovn::Vpc, Unit::Vpc, Group::KubeOvn, vpcs, set_vpc, doors::kubeovn::vpc, |_| {
+    Validation::Current
+});
 two_groups!(
     native::Subnet,
+    Unit::Subnet,
     Group::Portolan,
     subnets,
     set_subnet,
@@ -70,6 +84,7 @@ two_groups!(
 );
 two_groups!(
     kubeovn::Subnet,
+    Unit::Subnet,
     Group::KubeOvn,
     subnets,
     set_subnet,

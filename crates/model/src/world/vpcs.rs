@@ -13,7 +13,12 @@ use crate::vpc::Vpc;
 impl World {
     pub(super) fn vpc_state(&self, name: &str) -> UnitState {
         let effective = self.vpcs.get(name).and_then(|rivals| rivals.effective());
-        effective.map_or(UnitState::Absent, Candidate::state)
+        let unconfirmed = || self.unconfirmed.contains_key(&Unit::Vpc(name.to_owned()));
+        match effective {
+            Some(candidate) => candidate.state(),
+            None if !self.unconfirmed.is_empty() && unconfirmed() => UnitState::Held,
+            None => UnitState::Absent,
+        }
     }
 
     /// True if there is a VPC of this name in this group, whether or not it has the name.
@@ -99,7 +104,7 @@ impl World {
     }
 
     /// The peerings that a change of a VPC may touch.
-    fn pairs_of(&self, name: &str, new: Option<&Candidate<Vpc>>) -> BTreeSet<VpcPair> {
+    pub(super) fn pairs_of(&self, name: &str, new: Option<&Candidate<Vpc>>) -> BTreeSet<VpcPair> {
         let candidates =
             self.vpcs.get(name).into_iter().flat_map(|rivals| rivals.iter().map(|(_, c)| c)).chain(new);
         let known = candidates.filter_map(|candidate| candidate.value.as_ref().ok());

@@ -13,8 +13,8 @@ use portolan_api::portolan::{
 };
 use portolan_api::{Domain, Family, Mac};
 use portolan_model::{AttachmentId, World};
-use portolan_plan::table::TABLES;
-use portolan_plan::{Plan, Rows, Settings, indexes, plan};
+use portolan_plan::northbound::DATABASE;
+use portolan_plan::{Plan, Rows, Settings, plan};
 
 /// A World with `attachments` attachments, `per_subnet` in each subnet, all in one VPC.
 pub(crate) fn world(attachments: usize, per_subnet: usize) -> World {
@@ -89,30 +89,33 @@ fn holder(at: usize) -> Holder {
 /// The rows of every unit, one after the other.
 pub(crate) fn full_plan(world: &World) -> impl Iterator<Item = Rows> {
     world.units().filter_map(|unit| match plan(&unit, world, &Settings::default()) {
-        Plan::Rows(rows) => Some(rows),
-        Plan::Hold | Plan::Remove(_) => None,
+        Plan::Desired(rows) => Some(rows),
+        Plan::Hold | Plan::Remove => None,
     })
 }
 
 /// The cache of a database that has these rows, with the columns that we write.
 pub(crate) fn cache(rows: impl Iterator<Item = Rows>) -> Cache {
-    let layouts: Vec<_> = TABLES
+    let layouts: Vec<_> = DATABASE
+        .tables
         .iter()
         .map(|table| {
-            let held =
-                TABLES.iter().filter_map(|child| child.parent).filter(|parent| parent.table == table.name);
+            let parents = DATABASE.tables.iter().flat_map(|child| child.parents);
+            let held = parents.filter(|parent| parent.table == table.name);
             let columns =
                 table.owned.iter().map(|owned| owned.column).chain(held.map(|parent| parent.column));
             Layout::new(table.name, &nb::schema().tables[table.name], columns).0
         })
         .collect();
-    let place: HashMap<&str, usize> = TABLES.iter().enumerate().map(|(at, table)| (table.name, at)).collect();
+    let place: HashMap<&str, usize> =
+        DATABASE.tables.iter().enumerate().map(|(at, table)| (table.name, at)).collect();
     let mut updates = Updates::new();
     let mut held: HashMap<(Uuid, &str), Vec<Atom>> = HashMap::new();
     for rows in rows {
         for row in &rows {
-            if let (Some(parent), Some(by)) = (row.parent(), row.table().parent) {
-                held.entry((parent, by.column)).or_default().push(Atom::Uuid(row.uuid()));
+            if let Some(parent) = row.parent() {
+                let held = held.entry((parent.uuid(), parent.column().column)).or_default();
+                held.push(Atom::Uuid(row.uuid()));
             }
             let layout = &layouts[place[row.table().name]];
             let value = |name: &SmolStr| {
@@ -137,9 +140,10 @@ pub(crate) fn cache(rows: impl Iterator<Item = Rows>) -> Cache {
             });
         *row = Row::new(layout.clone(), row.uuid(), columns.collect());
     }
-    let indexes: HashMap<&str, _> = indexes().into_iter().collect();
-    let mut cache =
-        Cache::new(TABLES.iter().zip(layouts).map(|(table, layout)| (layout, indexes[table.name].clone())));
+    let indexes: HashMap<&str, _> = DATABASE.indexes().into_iter().collect();
+    let mut cache = Cache::new(
+        DATABASE.tables.iter().zip(layouts).map(|(table, layout)| (layout, indexes[table.name].clone())),
+    );
     drop(cache.replace(updates));
     cache
 }

@@ -1,10 +1,11 @@
 //! Changes that are committed together or not at all.
 
+use std::collections::HashMap;
+
 use ovsdb_core::{
     Atom as Value, Clause, Datum, Mutation, Mutator, Operation, SmolStr, Transaction, Until, Uuid,
 };
 
-use super::Diff;
 use crate::rows::DesiredRow;
 use crate::table::{ParentColumn, Table};
 
@@ -18,10 +19,8 @@ pub struct Atom {
 /// Consecutive atoms as one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// The units that it changes, in the order of the atoms.
-    pub units: Vec<SmolStr>,
-    /// The operations.
-    pub transaction: Transaction,
+    // Invariant: not empty.
+    atoms: Vec<Atom>,
 }
 
 /// Changes, sorted by kind.
@@ -30,49 +29,78 @@ struct Changes {
     required: Vec<(&'static str, Uuid)>,
     inserts: Vec<Operation>,
     updates: Vec<Operation>,
-    references: Vec<Reference>,
+    elements: Vec<Element>,
     deletes: Vec<Operation>,
 }
 
-/// A reference that a row gets or loses. They sort by row, then by column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Reference {
+/// An element that a set of a row gets or loses: a reference or a text. They sort by row, then by column.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Element {
     table: &'static str,
     row: Uuid,
     column: &'static str,
-    change: ReferenceChange,
-    to: Uuid,
+    change: ElementChange,
+    element: Value,
 }
 
+/// Lost before gained: what one unit loses another may gain in the same transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ReferenceChange {
+enum ElementChange {
     Lost,
     Gained,
 }
 
-impl Diff {
-    /// Transactions of about `limit` changed rows each. A larger atom is a transaction of its own.
-    pub fn into_batches(self, limit: usize) -> Vec<Batch> {
-        let mut batches = Vec::new();
-        let mut units = Vec::new();
-        let mut changes = Changes::default();
-        for atom in self.atoms {
-            if !units.is_empty() && changes.len() + atom.changes.len() > limit {
-                batches.push(Batch::new(&mut units, &mut changes));
+/// Transactions of about `limit` changed rows each, in the order of the atoms. A larger atom is a transaction of its own.
+pub fn batches(atoms: Vec<Atom>, limit: usize) -> Vec<Batch> {
+    let (mut batches, mut size) = (Vec::<Batch>::new(), 0);
+    for atom in atoms {
+        let len = atom.changes.len();
+        match batches.last_mut() {
+            Some(batch) if size + len <= limit => {
+                batch.atoms.push(atom);
+                size += len;
             }
-            units.push(atom.unit);
-            changes.append(atom.changes);
+            _ => {
+                batches.push(Batch { atoms: vec![atom] });
+                size = len;
+            }
         }
-        if !units.is_empty() {
-            batches.push(Batch::new(&mut units, &mut changes));
-        }
-        batches
     }
+    batches
 }
 
 impl Batch {
-    fn new(units: &mut Vec<SmolStr>, changes: &mut Changes) -> Self {
-        Batch { units: std::mem::take(units), transaction: std::mem::take(changes).into_transaction() }
+    /// The units that it changes, in the order of the atoms. A unit may come twice.
+    pub fn units(&self) -> impl Iterator<Item = &SmolStr> {
+        self.atoms.iter().map(Atom::unit)
+    }
+
+    /// How many atoms there are.
+    pub fn len(&self) -> usize {
+        self.atoms.len()
+    }
+
+    /// Never: a batch has at least one atom.
+    pub fn is_empty(&self) -> bool {
+        self.atoms.is_empty()
+    }
+
+    /// The transaction.
+    pub fn transaction(&self) -> Transaction {
+        let mut changes = Changes::default();
+        for atom in &self.atoms {
+            changes.append(atom.changes.clone());
+        }
+        changes.into_transaction()
+    }
+
+    /// Both halves, in their order; or none if it is a single atom.
+    pub fn split(mut self) -> Result<[Batch; 2], Batch> {
+        if self.atoms.len() < 2 {
+            return Err(self);
+        }
+        let second = self.atoms.split_off(self.atoms.len() / 2);
+        Ok([self, Batch { atoms: second }])
     }
 }
 
@@ -106,8 +134,8 @@ impl Atom {
             uuid_name: None,
             row: columns,
         });
-        if let (Some(held_by), Some(parent)) = (row.table.parent, row.parent) {
-            self.hold(held_by, parent, row.uuid);
+        if let Some(parent) = &row.parent {
+            self.hold(parent.by, parent.uuid, row.uuid);
         }
     }
 
@@ -130,13 +158,23 @@ impl Atom {
     }
 
     /// `parent` refers to `child`.
-    pub(super) fn hold(&mut self, held_by: ParentColumn, parent: Uuid, child: Uuid) {
-        self.refer(held_by, parent, ReferenceChange::Gained, child);
+    pub(super) fn hold(&mut self, by: ParentColumn, parent: Uuid, child: Uuid) {
+        self.gain(by, parent, Value::Uuid(child));
     }
 
     /// `parent` does not refer to `child` any more; a row that nothing refers to is gone.
-    pub(super) fn release(&mut self, held_by: ParentColumn, parent: Uuid, child: Uuid) {
-        self.refer(held_by, parent, ReferenceChange::Lost, child);
+    pub(super) fn release(&mut self, by: ParentColumn, parent: Uuid, child: Uuid) {
+        self.lose(by, parent, Value::Uuid(child));
+    }
+
+    /// A set of `row` gets an element.
+    pub(super) fn gain(&mut self, by: ParentColumn, row: Uuid, element: Value) {
+        self.element(by, row, ElementChange::Gained, element);
+    }
+
+    /// A set of `row` loses an element.
+    pub(super) fn lose(&mut self, by: ParentColumn, row: Uuid, element: Value) {
+        self.element(by, row, ElementChange::Lost, element);
     }
 
     /// Nothing happens unless the row exists.
@@ -150,16 +188,16 @@ impl Atom {
         self.changes.deletes.push(Operation::Delete { table, condition: vec![Clause::uuid(uuid)] });
     }
 
-    fn refer(&mut self, held_by: ParentColumn, row: Uuid, change: ReferenceChange, to: Uuid) {
-        let ParentColumn { table, column } = held_by;
-        self.changes.references.push(Reference { table, row, column, change, to });
+    fn element(&mut self, by: ParentColumn, row: Uuid, change: ElementChange, element: Value) {
+        let ParentColumn { table, column } = by;
+        self.changes.elements.push(Element { table, row, column, change, element });
     }
 }
 
 impl Changes {
-    /// How many rows and references change.
+    /// How many rows and elements change.
     fn len(&self) -> usize {
-        self.inserts.len() + self.updates.len() + self.references.len() + self.deletes.len()
+        self.inserts.len() + self.updates.len() + self.elements.len() + self.deletes.len()
     }
 
     /// Adds the changes of a later atom.
@@ -167,7 +205,7 @@ impl Changes {
         self.required.extend(later.required);
         self.inserts.extend(later.inserts);
         self.updates.extend(later.updates);
-        self.references.extend(later.references);
+        self.elements.extend(later.elements);
         self.deletes.extend(later.deletes);
     }
 
@@ -178,31 +216,60 @@ impl Changes {
         for (table, uuid) in self.required {
             transaction.push(require(table, uuid));
         }
+        // A row whose sets several atoms change is changed once, and one that comes has its elements from the start.
+        self.elements.sort_unstable();
+        self.elements.dedup();
+        let mut of_new = insert_positions(&self.inserts);
+        let mut mutations = Vec::new();
+        for elements in self.elements.chunk_by(|a, b| (a.table, a.row) == (b.table, b.row)) {
+            match of_new.remove(&(SmolStr::new_static(elements[0].table), elements[0].row)) {
+                Some(at) => fill(&mut self.inserts[at], elements),
+                None => mutations.push(mutate(elements)),
+            }
+        }
         for insert in self.inserts {
             transaction.push(insert);
         }
-        // A row that several atoms give references to is changed once.
-        self.references.sort_unstable();
-        let by_row = self.references.chunk_by(|a, b| (a.table, a.row) == (b.table, b.row));
         // Each is about one row by its UUID: another count says that the row is not there.
-        for operation in self.updates.into_iter().chain(by_row.map(change_references)).chain(self.deletes) {
+        for operation in self.updates.into_iter().chain(mutations).chain(self.deletes) {
             transaction.push_counted(operation).expect(1);
         }
         transaction
     }
 }
 
-/// The operation for all the references that one row gets and loses.
-fn change_references(references: &[Reference]) -> Operation {
-    let Reference { table, row, .. } = references[0];
-    let by_column = references.chunk_by(|a, b| (a.column, a.change) == (b.column, b.change));
-    let mutation = |references: &[Reference]| {
-        let mutator = match references[0].change {
-            ReferenceChange::Lost => Mutator::Delete,
-            ReferenceChange::Gained => Mutator::Insert,
+/// Where the rows that come are in `inserts`.
+fn insert_positions(inserts: &[Operation]) -> HashMap<(SmolStr, Uuid), usize> {
+    let mut positions = HashMap::new();
+    for (at, insert) in inserts.iter().enumerate() {
+        if let Operation::Insert { table, uuid: Some(uuid), .. } = insert {
+            positions.insert((table.clone(), *uuid), at);
+        }
+    }
+    positions
+}
+
+/// Gives a row that comes its elements.
+fn fill(insert: &mut Operation, elements: &[Element]) {
+    let Operation::Insert { row, .. } = insert else { return };
+    for elements in elements.chunk_by(|a, b| a.column == b.column) {
+        let gained = elements.iter().filter(|element| element.change == ElementChange::Gained);
+        let set = gained.map(|element| element.element.clone()).collect();
+        row.push((SmolStr::new_static(elements[0].column), Datum::Set(set)));
+    }
+}
+
+/// The operation for all the elements that sets of one row get and lose.
+fn mutate(elements: &[Element]) -> Operation {
+    let Element { table, row, .. } = elements[0];
+    let by_column = elements.chunk_by(|a, b| (a.column, a.change) == (b.column, b.change));
+    let mutation = |elements: &[Element]| {
+        let mutator = match elements[0].change {
+            ElementChange::Lost => Mutator::Delete,
+            ElementChange::Gained => Mutator::Insert,
         };
-        let uuids = references.iter().map(|reference| Value::Uuid(reference.to));
-        Mutation::elements(SmolStr::new_static(references[0].column), mutator, uuids)
+        let values = elements.iter().map(|element| element.element.clone());
+        Mutation::elements(SmolStr::new_static(elements[0].column), mutator, values)
     };
     Operation::Mutate {
         table: SmolStr::new_static(table),

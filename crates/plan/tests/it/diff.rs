@@ -3,7 +3,8 @@
 use ovsdb_core::{Atom, Datum, Mutation, Mutator, Operation, SmolStr, Transaction, Uuid};
 use portolan_model::World;
 use portolan_plan::memdb::MemDb;
-use portolan_plan::{Diff, Obstacle, Plan, Rows, Settings, Waiting, diff, indexes, plan};
+use portolan_plan::northbound::DATABASE;
+use portolan_plan::{Batch, Diff, Obstacle, Plan, Rows, Settings, Waiting, batches, plan};
 use serde_json::{Value, json};
 
 use crate::object::{Object, pod, subnet, vpc};
@@ -19,8 +20,8 @@ fn world(objects: &[Object]) -> World {
 
 fn rows(world: &World) -> Vec<Rows> {
     let rows = |unit| match plan(&unit, world, &Settings::default()) {
-        Plan::Rows(rows) => Some(rows),
-        Plan::Hold | Plan::Remove(_) => None,
+        Plan::Desired(rows) => Some(rows),
+        Plan::Hold | Plan::Remove => None,
     };
     world.units().filter_map(rows).collect()
 }
@@ -32,9 +33,10 @@ fn of_units(rows: Vec<Rows>, units: &[&str]) -> Vec<Rows> {
 /// The operations that bring rows about, as one transaction.
 fn operations(rows: &[Rows], stale: &[&str], database: &MemDb) -> Transaction {
     let stale: Vec<SmolStr> = stale.iter().map(SmolStr::new).collect();
-    let mut batches = diff(rows, &stale, &database.cache(indexes())).into_batches(usize::MAX);
+    let mut batches =
+        batches(DATABASE.diff(rows, &stale, &database.cache(DATABASE.indexes())).atoms, usize::MAX);
     assert!(batches.len() <= 1);
-    batches.pop().map(|batch| batch.transaction).unwrap_or_default()
+    batches.pop().map(|batch| batch.transaction()).unwrap_or_default()
 }
 
 fn bring_about(rows: &[Rows], stale: &[&str], database: &mut MemDb) {
@@ -86,7 +88,7 @@ fn a_port_costs_one_row_and_one_mutate_whatever_the_switch_holds() {
         assert_eq!(summary(&come), ["insert Logical_Switch_Port", "mutate Logical_Switch: 1 in ports"]);
         assert_eq!(come.expected_counts(), [(1, 1)]);
         database.transact(&come).unwrap();
-        assert_eq!(diff(&new, &[], &database.cache(indexes())), Diff::default());
+        assert_eq!(DATABASE.diff(&new, &[], &database.cache(DATABASE.indexes())), Diff::default());
 
         let go = operations(&[], &[WEB], &database);
         assert_eq!(summary(&go), ["mutate Logical_Switch: 1 in ports"]);
@@ -143,12 +145,12 @@ fn rules_that_replace_others_come_in_the_transaction_in_which_those_go() {
     };
     let mut database = northbound();
     bring_about(&rows(&world(&routes("10.1.0.2"))), &[], &mut database);
-    let changed = diff(&rows(&world(&routes("10.1.0.3"))), &[], &database.cache(indexes()));
+    let changed = DATABASE.diff(&rows(&world(&routes("10.1.0.3"))), &[], &database.cache(DATABASE.indexes()));
     // However small the transactions are.
-    let batches = changed.into_batches(1);
+    let batches = batches(changed.atoms, 1);
     assert_eq!(batches.len(), 1);
     assert_eq!(
-        summary(&batches[0].transaction),
+        summary(&batches[0].transaction()),
         ["insert Logical_Router_Static_Route", "mutate Logical_Router: 2 in static_routes, static_routes"]
     );
 }
@@ -161,7 +163,8 @@ fn a_subnet_made_again_takes_its_ports_over() {
     bring_about(&rows(&world(&[blue(&cidr), guest()].concat())), &[], &mut database);
 
     let again = vec![vpc("blue", "uid-blue", &json!({})), subnet("blue-1", "another-uid", &cidr)];
-    let change = diff(&rows(&world(&[again, guest()].concat())), &[], &database.cache(indexes()));
+    let change =
+        DATABASE.diff(&rows(&world(&[again, guest()].concat())), &[], &database.cache(DATABASE.indexes()));
     let units: Vec<&str> = change.atoms.iter().map(|atom| atom.unit().as_str()).collect();
     // The new switch, then the port moves, then the old switch goes, its rules with it.
     assert_eq!(units, ["subnet/blue-1", WEB, "subnet/blue-1"]);
@@ -226,7 +229,7 @@ fn a_port_waits_for_its_switch_and_nothing_else_waits_with_it() {
     let all = rows(&world(&objects));
     let switch = of_units(all.clone(), &["subnet/blue-1"])[0].iter().next().unwrap().uuid();
     let without_switch = of_units(all, &["vpc/blue", WEB]);
-    let change = diff(&without_switch, &[], &northbound().cache(indexes()));
+    let change = DATABASE.diff(&without_switch, &[], &northbound().cache(DATABASE.indexes()));
     assert_eq!(
         change.waiting,
         [Waiting { unit: WEB.into(), obstacle: Obstacle::Missing { table: "Logical_Switch", uuid: switch } }]
@@ -260,7 +263,7 @@ fn a_name_that_somebody_else_has_stops_one_unit_only() {
         row: vec![("ports".into(), Datum::Set([Atom::from(port)].into_iter().collect()))],
     });
     database.transact(&theirs).unwrap();
-    let change = diff(&rows(&world(&objects)), &[], &database.cache(indexes()));
+    let change = DATABASE.diff(&rows(&world(&objects)), &[], &database.cache(DATABASE.indexes()));
     let obstacle = Obstacle::NameTaken { table: "Logical_Switch_Port", name: name.into(), by: port };
     assert_eq!(change.waiting, [Waiting { unit: WEB.into(), obstacle }]);
     assert_eq!(change.atoms.len(), 2);
@@ -270,13 +273,13 @@ fn a_name_that_somebody_else_has_stops_one_unit_only() {
 fn a_cache_that_is_behind_costs_a_duplicate_uuid_and_another_diff() {
     let wanted = rows(&world(&plain()));
     let mut database = northbound();
-    let behind = database.cache(indexes());
+    let behind = database.cache(DATABASE.indexes());
     bring_about(&wanted, &[], &mut database);
     let before = database.content().clone();
-    let again = diff(&wanted, &[], &behind).into_batches(usize::MAX);
-    assert_eq!(database.transact(&again[0].transaction).unwrap_err().error, "duplicate uuid");
+    let again = batches(DATABASE.diff(&wanted, &[], &behind).atoms, usize::MAX);
+    assert_eq!(database.transact(&again[0].transaction()).unwrap_err().error, "duplicate uuid");
     assert_eq!(*database.content(), before);
-    assert_eq!(diff(&wanted, &[], &database.cache(indexes())), Diff::default());
+    assert_eq!(DATABASE.diff(&wanted, &[], &database.cache(DATABASE.indexes())), Diff::default());
 }
 
 #[test]
@@ -285,10 +288,9 @@ fn transactions_keep_to_their_limit_and_never_tear_a_unit_apart() {
     for (name, address) in [("a", "10.1.0.10"), ("b", "10.1.0.11"), ("c", "10.1.0.12"), ("d", "10.1.0.13")] {
         objects.extend(pod(name, "blue-1", "vpc/blue", &[address]).locks());
     }
-    let change = diff(&rows(&world(&objects)), &[], &northbound().cache(indexes()));
-    let sizes = |limit| -> Vec<usize> {
-        change.clone().into_batches(limit).iter().map(|batch| batch.units.len()).collect()
-    };
+    let change = DATABASE.diff(&rows(&world(&objects)), &[], &northbound().cache(DATABASE.indexes()));
+    let sizes =
+        |limit| -> Vec<usize> { batches(change.atoms.clone(), limit).iter().map(Batch::len).collect() };
     // A router is 1 change, a subnet 5 (three rows, two of them held), a port 2.
     assert_eq!(sizes(usize::MAX), [6]);
     assert_eq!(sizes(6), [2, 3, 1]);

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ovsdb_core::{Atom, Cache, Datum, SmolStr, Transaction, Uuid};
 use portolan_model::{Dirty, Unit, World};
 use portolan_plan::memdb::{Columns, Content, Done, MemDb};
-use portolan_plan::table::{Part, TABLES};
-use portolan_plan::{Diff, Plan, Rows, Settings, diff, indexes, plan, tag, units_in};
+use portolan_plan::northbound::DATABASE;
+use portolan_plan::table::Part;
+use portolan_plan::{Diff, Plan, Rows, Settings, batches, plan, tag};
 
 use crate::support::northbound;
 
@@ -24,7 +25,7 @@ pub(crate) const FOREIGN: &str = "someone/else";
 
 impl Driver {
     pub(crate) fn new(database: MemDb) -> Self {
-        let cache = database.cache(indexes());
+        let cache = database.cache(DATABASE.indexes());
         let (world, dirty, marked) = (World::default(), BTreeSet::new(), BTreeSet::new());
         Driver { world, database, cache, dirty, marked }
     }
@@ -38,8 +39,8 @@ impl Driver {
         let (mut rows, mut stale) = (Vec::new(), Vec::new());
         for unit in std::mem::take(&mut self.dirty) {
             match plan(&unit, &self.world, &Settings::default()) {
-                Plan::Rows(wanted) => rows.push(wanted),
-                Plan::Remove(unit) => stale.push(unit),
+                Plan::Desired(wanted) => rows.push(wanted),
+                Plan::Remove => stale.push(unit.to_string().into()),
                 Plan::Hold => {}
             }
         }
@@ -49,14 +50,14 @@ impl Driver {
     /// One round: plan, diff, and transactions of at most `limit` changes. Dies before the transaction `dies_at`.
     pub(crate) fn round(&mut self, limit: usize, dies_at: Option<usize>) {
         let (rows, stale) = self.plan();
-        let change = diff(&rows, &stale, &self.cache);
+        let change = DATABASE.diff(&rows, &stale, &self.cache);
         self.dirty.extend(change.waiting.iter().map(|waiting| waiting.unit.parse().unwrap()));
-        for (at, batch) in change.into_batches(limit).into_iter().enumerate() {
+        for (at, batch) in batches(change.atoms, limit).into_iter().enumerate() {
             if dies_at == Some(at) {
                 self.restart();
                 return;
             }
-            self.transact(&batch.transaction);
+            self.transact(&batch.transaction());
         }
         self.database.refresh(&mut self.cache);
     }
@@ -73,14 +74,14 @@ impl Driver {
     pub(crate) fn restart(&mut self) {
         self.database.refresh(&mut self.cache);
         self.dirty = self.world.units().collect();
-        self.dirty.extend(units_in(&self.cache).keys().map(|unit| unit.parse::<Unit>().unwrap()));
+        self.dirty.extend(DATABASE.units_in(&self.cache).keys().map(|unit| unit.parse::<Unit>().unwrap()));
     }
 
     /// A diff of everything, against the database as it is.
     pub(crate) fn diff_of_all(&mut self) -> Diff {
         self.restart();
         let (rows, stale) = self.plan();
-        diff(&rows, &stale, &self.cache)
+        DATABASE.diff(&rows, &stale, &self.cache)
     }
 
     /// Runs a transaction of ours: it must succeed, touch what it expects to touch, and leave a sound database.
@@ -125,11 +126,20 @@ impl Driver {
     pub(crate) fn our_rows(&self) -> Vec<(&'static str, Uuid)> {
         let content = self.database.content();
         let of_table = |table: &'static str| {
-            let rows =
-                content[table].iter().filter(|(_, row)| row["external_ids"].map_get(tag::UNIT).is_some());
+            let rows = content[table].iter().filter(|(_, row)| is_ours(row));
             rows.map(move |(uuid, _)| (table, *uuid))
         };
-        TABLES.iter().flat_map(|table| of_table(table.name)).collect()
+        DATABASE.tables.iter().flat_map(|table| of_table(table.name)).collect()
+    }
+}
+
+/// Whether a row says that it is ours.
+pub(crate) fn is_ours(columns: &Columns) -> bool {
+    match columns.get("external_ids") {
+        Some(ids) => ids.map_get(tag::UNIT).is_some(),
+        None => {
+            columns["name"].keys().any(|name| name.as_str().is_some_and(|name| name.starts_with("portolan/")))
+        }
     }
 }
 
@@ -144,8 +154,7 @@ pub(crate) fn made_at_once(world: &World) -> Content {
 
 /// What a database holds that is ours: our rows, in them our columns and keys, and references to them only.
 pub(crate) fn ours(content: &Content) -> Content {
-    let is_ours = |columns: &Columns| columns["external_ids"].map_get(tag::UNIT).is_some();
-    let owned: BTreeMap<&str, _> = TABLES.iter().map(|table| (table.name, table)).collect();
+    let owned: BTreeMap<&str, _> = DATABASE.tables.iter().map(|table| (table.name, table)).collect();
     let mut ours = Content::new();
     for (name, table) in &owned {
         for (uuid, columns) in content[*name].iter().filter(|(_, columns)| is_ours(columns)) {
@@ -153,14 +162,16 @@ pub(crate) fn ours(content: &Content) -> Content {
             for column in table.owned {
                 kept.insert(column.column.into(), our_part(column.part, &columns[column.column]));
             }
-            for child in
-                TABLES.iter().filter(|child| child.parent.is_some_and(|parent| parent.table == *name))
+            for (child, parent) in
+                DATABASE.tables.iter().flat_map(|child| child.parents.iter().map(|by| (child.name, by)))
             {
-                let column = child.parent.unwrap().column;
-                let held = columns[column]
+                if parent.table != *name {
+                    continue;
+                }
+                let held = columns[parent.column]
                     .keys()
-                    .filter(|atom| is_ours(&content[child.name][&atom.as_uuid().unwrap()]));
-                kept.insert(column.into(), Datum::Set(held.cloned().collect()));
+                    .filter(|atom| is_ours(&content[child][&atom.as_uuid().unwrap()]));
+                kept.insert(parent.column.into(), Datum::Set(held.cloned().collect()));
             }
             ours.entry(SmolStr::new(name)).or_default().insert(*uuid, kept);
         }
@@ -194,10 +205,12 @@ fn unsound(content: &Content) -> Option<String> {
     if let Some(name) = router_ports.intersection(&switch_ports).next() {
         return Some(format!("{name} is the name of a router port and of a switch port"));
     }
-    for table in TABLES {
-        let Some(parent) = table.parent else { continue };
+    for table in DATABASE.tables {
         let mut held = BTreeSet::new();
-        let references = content[parent.table].values().flat_map(|row| row[parent.column].keys());
+        let references = table
+            .parents
+            .iter()
+            .flat_map(|parent| content[parent.table].values().flat_map(|row| row[parent.column].keys()));
         if let Some(twice) = references.into_iter().find(|atom| !held.insert(*atom)) {
             return Some(format!("{} {twice} is held twice", table.name));
         }

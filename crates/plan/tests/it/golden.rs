@@ -21,8 +21,8 @@ fn every_feature_has_the_rows_that_its_snapshot_shows() {
 fn render(scene: &Scene) -> String {
     let world = scene.world();
     let rows = |unit: &Unit| match plan(unit, &world, &Settings::default()) {
-        Plan::Rows(rows) => Some(rows),
-        Plan::Hold | Plan::Remove(_) => None,
+        Plan::Desired(rows) => Some(rows),
+        Plan::Hold | Plan::Remove => None,
     };
     let all: Vec<Rows> = world.units().filter_map(|unit| rows(&unit)).collect();
     let labels: BTreeMap<Uuid, String> = all.iter().flatten().map(|row| (row.uuid(), label(row))).collect();
@@ -39,8 +39,8 @@ fn render(scene: &Scene) -> String {
 
 fn render_row(text: &mut String, row: &DesiredRow, labels: &BTreeMap<Uuid, String>) {
     write!(text, "{}", label(row)).unwrap();
-    if let (Some(held_by), Some(parent)) = (row.table().parent, row.parent()) {
-        write!(text, ", in {} of {}", held_by.column, labels[&parent]).unwrap();
+    if let Some(parent) = row.parent() {
+        write!(text, ", in {} of {}", parent.column().column, labels[&parent.uuid()]).unwrap();
     }
     text.push('\n');
     for (column, value) in row.columns().filter(|(_, value)| !value.is_default()) {

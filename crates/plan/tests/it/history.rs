@@ -260,7 +260,7 @@ impl History {
     fn damage(&mut self, at: usize, damage: Damage) {
         let rows = self.driver.our_rows();
         let Some(&(table, uuid)) = rows.get(at % rows.len().max(1)) else { return };
-        let parent = portolan_plan::table::TABLES.iter().find(|t| t.name == table).unwrap().parent;
+        let parent = portolan_plan::northbound::DATABASE.table(table).unwrap().parents.first();
         let transaction = match (damage, parent) {
             (Damage::TakeAway, None) => {
                 let condition = vec![Clause::uuid(uuid)];

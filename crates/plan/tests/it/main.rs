@@ -9,6 +9,8 @@ mod history;
 mod memdb;
 mod northd;
 mod object;
+mod overlay;
+mod overlay_properties;
 mod properties;
 mod scene;
 mod support;

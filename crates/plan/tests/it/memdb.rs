@@ -14,7 +14,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::support::northbound;
 
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 19] = [
     "Logical_Switch",
     "Logical_Switch_Port",
     "Logical_Router",
@@ -23,6 +23,14 @@ const TABLES: [&str; 11] = [
     "ACL",
     "DHCP_Options",
     "Port_Group",
+    "Address_Set",
+    "Load_Balancer",
+    "Load_Balancer_Group",
+    "NAT",
+    "Gateway_Chassis",
+    "HA_Chassis",
+    "HA_Chassis_Group",
+    "Chassis_Template_Var",
     "Meter",
     "Meter_Band",
     "NB_Global",
@@ -62,6 +70,12 @@ fn word(words: &'static [&'static str]) -> BoxedStrategy<Datum> {
     select(words).prop_map(|word| Datum::Atom(Atom::from(word))).boxed()
 }
 
+fn optional(words: &'static [&'static str]) -> BoxedStrategy<Datum> {
+    prop::option::of(select(words))
+        .prop_map(|word| Datum::Set(word.into_iter().map(Atom::from).collect::<Set>()))
+        .boxed()
+}
+
 /// Columns, with values that they may or may not take.
 type Columns = Vec<(&'static str, BoxedStrategy<Datum>)>;
 
@@ -87,11 +101,22 @@ fn tables() -> Vec<(&'static str, Columns)> {
         ),
         (
             "Logical_Router",
-            vec![("ports", to("Logical_Router_Port", 3)), ("policies", to("Logical_Router_Policy", 2))],
+            vec![
+                ("ports", to("Logical_Router_Port", 3)),
+                ("policies", to("Logical_Router_Policy", 2)),
+                ("nat", to("NAT", 2)),
+                ("load_balancer_group", to("Load_Balancer_Group", 2)),
+            ],
         ),
         (
             "Logical_Router_Port",
-            vec![("name", text().boxed()), ("mac", text().boxed()), ("networks", texts().boxed())],
+            vec![
+                ("name", text().boxed()),
+                ("mac", text().boxed()),
+                ("networks", texts().boxed()),
+                ("gateway_chassis", to("Gateway_Chassis", 2)),
+                ("ha_chassis_group", to("HA_Chassis_Group", 1)),
+            ],
         ),
         (
             "Logical_Router_Policy",
@@ -109,7 +134,35 @@ fn tables() -> Vec<(&'static str, Columns)> {
             ],
         ),
         ("DHCP_Options", vec![("cidr", text().boxed()), ("options", pairs().boxed())]),
-        ("Port_Group", vec![("name", text().boxed()), ("ports", to("Logical_Switch_Port", 3))]),
+        (
+            "Port_Group",
+            vec![("name", text().boxed()), ("ports", to("Logical_Switch_Port", 3)), ("acls", to("ACL", 2))],
+        ),
+        ("Address_Set", vec![("name", text().boxed()), ("addresses", texts().boxed())]),
+        (
+            "Load_Balancer",
+            vec![
+                ("vips", pairs().boxed()),
+                ("protocol", optional(&["tcp", "udp", "nonsense"])),
+                ("options", pairs().boxed()),
+            ],
+        ),
+        ("Load_Balancer_Group", vec![("name", text().boxed()), ("load_balancer", to("Load_Balancer", 3))]),
+        (
+            "NAT",
+            vec![
+                ("type", word(&["snat", "dnat_and_snat", "nonsense"])),
+                ("external_ip", text().boxed()),
+                ("gateway_port", to("Logical_Router_Port", 1)),
+            ],
+        ),
+        (
+            "Gateway_Chassis",
+            vec![("name", text().boxed()), ("chassis_name", text().boxed()), ("priority", integer().boxed())],
+        ),
+        ("HA_Chassis", vec![("chassis_name", text().boxed()), ("priority", integer().boxed())]),
+        ("HA_Chassis_Group", vec![("name", text().boxed()), ("ha_chassis", to("HA_Chassis", 2))]),
+        ("Chassis_Template_Var", vec![("chassis", text().boxed()), ("variables", pairs().boxed())]),
         ("Meter", vec![("name", text().boxed()), ("unit", word(&["kbps"])), ("bands", to("Meter_Band", 2))]),
         ("Meter_Band", vec![("action", word(&["drop"])), ("rate", integer().boxed())]),
         ("NB_Global", vec![("nb_cfg", integer().boxed())]),
@@ -150,7 +203,10 @@ fn operation() -> BoxedStrategy<Operation> {
         let table = SmolStr::new_static(table);
         let composite: Vec<_> = columns
             .iter()
-            .filter(|(name, _)| !matches!(*name, "name" | "mac" | "cidr" | "action" | "direction" | "unit"))
+            .filter(|(name, _)| {
+                let scalar = ["name", "mac", "cidr", "action", "direction", "unit", "type", "external_ip", "chassis_name", "chassis"];
+                !scalar.contains(name)
+            })
             .cloned()
             .collect();
         let mutation = select(names(&composite)).prop_flat_map(move |name| {

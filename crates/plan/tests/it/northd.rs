@@ -3,12 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use ovn_schema::nb::{
-    Acl, DhcpOptions, LogicalRouter, LogicalRouterPolicy, LogicalRouterPort, LogicalRouterStaticRoute,
-    LogicalSwitch, LogicalSwitchPort,
-};
-use ovsdb::{Client, Endpoint, Monitor, SmolStr, TypedRow};
-use portolan_plan::{Plan, Settings, diff, indexes, plan};
+use ovsdb::{Client, Endpoint, Monitor, SmolStr};
+use portolan_plan::northbound::DATABASE;
+use portolan_plan::{Plan, Settings, batches, plan};
 use portolan_testbed::{OvnCentral, TestLab};
 
 use crate::object::{Guest, pod};
@@ -47,28 +44,28 @@ impl Ovn {
         let rows: Vec<_> = world
             .units()
             .filter_map(|unit| match plan(&unit, &world, &Settings::default()) {
-                Plan::Rows(rows) => Some(rows),
+                Plan::Desired(rows) => Some(rows),
                 _ => None,
             })
             .collect();
         assert!(!rows.is_empty());
-        let change = diff(&rows, &[], &self.client.read());
+        let change = DATABASE.diff(&rows, &[], &self.client.read());
         assert_eq!(change.waiting, []);
-        for batch in change.into_batches(BATCH) {
-            self.client.transact(&batch.transaction).await.unwrap();
+        for batch in batches(change.atoms, BATCH) {
+            self.client.transact(&batch.transaction()).await.unwrap();
         }
-        assert_eq!(diff(&rows, &[], &self.client.read()), portolan_plan::Diff::default());
+        assert_eq!(DATABASE.diff(&rows, &[], &self.client.read()), portolan_plan::Diff::default());
         self.central.nbctl(&["--wait=sb", "sync"]).unwrap();
         self.assert_no_complaint();
         // What northd and others add to the rows is left alone.
-        assert_eq!(diff(&rows, &[], &self.client.read()), portolan_plan::Diff::default());
+        assert_eq!(DATABASE.diff(&rows, &[], &self.client.read()), portolan_plan::Diff::default());
     }
 
     async fn remove(&self, scene: &Scene) {
         let stale: Vec<SmolStr> = scene.world().units().map(|unit| unit.to_string().into()).collect();
-        let change = diff(&[], &stale, &self.client.read());
-        for batch in change.into_batches(BATCH) {
-            self.client.transact(&batch.transaction).await.unwrap();
+        let change = DATABASE.diff(&[], &stale, &self.client.read());
+        for batch in batches(change.atoms, BATCH) {
+            self.client.transact(&batch.transaction()).await.unwrap();
         }
         assert_eq!(self.client.read().tables().iter().map(ovsdb::Table::len).sum::<usize>(), 0);
         self.central.nbctl(&["--wait=sb", "sync"]).unwrap();
@@ -137,24 +134,10 @@ impl Ovn {
 }
 
 fn monitors() -> Vec<Monitor> {
-    fn of<R: TypedRow>() -> (&'static str, Monitor) {
-        (R::TABLE, Monitor::of::<R>())
-    }
-    let tables = [
-        of::<Acl>(),
-        of::<DhcpOptions>(),
-        of::<LogicalRouter>(),
-        of::<LogicalRouterPolicy>(),
-        of::<LogicalRouterPort>(),
-        of::<LogicalRouterStaticRoute>(),
-        of::<LogicalSwitch>(),
-        of::<LogicalSwitchPort>(),
-    ];
-    let with_indexes = |(table, indexes): (&str, Vec<ovsdb::Index>)| {
-        let (_, monitor) = tables.iter().find(|(name, _)| *name == table).unwrap();
-        indexes.into_iter().fold(monitor.clone(), Monitor::index)
+    let with_indexes = |(table, indexes): (&'static str, Vec<ovsdb::Index>)| {
+        indexes.into_iter().fold(Monitor::table(table), Monitor::index)
     };
-    indexes().into_iter().map(with_indexes).collect()
+    DATABASE.indexes().into_iter().map(with_indexes).collect()
 }
 
 fn mac_of(address: &str) -> String {

@@ -1,6 +1,7 @@
 //! Any history of any World, with interference and sudden deaths, ends in the database that the World asks for.
 
-use portolan_plan::{Diff, Plan, Settings, diff, indexes, plan};
+use portolan_plan::northbound::DATABASE;
+use portolan_plan::{Diff, Plan, Settings, plan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -60,7 +61,7 @@ proptest! {
         for unit in world.units() {
             let planned = plan(&unit, world, &Settings::default());
             prop_assert_eq!(&planned, &plan(&unit, world, &Settings::default()));
-            if let Plan::Rows(rows) = planned {
+            if let Plan::Desired(rows) = planned {
                 for row in &rows {
                     prop_assert!(seen.insert(row.uuid()), "{} twice", row.uuid());
                 }
@@ -68,12 +69,12 @@ proptest! {
         }
         // A diff does not depend on the order in which units are given.
         let rows: Vec<_> = world.units().filter_map(|unit| match plan(&unit, world, &Settings::default()) {
-            Plan::Rows(rows) => Some(rows),
+            Plan::Desired(rows) => Some(rows),
             _ => None,
         }).collect();
-        let cache = northbound().cache(indexes());
+        let cache = northbound().cache(DATABASE.indexes());
         let reversed: Vec<_> = rows.iter().rev().cloned().collect();
-        let (forth, back) = (diff(&rows, &[], &cache), diff(&reversed, &[], &cache));
+        let (forth, back) = (DATABASE.diff(&rows, &[], &cache), DATABASE.diff(&reversed, &[], &cache));
         prop_assert_eq!(forth.waiting.len(), back.waiting.len());
         prop_assert_eq!(forth.atoms.len(), back.atoms.len());
     }

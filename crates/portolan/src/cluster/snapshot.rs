@@ -1,5 +1,6 @@
-//! All that the API server has to say about networks, at one time, and the model of it.
+//! The objects that a command needs, listed once, and the model of them.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -16,7 +17,64 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Cluster;
+use crate::exit::{Exit, Failure};
 use crate::waiting::Waiting;
+
+/// The kinds of objects that a command needs. What it does not need is not listed: a user may not be allowed to, and there may be
+/// many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    /// Vpcs and Subnets of both groups, which depend on each other.
+    pub(super) networks: bool,
+    pub(super) locks: bool,
+    /// Pods and whatever else asks for interfaces.
+    pub(super) guests: Option<Scope>,
+}
+
+/// Where namespaced objects are listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// In one namespace.
+    Namespace(String),
+    /// Everywhere.
+    Cluster,
+}
+
+impl Kinds {
+    /// Vpcs and Subnets.
+    pub(crate) fn networks() -> Self {
+        Self { networks: true, locks: false, guests: None }
+    }
+
+    /// Vpcs, Subnets and the addresses that are taken.
+    pub(crate) fn addresses() -> Self {
+        Self { locks: true, ..Self::networks() }
+    }
+
+    /// The addresses that are taken.
+    pub(crate) fn locks() -> Self {
+        Self { networks: false, locks: true, guests: None }
+    }
+
+    /// Interfaces, with all that they depend on.
+    pub(crate) fn interfaces(scope: Scope) -> Self {
+        Self { guests: Some(scope), ..Self::addresses() }
+    }
+
+    /// Everything.
+    pub(crate) fn all() -> Self {
+        Self::interfaces(Scope::Cluster)
+    }
+}
+
+/// Objects that a label selector may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Labelled {
+    Vpcs,
+    Subnets,
+    Pods,
+    Locks,
+}
 
 /// The objects, as they were listed.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +89,15 @@ pub(crate) struct Lists {
     pub(crate) pods: Vec<Pod>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) stateful_sets: Vec<StatefulSet>,
+    /// The lists of kinds that the API server does not serve, or that were not needed.
+    pub(super) absent: Vec<&'static str>,
+}
+
+impl Lists {
+    /// Whether a list is one that the API server gave.
+    pub(super) fn serves(&self, list: &str) -> bool {
+        !self.absent.contains(&list)
+    }
 }
 
 /// The objects, and what the model makes of them.
@@ -68,8 +135,9 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    pub(crate) fn is_true(&self) -> bool {
-        self.status == "True"
+    /// Whether it is about an earlier generation of the object.
+    pub(crate) fn is_outdated(&self, described: &Described) -> bool {
+        self.observed_generation.is_some() && self.observed_generation != described.generation
     }
 }
 
@@ -166,26 +234,59 @@ pub(crate) fn created<K: Resource>(object: &K) -> Option<i64> {
 }
 
 impl Cluster {
-    /// Lists everything that has to do with networks.
-    pub(crate) async fn snapshot(&self) -> anyhow::Result<Snapshot> {
+    /// Lists the objects that a command needs.
+    pub(crate) async fn snapshot(&self, kinds: Kinds) -> anyhow::Result<Snapshot> {
         let _waiting = Waiting::start(format!("asking the API server at {}", self.url));
+        let (networks, locks, guests) = (kinds.networks, kinds.locks, kinds.guests.as_ref());
+        let everywhere = guests.map(|_| &Scope::Cluster);
+        let cluster = Some(&Scope::Cluster);
         let (
             (vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks),
             (nads, network_attachments, pods, nodes, stateful_sets),
         ) = futures::try_join!(
-            async { futures::try_join!(self.list(), self.list(), self.list(), self.list(), self.list()) },
-            async { futures::try_join!(self.list(), self.list(), self.list(), self.list(), self.list()) },
+            async {
+                let networks = cluster.filter(|_| networks);
+                futures::try_join!(
+                    self.list(networks),
+                    self.list(networks),
+                    self.list(networks),
+                    self.list(networks),
+                    self.list::<IPLock>(cluster.filter(|_| locks)),
+                )
+            },
+            async {
+                futures::try_join!(
+                    // Pods may use networks of other namespaces.
+                    self.list::<NetworkAttachmentDefinition>(everywhere),
+                    self.list::<NetworkAttachment>(guests),
+                    self.list::<Pod>(guests),
+                    self.list::<Node>(everywhere),
+                    self.list::<StatefulSet>(guests),
+                )
+            },
         )?;
-        if pods.is_none() {
-            anyhow::bail!("what answers at {} is no API server of Kubernetes: it has no pods", self.url);
+        if kinds.guests.is_some() && pods.is_none() {
+            return Err(self.not_kubernetes());
         }
-        if vpcs.is_none() && kubeovn_vpcs.is_none() && subnets.is_none() && kubeovn_subnets.is_none() {
-            anyhow::bail!(
-                "the API server at {} does not know Portolan's kinds; `kubectl apply -f deploy/crds/` defines them",
-                self.url
-            );
+        let missing =
+            vpcs.is_none() && kubeovn_vpcs.is_none() && subnets.is_none() && kubeovn_subnets.is_none();
+        if (kinds.networks && missing) || (!kinds.networks && locks.is_none()) {
+            return Err(self.no_kinds().await);
         }
+        let absent = [
+            ("vpcs", vpcs.is_none()),
+            ("kubeovn_vpcs", kubeovn_vpcs.is_none()),
+            ("subnets", subnets.is_none()),
+            ("kubeovn_subnets", kubeovn_subnets.is_none()),
+            ("nads", nads.is_none()),
+            ("network_attachments", network_attachments.is_none()),
+            ("locks", locks.is_none()),
+            ("pods", pods.is_none()),
+            ("nodes", nodes.is_none()),
+            ("stateful_sets", stateful_sets.is_none()),
+        ];
         Ok(Snapshot::of(Lists {
+            absent: absent.into_iter().filter(|(_, absent)| *absent).map(|(name, _)| name).collect(),
             vpcs: vpcs.unwrap_or_default(),
             kubeovn_vpcs: kubeovn_vpcs.unwrap_or_default(),
             subnets: subnets.unwrap_or_default(),
@@ -199,29 +300,92 @@ impl Cluster {
         }))
     }
 
+    fn not_kubernetes(&self) -> anyhow::Error {
+        let message = format!("the server at {} is not a Kubernetes API server: it serves no pods", self.url);
+        Failure::with(Exit::Unreachable, message)
+    }
+
+    /// None of Portolan's kinds is served: by an API server that lacks the CRDs, or by something else.
+    async fn no_kinds(&self) -> anyhow::Error {
+        match self.client.list_core_api_versions().await {
+            Ok(_) => Failure::with(
+                Exit::NotFound,
+                format!(
+                    "the API server at {} does not serve Portolan's kinds; `kubectl apply -f deploy/crds/` adds them",
+                    self.url
+                ),
+            ),
+            Err(_) => self.not_kubernetes(),
+        }
+    }
+
+    /// The UIDs of the objects that a label selector chooses, as the API server reads it.
+    pub(crate) async fn selected(&self, kind: Labelled, selector: &str) -> anyhow::Result<BTreeSet<String>> {
+        let _waiting = Waiting::start(format!("asking the API server at {}", self.url));
+        match kind {
+            Labelled::Vpcs => {
+                let (ours, theirs) = futures::try_join!(
+                    self.select::<portolan::Vpc>(selector),
+                    self.select::<kubeovn::Vpc>(selector)
+                )?;
+                Ok(ours.union(&theirs).cloned().collect())
+            }
+            Labelled::Subnets => {
+                let (ours, theirs) = futures::try_join!(
+                    self.select::<portolan::Subnet>(selector),
+                    self.select::<kubeovn::Subnet>(selector)
+                )?;
+                Ok(ours.union(&theirs).cloned().collect())
+            }
+            Labelled::Pods => self.select::<Pod>(selector).await,
+            Labelled::Locks => self.select::<IPLock>(selector).await,
+        }
+    }
+
+    async fn select<K>(&self, selector: &str) -> anyhow::Result<BTreeSet<String>>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let parameters = ListParams::default().labels(selector);
+        match Api::<K>::all(self.client.clone()).list_metadata(&parameters).await {
+            Ok(list) => Ok(list.items.into_iter().filter_map(|object| object.metadata.uid).collect()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(BTreeSet::new()),
+            Err(error) => Err(self.explain(&K::plural(&()), &error)),
+        }
+    }
+
     /// The Events of an object, the latest last.
     pub(crate) async fn events(&self, uid: &str) -> anyhow::Result<Vec<Event>> {
         let _waiting = Waiting::start(format!("asking the API server at {}", self.url));
         let api = Api::<Event>::all(self.client.clone());
         let parameters = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
-        let listed = api.list(&parameters).await.map_err(|error| self.complain("events", &error))?;
-        // A server that does not know the selector gives all.
+        let listed = api.list(&parameters).await.map_err(|error| self.explain("events", &error))?;
+        // A server that does not know the selector returns all.
         let ours = |event: &Event| event.involved_object.uid.as_deref() == Some(uid);
         let mut events: Vec<_> = listed.items.into_iter().filter(ours).collect();
         events.sort_by_key(last_seen);
         Ok(events)
     }
 
-    /// All objects of a kind; none if the API server does not know the kind.
-    async fn list<K>(&self) -> anyhow::Result<Option<Vec<K>>>
+    /// The objects of a kind, if they are needed; none if the API server does not serve the kind.
+    async fn list<K>(&self, scope: Option<&Scope>) -> anyhow::Result<Option<Vec<K>>>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
-        match Api::<K>::all(self.client.clone()).list(&ListParams::default()).await {
+        let request = kube::core::Request::new(K::url_path(
+            &(),
+            match scope {
+                None => return Ok(None),
+                Some(Scope::Cluster) => None,
+                Some(Scope::Namespace(namespace)) => Some(namespace),
+            },
+        ));
+        let request = request.list(&ListParams::default())?;
+        match self.client.request::<kube::api::ObjectList<K>>(request).await {
             Ok(list) => Ok(Some(list.items)),
             // There is nothing else that a list could not find.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(self.complain(&K::plural(&()), &error)),
+            Err(error) => Err(self.explain(&K::plural(&()), &error)),
         }
     }
 }

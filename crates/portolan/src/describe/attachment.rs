@@ -1,11 +1,12 @@
 //! An interface.
 
-use anyhow::bail;
 use kube::ResourceExt as _;
 
 use super::Description;
 use super::sheet::Sheet;
 use crate::cluster::Snapshot;
+use crate::exit::Failure;
+use crate::get::Ready;
 use crate::get::attachments::{self, AttachmentRow};
 use crate::near;
 
@@ -16,20 +17,29 @@ pub(super) fn describe(snapshot: &Snapshot, name: &str, namespace: &str) -> anyh
         [pod] => (namespace, pod, None),
         [pod, interface] => (namespace, pod, Some(interface)),
         [namespace, pod, interface] => (namespace, pod, Some(interface)),
-        _ => bail!("{name:?} names no interface; write POD, POD/INTERFACE or NAMESPACE/POD/INTERFACE"),
+        _ => {
+            let message =
+                format!("{name:?} is no interface; write POD, POD/INTERFACE or NAMESPACE/POD/INTERFACE");
+            return Err(Failure::usage(message));
+        }
     };
     let rows = attachments::rows(snapshot, Some(namespace));
     let of_pod: Vec<_> = rows.iter().filter(|row| row.pod == pod).collect();
     if of_pod.is_empty() {
         let hint = near::suggest(pod, rows.iter().map(|row| row.pod.as_str()));
-        bail!("no pod {pod:?} in namespace {namespace:?} has an interface of Portolan's{hint}");
+        let message =
+            format!("no pod {pod:?} in namespace {namespace:?} has an interface of Portolan's{hint}");
+        return Err(Failure::not_found(message));
     }
     let wanted = |row: &&&AttachmentRow| interface.is_none() || row.interface.as_deref() == interface;
     let described: Vec<_> = of_pod.iter().filter(wanted).map(|row| describe_one(snapshot, row)).collect();
     if described.is_empty() {
         let names = of_pod.iter().filter_map(|row| row.interface.as_deref());
         let wanted = interface.unwrap_or_default();
-        bail!("pod {pod:?} has no interface {wanted:?} of Portolan's{}", near::suggest(wanted, names));
+        let hint = near::suggest(wanted, names);
+        return Err(Failure::not_found(format!(
+            "pod {pod:?} has no interface {wanted:?} of Portolan's{hint}"
+        )));
     }
     Ok(described)
 }
@@ -42,7 +52,7 @@ fn describe_one(snapshot: &Snapshot, row: &AttachmentRow) -> Description {
     sheet.field("Ready", row.readiness.word());
     sheet.field("Held by", row.holder.clone());
     sheet.field("Subnet", of(&row.subnet));
-    sheet.field("Provider", of(&row.provider));
+    sheet.field("Network", of(&row.network));
     sheet.field("Addresses", row.addresses.join(", "));
     sheet.field("MAC", of(&row.mac));
     let subnet = row.subnet.as_ref().and_then(|subnet| snapshot.world.known_subnet(subnet));
@@ -51,7 +61,7 @@ fn describe_one(snapshot: &Snapshot, row: &AttachmentRow) -> Description {
         sheet.field("VPC", subnet.config.vpc.clone().unwrap_or_else(|| "none".into()));
     }
     sheet.field("Node", of(&row.node));
-    sheet.field("In OVN", row.port.as_ref().map(|port| format!("port {port}")).unwrap_or_default());
+    sheet.field("OVN port", of(&row.port));
     let locks = snapshot.world.locks().filter(|lock| {
         lock.attachment.namespace() == row.namespace.as_deref()
             && Some(lock.attachment.interface()) == row.interface.as_deref()
@@ -62,8 +72,8 @@ fn describe_one(snapshot: &Snapshot, row: &AttachmentRow) -> Description {
     if !locks.is_empty() {
         sheet.lines("Locks", locks);
     }
-    if !row.readiness.ready {
-        sheet.lines("What is wrong", [row.readiness.message.clone()]);
+    if row.readiness.ready != Ready::Yes {
+        sheet.lines("Problems", [row.readiness.message.clone()]);
     }
     let pod = snapshot
         .lists

@@ -1,12 +1,12 @@
 //! A lock: an address that is taken.
 
-use anyhow::bail;
 use kube::ResourceExt as _;
 use portolan_api::portolan::{HolderKind, IPLock};
 
 use super::Description;
 use super::sheet::Sheet;
 use crate::cluster::Snapshot;
+use crate::exit::Failure;
 use crate::get::locks;
 use crate::near;
 use crate::output::age;
@@ -19,7 +19,9 @@ pub(super) fn describe(snapshot: &Snapshot, name: &str, now: i64) -> anyhow::Res
     if found.is_empty() {
         let names: Vec<_> = all.iter().map(|lock| lock.spec.address.clone()).collect();
         let hint = near::suggest(name, names.iter().map(String::as_str));
-        bail!("there is no lock {name:?}: nobody has taken it{hint}");
+        return Err(Failure::not_found(format!(
+            "lock {name:?} does not exist: the address is not taken{hint}"
+        )));
     }
     Ok(found)
 }
@@ -35,30 +37,32 @@ fn describe_one(snapshot: &Snapshot, lock: &IPLock, now: i64) -> Description {
     sheet.field("MAC", of(&row.mac));
     sheet.field("Node", of(&row.node));
     sheet.field("Age", age(row.created, now));
-    sheet.field("Given back", when_given_back(lock.spec.holder.kind));
+    sheet.field("Released", when_released(lock.spec.holder.kind));
     let mut problems: Vec<_> = row.problem.into_iter().collect();
     if snapshot.world.known_subnet(&row.subnet).is_none() {
-        problems.push(format!("its Subnet {} does not exist any more, or cannot be understood", row.subnet));
+        problems.push(format!("its Subnet {} does not exist any more, or is invalid", row.subnet));
     }
     let holder = &lock.spec.holder;
     let namespace = holder.namespace.as_deref().unwrap_or_default();
     let pod = snapshot.world.pod(namespace, &holder.name);
     if holder.kind == HolderKind::Pod && pod.is_none_or(|pod| pod.uid != holder.uid) {
-        problems.push("its pod is gone; the controller is about to give it back, if it runs".into());
+        problems.push("its pod does not exist any more; the controller releases it, if it runs".into());
     }
     if !problems.is_empty() {
-        sheet.lines("What is wrong", problems);
+        sheet.lines("Problems", problems);
     }
     Description { sheet, uid: lock.uid() }
 }
 
-fn when_given_back(kind: HolderKind) -> &'static str {
+fn when_released(kind: HolderKind) -> &'static str {
     match kind {
-        HolderKind::Pod => "when the pod is gone or has finished",
-        HolderKind::StatefulSet => "when the StatefulSet is scaled below this ordinal, or goes",
-        HolderKind::VirtualMachine => "when the virtual machine goes",
-        HolderKind::NetworkAttachment => "when the NetworkAttachment goes",
-        HolderKind::Node => "when the Node goes",
-        HolderKind::Subnet => "when the Subnet goes or has another gateway",
+        HolderKind::Pod => "when the pod is deleted or has finished",
+        HolderKind::StatefulSet => {
+            "when no pod uses it, and the StatefulSet is scaled below this ordinal or deleted"
+        }
+        HolderKind::VirtualMachine => "when the virtual machine is deleted and no pod runs it",
+        HolderKind::NetworkAttachment => "when the NetworkAttachment is deleted",
+        HolderKind::Node => "when the Node is deleted",
+        HolderKind::Subnet => "when the Subnet is deleted or has another gateway",
     }
 }

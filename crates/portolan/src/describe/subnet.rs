@@ -5,8 +5,7 @@ use portolan_api::subnet_config::AllowedNamespaces;
 use super::sheet::Sheet;
 use super::{Description, found, interfaces, on_subnet};
 use crate::cluster::{Described, Snapshot};
-use crate::get::NAME_TAKEN;
-use crate::get::subnets::{self, short};
+use crate::get::{NAME_TAKEN, Ready, subnets};
 use crate::output::{age, now};
 
 pub(super) fn describe(snapshot: &Snapshot, name: &str) -> anyhow::Result<Vec<Description>> {
@@ -28,22 +27,25 @@ pub(super) fn describe_one(snapshot: &Snapshot, described: &Described) -> Descri
         "Provider",
         row.provider.clone().unwrap_or_else(|| "none: no network attachment definition".into()),
     );
-    let addresses = row
-        .addresses
-        .iter()
-        .map(|one| format!("{}: {} used, {} free", one.family, short(one.used.0), short(one.free.0)));
+    let addresses =
+        row.addresses.iter().map(|one| format!("{}: {} used, {} free", one.family, one.used, one.free));
     sheet.field("Addresses", addresses.collect::<Vec<_>>().join("; "));
     let subnet = snapshot.world.subnet_of_group(described.group, &described.name);
     if let Some(config) = subnet.map(|subnet| &subnet.config) {
         let list = |texts: Vec<String>| texts.join(", ");
         sheet.field("Excluded", list(config.exclude.iter().map(ToString::to_string).collect()));
-        sheet.field("MTU", config.mtu.map_or_else(|| "what the tunnel leaves".into(), |mtu| mtu.to_string()));
+        sheet.field(
+            "MTU",
+            config
+                .mtu
+                .map_or_else(|| "the underlay's less the tunnel's overhead".into(), |mtu| mtu.to_string()),
+        );
         sheet.field("DHCP", yes(config.dhcp.is_some()));
         let private = match (config.private, config.allow_subnets.as_slice()) {
             (false, _) => "no".into(),
-            (true, []) => "yes: nobody outside may begin to talk to it".into(),
+            (true, []) => "yes: connections from outside are not admitted".into(),
             (true, allowed) => {
-                format!("yes, but lets in {}", list(allowed.iter().map(ToString::to_string).collect()))
+                format!("yes, except from {}", list(allowed.iter().map(ToString::to_string).collect()))
             }
         };
         sheet.field("Private", private);
@@ -63,7 +65,10 @@ pub(super) fn describe_one(snapshot: &Snapshot, described: &Described) -> Descri
     }
     // Of two with one name, one is in effect.
     if row.readiness.reason != NAME_TAKEN {
-        sheet.field("In OVN", format!("switch subnet:{}", row.name));
+        // The name it has once it is there: whether it is, the conditions say.
+        if row.readiness.ready != Ready::No {
+            sheet.field("OVN switch", format!("subnet:{}", row.name));
+        }
         interfaces(&mut sheet, "Used by", &on_subnet(snapshot, &row.name));
     }
     sheet.findings(described, &row.readiness);

@@ -42,21 +42,21 @@ fn a_lock_in_full() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn missing_things_are_named_with_a_suggestion() {
     let snapshot = harbour().snapshot();
     let said = |result: anyhow::Result<Vec<Description>>| result.err().unwrap().to_string();
-    assert_eq!(said(vpc::describe(&snapshot, "bleu")), "there is no VPC \"bleu\"; did you mean blue?");
+    assert_eq!(said(vpc::describe(&snapshot, "bleu")), "VPC \"bleu\" does not exist; did you mean blue?");
     assert_eq!(
         said(lock::describe(&snapshot, "10.0.0.99", 0)),
-        "there is no lock \"10.0.0.99\": nobody has taken it; did you mean 10.0.0.5 or 10.0.0.6 or 10.0.0.7?"
+        "lock \"10.0.0.99\" does not exist: the address is not taken; did you mean 10.0.0.5 or 10.0.0.6 or 10.0.0.7?"
     );
     let attachment = |name: &str| said(attachment::describe(&snapshot, name, "default"));
     assert_eq!(attachment("a/net9"), "pod \"a\" has no interface \"net9\" of Portolan's; did you mean net1?");
     assert_eq!(
         attachment("a/b/c/d"),
-        "\"a/b/c/d\" names no interface; write POD, POD/INTERFACE or NAMESPACE/POD/INTERFACE"
+        "\"a/b/c/d\" is no interface; write POD, POD/INTERFACE or NAMESPACE/POD/INTERFACE"
     );
     let pod = |name: &str| pod::describe(&snapshot, name, "default").err().unwrap().to_string();
-    assert_eq!(pod("wait"), "there is no pod default/wait; did you mean waits?");
-    assert_eq!(pod("shop/a"), "there is no pod shop/a; did you mean default/a?");
+    assert_eq!(pod("wait"), "pod default/wait does not exist; did you mean waits?");
+    assert_eq!(pod("shop/a"), "pod shop/a does not exist; did you mean default/a?");
 }

@@ -5,7 +5,7 @@ use portolan_api::vpc_config::{PolicyAction, RoutePolicy};
 use super::sheet::Sheet;
 use super::{Description, found};
 use crate::cluster::{Described, Snapshot};
-use crate::get::vpcs;
+use crate::get::{Ready, vpcs};
 use crate::output::{age, now};
 
 pub(super) fn describe(snapshot: &Snapshot, name: &str) -> anyhow::Result<Vec<Description>> {
@@ -19,7 +19,10 @@ pub(super) fn describe_one(snapshot: &Snapshot, described: &Described) -> Descri
     let mut sheet = Sheet::new(format!("VPC {} ({}): a virtual router", row.name, row.api_group));
     sheet.field("Ready", row.readiness.word());
     sheet.field("Age", age(row.created, now()));
-    sheet.field("In OVN", format!("router vpc:{}", row.name));
+    // The name it has once it is there: whether it is, the conditions say.
+    if row.readiness.ready != Ready::No {
+        sheet.field("OVN router", format!("vpc:{}", row.name));
+    }
     let vpc = snapshot.world.vpc(&row.name).filter(|vpc| vpc.uid == described.uid);
     if let Some(vpc) = vpc {
         sheet.field("Namespaces", vpc.config.namespaces.join(", "));

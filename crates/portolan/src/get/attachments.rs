@@ -1,9 +1,10 @@
-//! Attachments: interfaces that are there, and those that are asked for and wait.
+//! Attachments: interfaces that have addresses, and those that are requested and wait.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use portolan_api::Provider;
 use portolan_api::condition::READY;
 use portolan_api::portolan::HolderKind;
 use portolan_model::{AttachmentId, Lock, Request, Requester, UnitState};
@@ -17,13 +18,17 @@ use crate::cluster::{Condition, Snapshot};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AttachmentRow {
     pub(crate) namespace: Option<String>,
-    /// The pod that uses it, or whatever else has it.
+    /// The pod that uses it, or whatever else holds it.
     pub(crate) pod: String,
+    /// The UID of the pod.
+    #[serde(skip)]
+    pub(crate) uid: Option<String>,
     /// What holds it: a Pod, a StatefulSet, a VirtualMachine, a NetworkAttachment, a Node.
     pub(crate) holder: String,
     pub(crate) interface: Option<String>,
     pub(crate) subnet: Option<String>,
-    pub(crate) provider: Option<String>,
+    /// The network attachment definition, `NAMESPACE/NAME`: what `portolan trace --network` takes.
+    pub(crate) network: Option<String>,
     pub(crate) addresses: Vec<String>,
     pub(crate) mac: Option<String>,
     pub(crate) node: Option<String>,
@@ -46,7 +51,7 @@ pub(crate) fn rows(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<Attachme
     for requester in world.unsatisfied() {
         if let Some(request) = world.request(requester) {
             let has = |interface: &str| have.contains(&(request.holder.uid.as_str(), interface));
-            rows.extend(asked_rows(requester, &request, has));
+            rows.extend(requested_rows(requester, &request, has));
         }
     }
     rows.retain(|row| namespace.is_none_or(|namespace| row.namespace.as_deref() == Some(namespace)));
@@ -54,7 +59,7 @@ pub(crate) fn rows(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<Attachme
     rows.sort_by_key(key);
     for row in &mut rows {
         let subnet = row.subnet.as_ref().and_then(|subnet| world.known_subnet(subnet));
-        row.provider = subnet.and_then(|subnet| subnet.config.provider.as_ref()).map(ToString::to_string);
+        row.network = subnet.and_then(|subnet| subnet.config.provider.as_ref()).and_then(network_of);
     }
     rows
 }
@@ -73,7 +78,7 @@ impl<'a> PodsByUid<'a> {
 fn held_row(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks: &[&Lock]) -> AttachmentRow {
     let attachment = snapshot.world.attachment(id);
     let first = locks.first();
-    let user = locks.iter().find_map(|lock| lock.user.as_ref()).map(|user| user.pod.clone());
+    let user = locks.iter().find_map(|lock| lock.user.as_ref());
     let addresses: Vec<_> = match attachment {
         Some(attachment) => attachment.addresses.iter().map(ToString::to_string).collect(),
         None => locks.iter().filter_map(|lock| lock.ip()).map(|ip| ip.to_string()).collect(),
@@ -81,11 +86,12 @@ fn held_row(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks:
     let mac = attachment.map(|attachment| attachment.mac).or_else(|| first.and_then(|lock| lock.mac));
     AttachmentRow {
         namespace: id.namespace().map(str::to_owned),
-        pod: user.unwrap_or_else(|| id.name().to_owned()),
+        pod: user.map_or_else(|| id.name().to_owned(), |user| user.pod.clone()),
+        uid: Some(user.map_or_else(|| id.uid().to_owned(), |user| user.uid.clone())),
         holder: format!("{:?} {}", id.kind(), id.name()),
         interface: Some(id.interface().to_owned()),
         subnet: first.map(|lock| lock.subnet.clone()),
-        provider: None,
+        network: None,
         addresses,
         mac: mac.map(|mac| mac.to_string()),
         node: locks.iter().find_map(|lock| lock.node.clone()),
@@ -102,29 +108,30 @@ fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
     let subnet = locks.first().map(|lock| lock.subnet.clone()).unwrap_or_default();
     match snapshot.world.state(&portolan_model::Unit::Subnet(subnet.clone())) {
         UnitState::Absent => {
-            let message = format!("its Subnet {subnet} does not exist; make it again, or delete the pod");
+            let message = format!("its Subnet {subnet} does not exist; create it again, or delete the pod");
             Readiness::no("NoSubnet", message)
         }
-        UnitState::Held => {
-            Readiness::no("SubnetNotReady", format!("something is wrong with its Subnet {subnet}: see there"))
-        }
+        UnitState::Held => Readiness::no(
+            "SubnetNotReady",
+            format!("its Subnet {subnet} is invalid: see `portolan describe subnet {subnet}`"),
+        ),
         UnitState::Live => Readiness::no("Incomplete", "not all of its addresses are taken yet"),
     }
 }
 
-/// Whether who has an interface uses it.
+/// Whether the holder of an interface uses it.
 fn of_holder(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks: &[&Lock]) -> Readiness {
     match id.kind() {
-        HolderKind::Node | HolderKind::Subnet => Readiness::yes(),
+        HolderKind::Node => Readiness::unknown("NotReported", "agents do not report on their own interfaces"),
+        HolderKind::Subnet => Readiness::yes(),
         HolderKind::NetworkAttachment => {
             let found =
                 snapshot.lists.network_attachments.iter().find(|one| one.uid().as_deref() == Some(id.uid()));
             let conditions = found.and_then(|found| found.status.as_ref()).map(|status| &status.conditions);
             let condition = conditions.into_iter().flatten().find(|condition| condition.type_ == READY);
             match condition.map(Condition::from) {
-                Some(condition) if condition.is_true() => Readiness::yes(),
-                Some(condition) => Readiness::no(condition.reason, condition.message),
-                None => Readiness::no("NotPlugged", "its node has not said yet that it made the interface"),
+                Some(condition) => Readiness::from(&condition),
+                None => Readiness::unknown("NotReported", "the agent of its node has not reported on it yet"),
             }
         }
         HolderKind::Pod | HolderKind::StatefulSet | HolderKind::VirtualMachine => {
@@ -140,20 +147,28 @@ fn of_pod(pods: &PodsByUid<'_>, name: &str, uid: &str) -> Readiness {
     let pod = pods.0.get(uid);
     let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
     match (pod, phase) {
-        (None, _) => Readiness::no("PodGone", "the pod is gone; its address is about to be given back"),
+        (None, _) => Readiness::no(
+            "PodDeleted",
+            "its pod does not exist any more; the controller is about to release its address",
+        ),
         (Some(_), Some("Running")) => Readiness::yes(),
-        (Some(_), Some("Succeeded" | "Failed")) => {
-            Readiness::no("PodFinished", "the pod has finished; its address is about to be given back")
-        }
+        (Some(_), Some("Succeeded" | "Failed")) => Readiness::no(
+            "PodFinished",
+            "its pod has finished; the controller is about to release its address",
+        ),
         (Some(_), _) => Readiness::no(
             "Starting",
-            format!("the pod does not run yet; `portolan describe pod {name}` says more"),
+            format!("its pod does not run yet; `portolan describe pod {name}` shows why"),
         ),
     }
 }
 
-/// Interfaces that are asked for and have no address.
-fn asked_rows(requester: &Requester, request: &Request, has: impl Fn(&str) -> bool) -> Vec<AttachmentRow> {
+/// Interfaces that are requested and have no address.
+fn requested_rows(
+    requester: &Requester,
+    request: &Request,
+    has: impl Fn(&str) -> bool,
+) -> Vec<AttachmentRow> {
     let (namespace, pod) = match requester {
         Requester::Pod { namespace, name }
         | Requester::NetworkAttachment { namespace, name }
@@ -164,10 +179,11 @@ fn asked_rows(requester: &Requester, request: &Request, has: impl Fn(&str) -> bo
     let row = |interface: Option<String>, subnet: Option<String>| AttachmentRow {
         namespace: namespace.clone(),
         pod: pod.clone(),
+        uid: Some(request.user.as_ref().map_or_else(|| request.holder.uid.clone(), |user| user.uid.clone())),
         holder: format!("{:?} {pod}", request.holder.kind),
         interface,
         subnet,
-        provider: None,
+        network: None,
         addresses: Vec::new(),
         mac: None,
         node: Some(request.node.clone()).filter(|node| !node.is_empty()),
@@ -183,7 +199,7 @@ fn asked_rows(requester: &Requester, request: &Request, has: impl Fn(&str) -> bo
     rows
 }
 
-/// Why someone who asks has no address yet.
+/// Why a requester has no address yet.
 pub(crate) fn why(request: &Request) -> Readiness {
     let texts = |texts: Vec<String>| texts.join("; ");
     if !request.problems.is_empty() {
@@ -193,18 +209,18 @@ pub(crate) fn why(request: &Request) -> Readiness {
         return Readiness::no("Waiting", texts(request.waits.iter().map(ToString::to_string).collect()));
     }
     let message =
-        "no address was taken for it yet: the subnet may be full, or `portolan controller` is not running";
+        "no address is assigned yet: the subnet may be full, or `portolan controller` is not running";
     Readiness::no("NoAddress", message)
 }
 
 impl Row for AttachmentRow {
-    const WHAT: &'static str = "pod with an interface of Portolan's called";
+    const WHAT: &'static str = "an interface of pod";
 
     fn columns(format: Format) -> Vec<&'static str> {
         let mut columns = if format.namespaces { vec!["NAMESPACE"] } else { Vec::new() };
-        columns.extend(["POD", "INTERFACE", "NETWORK", "ADDRESSES", "MAC", "NODE", "READY"]);
+        columns.extend(["POD", "INTERFACE", "SUBNET", "ADDRESSES", "MAC", "NODE", "READY"]);
         if format.wide {
-            columns.extend(["HOLDER", "PROVIDER", "PORT", "MESSAGE"]);
+            columns.extend(["NETWORK", "HOLDER", "PORT", "MESSAGE"]);
         }
         columns
     }
@@ -223,8 +239,8 @@ impl Row for AttachmentRow {
         ]);
         if format.wide {
             cells.extend([
+                of(&self.network),
                 self.holder.clone(),
-                of(&self.provider),
                 of(&self.port),
                 self.readiness.message.clone(),
             ]);
@@ -234,5 +250,24 @@ impl Row for AttachmentRow {
 
     fn names(&self) -> Vec<&str> {
         vec![&self.pod]
+    }
+
+    /// As `portolan describe attachment` takes it.
+    fn full_name(&self) -> String {
+        let namespace = self.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let interface = self.interface.as_ref().map(|interface| format!("/{interface}")).unwrap_or_default();
+        format!("{namespace}{}{interface}", self.pod)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
+    }
+}
+
+/// The network attachment definition of a provider.
+fn network_of(provider: &Provider) -> Option<String> {
+    match provider {
+        Provider::Nad { namespace, name } => Some(format!("{namespace}/{name}")),
+        _ => None,
     }
 }

@@ -13,6 +13,8 @@ use crate::output::age;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LockRow {
     pub(crate) name: String,
+    #[serde(skip)]
+    pub(crate) uid: Option<String>,
     pub(crate) address: String,
     pub(crate) subnet: String,
     pub(crate) domain: String,
@@ -24,7 +26,7 @@ pub(crate) struct LockRow {
     pub(crate) user: Option<String>,
     pub(crate) mac: Option<String>,
     pub(crate) node: Option<String>,
-    /// Why it is none, if it is none.
+    /// Why it is invalid, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
     #[serde(serialize_with = "super::timestamp")]
@@ -53,6 +55,7 @@ pub(crate) fn row(lock: &IPLock) -> LockRow {
     let of = holder.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     LockRow {
         name: lock.name_any(),
+        uid: lock.uid(),
         address: spec.address.clone(),
         subnet: spec.subnet.clone(),
         domain: spec.domain.clone(),
@@ -95,5 +98,13 @@ impl Row for LockRow {
 
     fn names(&self) -> Vec<&str> {
         vec![&self.address, &self.name]
+    }
+
+    fn full_name(&self) -> String {
+        format!("iplock.portolan.dev/{}", self.name)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
     }
 }

@@ -1,4 +1,6 @@
-//! Whether a Vpc or Subnet is in effect, and why not.
+//! Whether an object is in effect, as far as that was observed, and why not.
+
+use std::fmt;
 
 use portolan_api::condition::{READY, VALIDATED};
 use portolan_model::{Unit, UnitState, Validation};
@@ -6,13 +8,26 @@ use serde::Serialize;
 
 use crate::cluster::{Condition, Described, Snapshot};
 
-/// Another object has the name, and is in effect.
+/// Another object has the name and is in effect.
 pub(crate) const NAME_TAKEN: &str = "NameTaken";
+
+/// Whether something is in effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Ready {
+    /// Its condition says so.
+    Yes,
+    /// Its condition says that it is not, or it cannot be.
+    No,
+    /// No condition says anything.
+    #[default]
+    Unknown,
+}
 
 /// Whether something is in effect, and why not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Readiness {
-    pub(crate) ready: bool,
+    pub(crate) ready: Ready,
     /// One word; empty if it is ready.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
@@ -21,26 +36,55 @@ pub(crate) struct Readiness {
     pub(crate) message: String,
 }
 
+impl fmt::Display for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ready::Yes => "yes",
+            Ready::No => "no",
+            Ready::Unknown => "unknown",
+        })
+    }
+}
+
 impl Readiness {
     pub(crate) fn yes() -> Self {
-        Self { ready: true, ..Self::default() }
+        Self { ready: Ready::Yes, ..Self::default() }
     }
 
     pub(crate) fn no(reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { ready: false, reason: reason.into(), message: message.into() }
+        Self { ready: Ready::No, reason: reason.into(), message: message.into() }
     }
 
-    /// `yes`, or `no (Reason)`.
+    pub(crate) fn unknown(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { ready: Ready::Unknown, reason: reason.into(), message: message.into() }
+    }
+
+    /// `yes`, `unknown` or `no (Reason)`.
     pub(crate) fn word(&self) -> String {
         match (self.ready, self.reason.as_str()) {
-            (true, _) => "yes".into(),
-            (false, "") => "no".into(),
-            (false, reason) => format!("no ({reason})"),
+            (Ready::No, reason) if !reason.is_empty() => format!("no ({reason})"),
+            (ready, _) => ready.to_string(),
         }
     }
 
-    fn of_condition(condition: &Condition) -> Self {
-        Self::no(condition.reason.clone(), condition.message.clone())
+    /// What a condition `Ready` says of the current generation; a missing one says nothing.
+    fn of_condition(described: &Described) -> Self {
+        match described.condition(READY) {
+            None => Self::unknown("NotReported", "the controller has not reported whether it is in effect"),
+            Some(condition) if condition.is_outdated(described) => Self::unknown(
+                "Outdated",
+                "it was changed, and the controller has not reported on the change yet",
+            ),
+            Some(condition) => Self::of(condition),
+        }
+    }
+
+    fn of(condition: &Condition) -> Self {
+        match condition.status.as_str() {
+            "True" => Self::yes(),
+            "False" => Self::no(condition.reason.clone(), condition.message.clone()),
+            _ => Self::unknown(condition.reason.clone(), condition.message.clone()),
+        }
     }
 
     /// Of a Vpc.
@@ -49,11 +93,10 @@ impl Readiness {
         if let Some(problem) = Self::of_name(snapshot, vpc, &unit) {
             return problem;
         }
-        match vpc.condition(READY) {
-            _ if snapshot.world.vpc(&vpc.name).is_none() => Self::no("Invalid", errors(vpc)),
-            Some(condition) if !condition.is_true() => Self::of_condition(condition),
-            _ => Self::yes(),
+        if snapshot.world.vpc(&vpc.name).is_none() {
+            return Self::no("Invalid", errors(vpc));
         }
+        Self::of_condition(vpc)
     }
 
     /// Of a Subnet.
@@ -65,30 +108,32 @@ impl Readiness {
         let Some(subnet) = snapshot.world.known_subnet(&described.name) else {
             return Self::no("Invalid", errors(described));
         };
-        let vpc = subnet.vpc().filter(|vpc| snapshot.world.vpc(vpc).is_none());
-        let ready = described.condition(READY).filter(|condition| !condition.is_true());
         match (subnet.validation, described.condition(VALIDATED)) {
-            (Validation::Not, Some(condition)) => Self::of_condition(condition),
+            (Validation::Not, Some(condition)) => return Self::of(condition),
             (Validation::Not, None) => {
-                Self::no("NotValidated", "nobody has looked at it yet: is `portolan controller` running?")
+                return Self::unknown(
+                    "NotValidated",
+                    "the controller has not validated it yet: is `portolan controller` running?",
+                );
             }
-            (Validation::Earlier, _) => Self::no(
-                "Revalidating",
-                "it was changed, and nobody has looked at the change yet; what it was before is in effect",
+            (Validation::Earlier, _) => {
+                return Self::unknown(
+                    "Revalidating",
+                    "it was changed, and the change is not validated yet; its earlier version is in effect",
+                );
+            }
+            (Validation::Current, _) => {}
+        }
+        let vpc = subnet.vpc().filter(|vpc| snapshot.world.vpc(vpc).is_none());
+        match vpc {
+            Some(vpc) if snapshot.world.state(&Unit::Vpc(vpc.to_owned())) == UnitState::Held => {
+                Self::no("InvalidVpc", format!("its VPC {vpc} is invalid: see `portolan describe vpc {vpc}`"))
+            }
+            Some(vpc) => Self::no(
+                "NoVpc",
+                format!("its VPC {vpc} does not exist, so it has no router; create the VPC, or name another"),
             ),
-            (Validation::Current, _) => match (vpc, ready) {
-                (Some(vpc), _) if snapshot.world.state(&Unit::Vpc(vpc.to_owned())) == UnitState::Held => {
-                    Self::no("InvalidVpc", format!("something is wrong with its VPC {vpc}: see there"))
-                }
-                (Some(vpc), _) => {
-                    let message = format!(
-                        "its VPC {vpc} does not exist, so it has no router; make the VPC, or name another"
-                    );
-                    Self::no("NoVpc", message)
-                }
-                (None, Some(condition)) => Self::of_condition(condition),
-                (None, None) => Self::yes(),
-            },
+            None => Self::of_condition(described),
         }
     }
 
@@ -98,9 +143,15 @@ impl Readiness {
         (owner != described.uid).then(|| {
             let other = described.group.other();
             let message =
-                format!("there is one of this name in {other} too, and that one is in effect; rename or delete one of them");
+                format!("{other} has an object of this name too, and that one is in effect; rename or delete one of them");
             Self::no(NAME_TAKEN, message)
         })
+    }
+}
+
+impl From<&Condition> for Readiness {
+    fn from(condition: &Condition) -> Self {
+        Self::of(condition)
     }
 }
 

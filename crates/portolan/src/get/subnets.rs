@@ -13,6 +13,8 @@ use crate::output::age;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SubnetRow {
     pub(crate) name: String,
+    #[serde(skip)]
+    pub(crate) uid: String,
     pub(crate) api_group: String,
     #[serde(flatten)]
     pub(crate) readiness: Readiness,
@@ -31,9 +33,9 @@ pub(crate) struct SubnetRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct AddressesRow {
     pub(crate) family: Family,
-    pub(crate) used: portolan_api::IpCount,
-    /// Those that anyone can still be given.
-    pub(crate) free: portolan_api::IpCount,
+    pub(crate) used: u128,
+    /// Those that can still be assigned.
+    pub(crate) free: u128,
 }
 
 /// All subnets.
@@ -56,11 +58,12 @@ pub(crate) fn row(snapshot: &Snapshot, described: &Described) -> SubnetRow {
                     Family::IPv4 => (usage.v4_using, usage.v4_available),
                     Family::IPv6 => (usage.v6_using, usage.v6_available),
                 };
-                AddressesRow { family, used, free }
+                AddressesRow { family, used: used.0, free: free.0 }
             },
         );
     SubnetRow {
         name: described.name.clone(),
+        uid: described.uid.clone(),
         api_group: described.group.to_string(),
         readiness: Readiness::of_subnet(snapshot, described),
         vpc: config.and_then(|config| config.vpc.clone()),
@@ -88,7 +91,7 @@ impl Row for SubnetRow {
     fn cells(&self, format: Format) -> Vec<String> {
         let of = |value: &Option<String>| value.clone().unwrap_or_default();
         let numbers = |number: fn(&AddressesRow) -> u128| {
-            self.addresses.iter().map(|one| short(number(one))).collect::<Vec<_>>().join(",")
+            self.addresses.iter().map(|one| number(one).to_string()).collect::<Vec<_>>().join(",")
         };
         let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
         let mut cells = vec![
@@ -98,8 +101,8 @@ impl Row for SubnetRow {
             of(&self.cidr),
             of(&self.gateway),
             of(&self.provider),
-            numbers(|one| one.used.0),
-            numbers(|one| one.free.0),
+            numbers(|one| one.used),
+            numbers(|one| one.free),
         ];
         if format.wide {
             cells.extend([
@@ -116,9 +119,12 @@ impl Row for SubnetRow {
     fn names(&self) -> Vec<&str> {
         vec![&self.name]
     }
-}
 
-/// A number that people can read: beyond a thousand million nobody counts.
-pub(crate) fn short(number: u128) -> String {
-    if number < 1_000_000_000 { number.to_string() } else { format!("{:.1e}", number as f64) }
+    fn full_name(&self) -> String {
+        format!("subnet.{}/{}", self.api_group, self.name)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
+    }
 }

@@ -43,18 +43,18 @@ fn programs_get_numbers_and_times() {
 }
 
 #[test]
-fn of_two_with_one_name_the_one_in_effect_is_told_from_the_other() {
+fn of_two_with_one_name_only_one_is_in_effect() {
     let rows = named(subnets::rows(&harbour().snapshot()), "web").unwrap();
     let words: Vec<_> = rows.iter().map(|row| (row.api_group.as_str(), row.readiness.word())).collect();
-    assert_eq!(words, [("portolan.dev", "no (NameTaken)".into()), ("kubeovn.io", "yes".into())]);
+    assert_eq!(words, [("portolan.dev", "no (NameTaken)".into()), ("kubeovn.io", "unknown".into())]);
 }
 
 #[test]
-fn who_mistypes_a_name_is_helped() {
+fn a_mistyped_name_gets_a_suggestion() {
     let refused = |name: &str| named(subnets::rows(&harbour().snapshot()), name).unwrap_err().to_string();
-    assert_eq!(refused("wbe"), "there is no subnet \"wbe\"; did you mean web?");
-    assert_eq!(refused("\u{1b}[2J"), "there is no subnet \"\\u{1b}[2J\"");
-    assert_eq!(refused(""), "there is no subnet \"\"");
+    assert_eq!(refused("wbe"), "subnet \"wbe\" does not exist; did you mean web?");
+    assert_eq!(refused("\u{1b}[2J"), "subnet \"\\u{1b}[2J\" does not exist");
+    assert_eq!(refused(""), "subnet \"\" does not exist");
     assert!(refused(&"x".repeat(100_000)).len() < 110_000);
 }
 
@@ -67,4 +67,46 @@ fn nothing_in_an_object_can_spoil_a_terminal() {
     let text = tabulate(&subnets::rows(&snapshot), format(true, false));
     assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
     assert!(text.lines().all(|line| line.chars().count() < 2000));
+}
+
+#[test]
+fn readiness_is_what_conditions_say_and_unknown_without_one() {
+    let ready = |status: Option<(&str, i64)>| {
+        let mut scene = crate::scene::Scene::of("");
+        let conditions = status.map(|(status, generation)| {
+            serde_json::json!({"type": "Ready", "status": status, "reason": "Because", "message": "so",
+                "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        });
+        scene.add(serde_json::json!({"apiVersion": "portolan.dev/v1alpha1", "kind": "Vpc", "metadata": {"name": "blue"},
+            "spec": {}, "status": {"conditions": conditions.into_iter().collect::<Vec<_>>()}}));
+        vpcs::rows(&scene.snapshot())[0].readiness.word()
+    };
+    assert_eq!(ready(None), "unknown");
+    assert_eq!(ready(Some(("True", 1))), "yes");
+    assert_eq!(ready(Some(("False", 1))), "no (Because)");
+    assert_eq!(ready(Some(("Unknown", 1))), "unknown");
+    assert_eq!(ready(Some(("True", 0))), "unknown", "of an earlier generation");
+}
+
+#[test]
+fn large_counts_are_whole_numbers() {
+    let rows = named(subnets::rows(&harbour().snapshot()), "apart").unwrap();
+    let table = tabulate(&rows, format(false, false));
+    assert!(table.contains("252,18446744073709551614"), "{table}");
+    let json = serde_json::to_string(&rows).unwrap();
+    assert!(json.contains(r#""free":18446744073709551614"#), "{json}");
+    assert!(serde_saphyr::to_string(&rows).unwrap().contains("free: 18446744073709551614"));
+}
+
+#[test]
+fn names_are_those_that_commands_take() {
+    let snapshot = harbour().snapshot();
+    let name = |names: Vec<String>, wanted: &str| assert!(names.contains(&wanted.to_owned()), "{names:?}");
+    name(vpcs::rows(&snapshot).iter().map(Row::full_name).collect(), "vpc.kubeovn.io/blue");
+    name(subnets::rows(&snapshot).iter().map(Row::full_name).collect(), "subnet.portolan.dev/far");
+    name(attachments::rows(&snapshot, None).iter().map(Row::full_name).collect(), "default/two/net2");
+    name(
+        locks::rows(&snapshot, None).iter().map(Row::full_name).collect(),
+        "iplock.portolan.dev/10-0-0-5.vpc-blue",
+    );
 }

@@ -11,6 +11,8 @@ use crate::output::age;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VpcRow {
     pub(crate) name: String,
+    #[serde(skip)]
+    pub(crate) uid: String,
     pub(crate) api_group: String,
     #[serde(flatten)]
     pub(crate) readiness: Readiness,
@@ -23,7 +25,7 @@ pub(crate) struct VpcRow {
     pub(crate) created: Option<i64>,
 }
 
-/// A VPC that another wants to be connected with.
+/// A VPC that another asks to be connected with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PeeringRow {
@@ -56,6 +58,7 @@ pub(crate) fn row(snapshot: &Snapshot, described: &Described) -> VpcRow {
     });
     VpcRow {
         name: described.name.clone(),
+        uid: described.uid.clone(),
         api_group: described.group.to_string(),
         readiness: Readiness::of_vpc(snapshot, described),
         subnets: subnets.map(|subnet| subnet.name.clone()).collect(),
@@ -103,5 +106,13 @@ impl Row for VpcRow {
 
     fn names(&self) -> Vec<&str> {
         vec![&self.name]
+    }
+
+    fn full_name(&self) -> String {
+        format!("vpc.{}/{}", self.api_group, self.name)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Some(&self.uid)
     }
 }

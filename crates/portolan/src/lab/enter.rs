@@ -59,7 +59,7 @@ pub(super) fn logs(place: &Place, request: &Request, follow: bool) -> anyhow::Re
     become_program(Command::new("tail").args(["-n", "+1", "-F"]).args(keeper).arg(log))
 }
 
-pub(super) fn nsenter(entry: &Entry, with_mounts: bool) -> Command {
+fn nsenter(entry: &Entry, with_mounts: bool) -> Command {
     let argument = |flag: &str, path: &std::path::Path| format!("--{flag}={}", path.display());
     let mut command = Command::new("nsenter");
     command.arg(argument("net", &entry.net)).envs(&entry.environment);
@@ -76,7 +76,7 @@ fn become_program(command: &mut Command) -> anyhow::Result<()> {
 }
 
 /// Whether a program is on this machine.
-pub(crate) fn is_installed(program: &str) -> bool {
+fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
     directories.map(|directory| directory.join(program)).any(|file| file.is_file())

@@ -1,8 +1,13 @@
-//! `portolan apiserver` as a process: killed in the middle of writes again and again, and asked for what makes no sense.
+//! `portolan apiserver` as a process: killed in the middle of writes again and again, sent malformed requests, and used by clients
+//! that connect without a request, do not read, or are not authenticated.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod anonymous;
+mod certificates;
+mod connections;
 mod full_disk;
 mod killed;
 mod malformed;
 mod server;
+mod watchers;

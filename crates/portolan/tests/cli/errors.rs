@@ -1,4 +1,4 @@
-//! What is wrong is said in plain words.
+//! Failures have a message in plain words and an exit code that means one thing.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -7,74 +7,91 @@ use std::process::{Command, Stdio};
 use crate::{PORTOLAN, in_a_harbour};
 
 #[test]
-fn pods_that_cannot_be_traced() {
+fn failures_have_a_message_and_an_exit_code() {
     in_a_harbour(|harbour| {
         harbour.pod("alpha", "node1", "web", "10.0.0.1");
         harbour.pod("beta", "node2", "web", "10.0.0.1");
         harbour.cluster.pod("plain").on("node1").start().unwrap();
         harbour.cluster.pod("waits").on("node1").nad("missing").create().unwrap();
         let long = "x".repeat(300);
-        for (arguments, words) in [
-            (&["alpha", "alpxa"][..], "there is no pod default/alpxa; did you mean alpha?"),
-            (&["alpha", "shop/beta"], "there is no pod shop/beta; did you mean default/beta?"),
-            (&["alpha", "plain"], "pod default/plain has no interface of Portolan's, and asks for none"),
+        let direct = harbour.direct();
+        for (arguments, code, words) in [
+            (&["alpha", "alpxa"][..], 3, "pod default/alpxa does not exist; did you mean alpha?"),
+            (&["alpha", "shop/beta"], 3, "pod shop/beta does not exist; did you mean default/beta?"),
+            (&["alpha", "plain"], 3, "pod default/plain asks for no interface of Portolan's"),
             (
                 &["alpha", "waits"],
+                3,
                 "pod default/waits has no interface of Portolan's yet: waiting for network attachment",
             ),
-            (&["alpha", "alpha"], "default/alpha is one pod; name two"),
+            (&["alpha", "alpha"], 2, "spec.to.pod: is the pod that sends; name another"),
             (
                 &["alpha", "beta", "--network", "db"],
-                "pod beta is not on network \"db\"; it is on: web.default.ovn",
+                2,
+                "pod default/beta is not on network db.default.ovn; it is on: web.default.ovn",
             ),
-            (&["alpha", "beta", "--port", "65536"], "65536 is not in 1..=65535"),
-            (&["alpha", "beta", "--port", "-1"], "unexpected argument"),
-            (&["alpha", "beta", "--port", "ssh"], "invalid digit"),
-            (&["alpha", "beta", "--protocol", "tcp"], "say to which port, with --port"),
-            (&["alpha", "beta", "--protocol", "icmp", "--port", "5"], "a ping has no port"),
-            (&["alpha", "beta", "--protocol", "ospf"], "invalid value 'ospf'"),
-            (&["alpha", ""], "\"\" names no pod"),
-            (&["alpha", "../../etc/passwd"], "names no pod"),
-            (&["alpha", "$(reboot)"], "there is no pod default/$(reboot)"),
-            (&["alpha", &long], "there is no pod default/xxx"),
+            (&["alpha", "beta", "--port", "65536"], 2, "65536 is not in 1..=65535"),
+            (&["alpha", "beta", "--port", "-1"], 2, "unexpected argument"),
+            (&["alpha", "beta", "--port", "ssh"], 2, "invalid digit"),
+            (&["alpha", "beta", "--protocol", "tcp"], 2, "need a port: add --port"),
+            (&["alpha", "beta", "--protocol", "icmp", "--port", "5"], 2, "a ping has no port"),
+            (&["alpha", "beta", "--protocol", "ospf"], 2, "invalid value 'ospf'"),
+            (&["alpha", ""], 2, "\"\" is no pod"),
+            (&["alpha", "../../etc/passwd"], 2, "is no pod"),
+            (&["alpha", "$(reboot)"], 3, "pod default/$(reboot) does not exist"),
+            (&["alpha", &long], 3, "pod default/xxx"),
+            (&["alpha", "fd00::1"], 2, "pod default/alpha has no IPv6 address"),
         ] {
-            let output = harbour.run(&[&["trace"], arguments].concat());
-            let said = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-            assert!(said.contains(words), "{arguments:?}: {said}");
-            assert!(!said.contains("Error {") && !said.contains("backtrace"), "{said}");
+            let direct: Vec<&str> = direct.iter().map(String::as_str).collect();
+            let output = harbour.run(&[&["trace"], &direct[..], arguments].concat());
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+            assert!(message.contains(words), "{arguments:?}: {message}");
+            assert!(!message.contains("Error {") && !message.contains("backtrace"), "{message}");
         }
-        for (arguments, words) in [
-            (&["get", "subnets", "wbe"][..], "there is no subnet \"wbe\"; did you mean web?"),
-            (&["get", "frogs"], "invalid value 'frogs'"),
-            (&["get", "locks", "10.0.0.300"], "there is no lock \"10.0.0.300\""),
-            (&["describe", "vpc", "bleu"], "there is no VPC \"bleu\"; did you mean blue?"),
-            (&["describe", "pod", "alpxa"], "there is no pod default/alpxa; did you mean alpha?"),
+        for (arguments, code, words) in [
+            (&["get", "subnets", "wbe"][..], 3, "subnet \"wbe\" does not exist; did you mean web?"),
+            (&["get", "frogs"], 2, "invalid value 'frogs'"),
+            (&["get", "locks", "10.0.0.300"], 3, "lock \"10.0.0.300\" does not exist"),
+            (&["describe", "vpc", "bleu"], 3, "VPC \"bleu\" does not exist; did you mean blue?"),
+            (&["describe", "pod", "alpxa"], 3, "pod default/alpxa does not exist; did you mean alpha?"),
+            (&["get", "vpcs", "--context", "moon"], 3, "context \"moon\" is not in "),
+            (
+                &["trace", "alpha", "beta"],
+                8,
+                "does not serve trace.portolan.dev: run the controller with --trace-address",
+            ),
         ] {
-            let said = harbour.refuses(arguments);
-            assert!(said.contains(words), "{arguments:?}: {said}");
+            let (refused, message) = harbour.refuses(arguments);
+            assert_eq!(refused, code, "{arguments:?}: {message}");
+            assert!(message.contains(words), "{arguments:?}: {message}");
         }
         no_tools(harbour);
     });
 }
 
-/// Without OVN's tools or its database the model still answers, and nobody takes that for a confirmation.
-fn no_tools(harbour: &crate::Harbour) {
-    let command = harbour.lab.command("env").args(["-i", PORTOLAN, "trace", "alpha", "beta", "--kubeconfig"]);
-    let output =
-        command.arg(harbour.cluster.kubeconfig()).args(["--ovn-sb", "unix:/nowhere"]).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("→ pod beta"), "{said}");
-    assert!(
-        said.contains("ovn-sbctl is not installed on this machine: it is in the package ovn-common"),
-        "{said}"
-    );
+impl crate::Harbour {
+    /// The options for direct access to OVN.
+    fn direct(&self) -> [String; 4] {
+        let central = self.cluster.central();
+        ["--ovn-nb".into(), central.nb().endpoint(), "--ovn-sb".into(), central.sb().endpoint()]
+    }
+}
 
-    let output = harbour.run(&["trace", "alpha", "beta", "--ovn-sb", "unix:/nowhere"]);
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("OVN's southbound database cannot be asked (--ovn-sb says where it is)"), "{said}");
+/// Without OVN's tools or its databases the answer is "unknown", and says why.
+fn no_tools(harbour: &crate::Harbour) {
+    let command = harbour.lab.command("env").args(["-i", "PATH=/nonexistent", PORTOLAN]);
+    let command = command.args(["trace", "alpha", "beta", "--kubeconfig"]);
+    let output = command.arg(harbour.cluster.kubeconfig()).args(harbour.direct()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(7), "{text}");
+    assert!(text.contains("OVN could not be asked: ovn-trace is not installed here"), "{text}");
+
+    let nowhere = ["trace", "alpha", "beta", "--ovn-nb", "unix:/nowhere", "--ovn-sb", "unix:/nowhere"];
+    let output = harbour.run(&nowhere);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(7), "{text}");
+    assert!(text.contains("OVN could not be asked: OVN's southbound database does not answer"), "{text}");
 }
 
 /// `portolan …` in an environment that says nothing of any cluster.
@@ -100,16 +117,17 @@ fn kubeconfig(directory: &Path, server: &str) -> String {
 }
 
 #[test]
-fn there_is_no_cluster() {
+fn a_missing_cluster_is_told_from_a_wrong_one() {
     let home = tempfile::tempdir().unwrap();
     let (code, said) = alone(home.path(), &["get", "vpcs"]);
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(4), "{said}");
     assert_eq!(
         said,
-        "portolan get: there is no cluster to talk to: no lab is up, and there is no kubeconfig; \
-         `portolan lab up` raises a lab, --kubeconfig names a cluster\n"
+        "portolan get: no cluster is configured: there is no kubeconfig, and no lab is up; give --kubeconfig, or start a lab \
+         with `portolan lab up`\n"
     );
-    let (_, said) = alone(home.path(), &["get", "vpcs", "--kubeconfig", "/nonexistent"]);
+    let (code, said) = alone(home.path(), &["get", "vpcs", "--kubeconfig", "/nonexistent"]);
+    assert_eq!(code, Some(4));
     assert_eq!(
         said,
         "portolan get: cannot use /nonexistent as a kubeconfig: No such file or directory (os error 2)\n"
@@ -117,24 +135,24 @@ fn there_is_no_cluster() {
     let file = home.path().join("nonsense");
     std::fs::write(&file, "[1, 2").unwrap();
     let (code, said) = alone(home.path(), &["describe", "vpc", "a", "--kubeconfig", file.to_str().unwrap()]);
-    assert!(code == Some(1) && said.contains("as a kubeconfig: "), "{said}");
+    assert!(code == Some(4) && said.contains("as a kubeconfig: "), "{said}");
     // Something else listens there.
     let server = not_kubernetes();
     let file = kubeconfig(home.path(), &server);
     let (code, said) = alone(home.path(), &["get", "vpcs", "--kubeconfig", &file]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains(&format!("what answers at {server}/ is no API server of Kubernetes")), "{said}");
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains(&format!("the server at {server}/ is not a Kubernetes API server")), "{said}");
     // Nobody listens there.
     let file = kubeconfig(home.path(), "http://127.0.0.1:1");
     let (code, said) = alone(home.path(), &["trace", "a", "b", "--kubeconfig", &file]);
-    assert_eq!(code, Some(2), "{said}");
+    assert_eq!(code, Some(4), "{said}");
     assert!(
         said.contains("the API server at http://127.0.0.1:1/ does not answer: Connection refused"),
         "{said}"
     );
 }
 
-/// Serves HTTP, and knows nothing; for as long as the test runs.
+/// Serves HTTP, and answers every request with 404, for as long as the test runs.
 fn not_kubernetes() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -151,7 +169,7 @@ fn not_kubernetes() -> String {
 }
 
 #[test]
-fn an_api_server_that_does_not_know_the_kinds() {
+fn an_api_server_without_the_crds_is_named() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     let mut server = Command::new(PORTOLAN)
@@ -168,15 +186,15 @@ fn an_api_server_that_does_not_know_the_kinds() {
     let (code, said) = alone(home.path(), &["get", "subnets", "--kubeconfig", kubeconfig]);
     server.kill().unwrap();
     server.wait().unwrap();
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(3), "{said}");
     assert!(
-        said.contains("does not know Portolan's kinds; `kubectl apply -f deploy/crds/` defines them"),
+        said.contains("does not serve Portolan's kinds; `kubectl apply -f deploy/crds/` adds them"),
         "{said}"
     );
 }
 
 #[test]
-fn shells_are_helped() {
+fn completions_exist_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
         let output = Command::new(PORTOLAN).args(["completions", shell]).output().unwrap();
         let script = String::from_utf8(output.stdout).unwrap();

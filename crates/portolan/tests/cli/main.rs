@@ -1,22 +1,22 @@
-//! `portolan get`, `describe` and `trace` on real clusters, as a person uses them; and what they say when something is wrong.
+//! `portolan get`, `describe` and `trace` on real clusters, as a person uses them; and their messages when something is wrong.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod aggregated;
 mod errors;
 mod random;
 mod tracing;
 
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use portolan_testbed::{Pod, Testbed};
-use portolan_testbed::{Test, TestLab};
+use portolan_testbed::{ApiKind, Pod, Test, TestLab, Testbed};
 use serde_json::Value;
 
 const OBJECTS: &str = include_str!("objects.yaml");
 const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
 
-/// A cluster, and the binary that looks at it from where it can be reached.
+/// A cluster, and the binary that asks it from where it can be reached.
 pub(crate) struct Harbour {
     lab: TestLab,
     pub(crate) cluster: Testbed,
@@ -27,15 +27,27 @@ fn in_a_harbour(body: impl FnOnce(&Harbour) + Send + 'static) {
     in_a_harbour_for(Duration::from_secs(180), body);
 }
 
+fn in_a_harbour_of(api: ApiKind, body: impl FnOnce(&Harbour) + Send + 'static) {
+    in_a_harbour_with(Duration::from_secs(240), api, body);
+}
+
 fn in_a_harbour_for(deadline: Duration, body: impl FnOnce(&Harbour) + Send + 'static) {
+    in_a_harbour_with(deadline, ApiKind::default(), body);
+}
+
+fn in_a_harbour_with(deadline: Duration, api: ApiKind, body: impl FnOnce(&Harbour) + Send + 'static) {
     Test::new().deadline(deadline).run(async move |lab: TestLab| {
-        let cluster = Testbed::builder().nodes(2).start(&lab).unwrap();
+        let cluster = Testbed::builder().nodes(2).api(api).start(&lab).unwrap();
         cluster.apply(OBJECTS).unwrap();
         body(&Harbour { lab, cluster });
     });
 }
 
 impl Harbour {
+    fn kubectl(&self, arguments: &[&str]) -> String {
+        self.cluster.kubectl().unwrap().args(arguments).read().unwrap()
+    }
+
     /// A pod whose default route goes by its one interface.
     fn pod(&self, name: &str, node: &str, nad: &str, router: &str) -> Pod {
         let pod = self.cluster.pod(name).on(node).nad(nad).with("default-route", vec![router]);
@@ -45,7 +57,7 @@ impl Harbour {
     fn run(&self, arguments: &[&str]) -> Output {
         let command =
             self.lab.command(PORTOLAN).args(arguments).arg("--kubeconfig").arg(self.cluster.kubeconfig());
-        command.env("OVN_SB_DB", self.cluster.central().sb().endpoint()).output().unwrap()
+        command.output().unwrap()
     }
 
     /// Runs `portolan …`, which must succeed; returns what it prints.
@@ -57,12 +69,12 @@ impl Harbour {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs `portolan …`, which must fail; returns what it complains about.
+    /// Runs `portolan …`, which must fail; returns its exit code and message.
     #[track_caller]
-    fn refuses(&self, arguments: &[&str]) -> String {
+    fn refuses(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.run(arguments);
         assert!(!output.status.success(), "portolan {} succeeds", arguments.join(" "));
-        String::from_utf8(output.stderr).unwrap().trim().to_owned()
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap().trim().to_owned())
     }
 }
 
@@ -83,10 +95,10 @@ fn tables_and_descriptions_show_what_the_cluster_has() {
         };
         assert_eq!(
             line(&subnets, "web"),
-            ["web", "yes", "blue", "10.0.0.0/24", "10.0.0.1", "web.default.ovn", "1", "251"]
+            ["web", "unknown", "blue", "10.0.0.0/24", "10.0.0.1", "web.default.ovn", "1", "251"]
         );
         let vpcs = harbour.says(&["get", "vpcs"]);
-        assert_eq!(line(&vpcs, "blue")[..6], ["blue", "yes", "2", "1", "2", "green"]);
+        assert_eq!(line(&vpcs, "blue")[..6], ["blue", "unknown", "2", "1", "2", "green"]);
         let attachments = harbour.says(&["get", "attachments"]);
         let address = a.address().to_string();
         let row = line(&attachments, "a ");
@@ -99,6 +111,8 @@ fn tables_and_descriptions_show_what_the_cluster_has() {
             serde_json::from_str(&harbour.says(&["get", "locks", &address, "-o", "json"])).unwrap();
         assert_eq!((&locks[0]["owner"], &locks[0]["subnet"]), (&"Pod default/a".into(), &"web".into()));
         assert!(harbour.says(&["get", "subnets", "web", "-o", "yaml"]).contains("provider: web.default.ovn"));
+        assert_eq!(harbour.says(&["get", "vpcs", "green", "-o", "name"]), "vpc.portolan.dev/green\n");
+        assert_eq!(harbour.says(&["get", "attachments", "a", "-o", "name"]), "default/a/net1\n");
 
         assert!(harbour.says(&["describe", "subnet", "web"]).contains("default/a"));
         assert!(harbour.says(&["describe", "vpc", "blue"]).contains("green: connected"));
@@ -106,5 +120,70 @@ fn tables_and_descriptions_show_what_the_cluster_has() {
         assert!(harbour.says(&["describe", "lock", &address]).contains("Pod default/a"));
         let pod = harbour.says(&["describe", "pod", "waits"]);
         assert!(pod.contains("waiting for network attachment definition default/missing"), "{pod}");
+    });
+}
+
+#[test]
+fn labels_choose_what_is_shown() {
+    in_a_harbour(|harbour| {
+        harbour.pod("a", "node1", "web", "10.0.0.1");
+        harbour.pod("b", "node2", "web", "10.0.0.1");
+        harbour.kubectl(&["label", "pod", "b", "app=web"]);
+        harbour.kubectl(&["label", "subnets.kubeovn.io", "db", "tier=back"]);
+        let names = |arguments: &[&str]| harbour.says(&[arguments, &["-o", "name"]].concat());
+        assert_eq!(names(&["get", "attachments", "-l", "app=web"]), "default/b/net1\n");
+        assert_eq!(names(&["get", "attachments", "-l", "app!=web"]), "default/a/net1\n");
+        assert_eq!(
+            names(&["get", "subnets", "--selector", "tier in (back, front)"]),
+            "subnet.kubeovn.io/db\n"
+        );
+        assert_eq!(names(&["get", "vpcs", "-l", "tier"]), "");
+        let (code, message) = harbour.refuses(&["get", "vpcs", "-l", "a b c"]);
+        assert_eq!(code, 2, "{message}");
+    });
+}
+
+#[test]
+fn a_watch_shows_what_changes() {
+    use std::io::{BufRead as _, BufReader};
+    in_a_harbour(|harbour| {
+        let program =
+            harbour.lab.command(PORTOLAN).args(["get", "subnets", "-w", "-o", "name", "--kubeconfig"]);
+        let program = program.arg(harbour.cluster.kubeconfig());
+        let mut running = program.spawn_with(Stdio::null(), Stdio::piped(), Stdio::inherit()).unwrap();
+        let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let listed: Vec<String> = lines.by_ref().take(5).collect();
+        assert!(listed.contains(&"subnet.kubeovn.io/web".to_owned()), "{listed:?}");
+        let subnet = r#"{"apiVersion": "portolan.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": "late"},
+            "spec": {"cidrBlock": "10.77.0.0/24"}}"#;
+        harbour.cluster.apply(subnet).unwrap();
+        assert_eq!(lines.next().as_deref(), Some("subnet.portolan.dev/late"));
+        running.kill().unwrap();
+        running.wait().unwrap();
+    });
+}
+
+#[test]
+fn vpcs_are_shown_to_users_who_may_not_list_pods() {
+    in_a_harbour_of(ApiKind::Kubernetes, |harbour| {
+        let rules = "--resource=vpcs.kubeovn.io,vpcs.portolan.dev,subnets.kubeovn.io,subnets.portolan.dev";
+        harbour.kubectl(&["create", "clusterrole", "networks", "--verb=get,list,watch", rules]);
+        harbour.kubectl(&[
+            "create",
+            "clusterrolebinding",
+            "networks",
+            "--clusterrole=networks",
+            "--user=ann",
+        ]);
+        let ann = harbour.kubeconfig_of("ann");
+        let run = |arguments: &[&str]| {
+            harbour.lab.command(PORTOLAN).args(arguments).arg("--kubeconfig").arg(&ann).output().unwrap()
+        };
+        let output = run(&["get", "vpcs", "-o", "name"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = run(&["get", "attachments"]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(5), "{message}");
+        assert!(message.contains("refused") && message.contains("(403)"), "{message}");
     });
 }

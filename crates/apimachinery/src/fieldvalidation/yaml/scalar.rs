@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use crate::go_text;
+use apischema::go_text;
 
 /// The value of a scalar. `tag` is what a core tag (`!!int`) says, or empty for a tag of someone else's.
 pub(super) fn resolve(text: &str, is_plain: bool, tag: Option<&str>) -> Result<Value, String> {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::order::{Identity, arrange};
 use super::{Fields, PATCH, no_merge_key, unknown_directive};
-use crate::go_text;
 use crate::patch::PatchError;
+use apischema::go_text;
 
 /// Merges a list of the patch into the one that is there, or removes its elements from it if `is_deletion`.
 pub(super) fn merge_list(

@@ -9,8 +9,8 @@ use apischema::Schema;
 use serde_json::Value;
 
 use super::{Fields, PATCH, SET_ORDER, list, list_named_by, list_schema, no_merge_key, wrong_type};
-use crate::go_text;
 use crate::patch::PatchError;
+use apischema::go_text;
 
 const MALFORMED: &str = "invalid patch format of setElementOrder list";
 

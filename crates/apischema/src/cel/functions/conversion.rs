@@ -5,7 +5,7 @@ use regex::Regex;
 use super::super::time::{Timestamp, duration_text, parse_duration};
 use super::super::value::{Evaluated, Val};
 use super::{Implementation, constant, fail, no_such_overload, traversal};
-use crate::quote;
+use crate::go_text;
 
 pub(super) const SIGNATURES: &str = "
     type(A) type
@@ -132,7 +132,7 @@ fn to_string<'a>(values: &[Val<'a>], _: Option<&Regex>) -> Evaluated<'a> {
         [Val::Bool(value)] => value.to_string(),
         [Val::Int(value)] => value.to_string(),
         [Val::Uint(value)] => value.to_string(),
-        [Val::Double(value)] => quote::float(*value),
+        [Val::Double(value)] => go_text::float(*value),
         [Val::Bytes(bytes)] => match std::str::from_utf8(bytes) {
             Ok(text) => text.to_owned(),
             Err(_) => return fail("invalid UTF-8 in bytes, cannot convert to string"),

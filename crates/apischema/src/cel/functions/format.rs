@@ -5,7 +5,7 @@ use regex::Regex;
 use super::super::time::duration_text;
 use super::super::value::{Evaluated, Val};
 use super::{fail, no_such_overload};
-use crate::quote;
+use crate::go_text;
 
 pub(super) fn format<'a>(values: &[Val<'a>], _: Option<&Regex>) -> Evaluated<'a> {
     let [Val::String(template), Val::List(list)] = values else { return no_such_overload() };
@@ -150,7 +150,7 @@ pub(super) fn plain(value: &Val<'_>) -> String {
         Val::Bool(flag) => flag.to_string(),
         Val::Int(number) => number.to_string(),
         Val::Uint(number) => number.to_string(),
-        Val::Double(number) => quote::float(*number),
+        Val::Double(number) => go_text::float(*number),
         Val::String(text) => text.to_string(),
         Val::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Val::Timestamp(time) => time.to_text(),

@@ -118,7 +118,7 @@ fn errors(NamedFormat(name): NamedFormat, text: &str) -> Vec<String> {
         "dns1035LabelPrefix" => shaped(prefix(), 63, is_label_1035, LABEL_1035),
         "labelValue" => shaped(text, 63, |text| text.is_empty() || is_qualified_part(text), LABEL_VALUE),
         "qualifiedName" => qualified_name(text),
-        "uri" => simple("uri", &format!("parse {}: invalid URI for request", crate::quote::quote(text))),
+        "uri" => simple("uri", &format!("parse {}: invalid URI for request", crate::go_text::quote(text))),
         "uuid" => simple("uuid", "does not match the UUID format"),
         "byte" => simple("byte", "invalid base64"),
         "date" => simple("date", "invalid date"),

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::super::value::{Evaluated, Val};
 use super::{Implementation, constant, fail, no_such_overload};
-use crate::quote::quote;
+use crate::go_text::quote;
 
 pub(super) const SIGNATURES: &str = "
     isIP(string) bool

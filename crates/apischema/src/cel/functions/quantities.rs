@@ -90,7 +90,7 @@ fn arithmetic<'a>(values: &[Val<'a>], operate: fn(Quantity, Quantity) -> Quantit
 /// Versions are compared by functions of the same names.
 fn comparison<'a>(values: &[Val<'a>], of: fn(Ordering) -> Val<'a>) -> Evaluated<'a> {
     match values {
-        [Val::Quantity(a), Val::Quantity(b)] => Ok(of(a.compare(*b))),
+        [Val::Quantity(a), Val::Quantity(b)] => Ok(of(a.cmp(b))),
         [Val::Semver(a), Val::Semver(b)] => Ok(of(a.cmp(b))),
         _ => no_such_overload(),
     }

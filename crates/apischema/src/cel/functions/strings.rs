@@ -45,7 +45,7 @@ pub(super) const FUNCTIONS: &[(&str, Implementation)] = &[
     ("substring", traversal(substring)),
     ("format", traversal(format::format)),
     ("join", traversal(join)),
-    ("strings.quote", traversal(|values, _| change(values, crate::quote::quote))),
+    ("strings.quote", traversal(|values, _| change(values, crate::go_text::quote))),
 ];
 
 /// No text gets longer than this, however often others are put into it.

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::super::value::{Evaluated, Map, Val};
 use super::{Implementation, fail, no_such_overload, traversal};
-use crate::quote::quote;
+use crate::go_text::quote;
 use crate::url::Url;
 
 pub(super) const SIGNATURES: &str = "

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_told_in_words() {
+    fn codes_are_shown_with_their_text() {
         let told = |code: u16, content_type: &str, body: &str| {
             of_answer(&Answer {
                 code: StatusCode::from_u16(code).unwrap(),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_told_as_go_tells() {
+    fn connection_errors_have_the_texts_of_go() {
         let refused = io::Error::from_raw_os_error(111);
         assert_eq!(of_connect("127.0.0.1", 1, &refused), "dial tcp 127.0.0.1:1: connect: connection refused");
         assert_eq!(of_connect("::1", 1, &refused), "dial tcp [::1]:1: connect: connection refused");

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_as_in_kubernetes() {
+    fn defaults_of_probes_are_those_of_kubernetes() {
         let hook = hook(json!({"url": "https://example.com/x"}));
         assert_eq!((hook.on_failure, hook.match_policy), (FailurePolicy::Fail, MatchPolicy::Equivalent));
         assert_eq!((hook.timeout.as_secs(), hook.reinvocation), (10, Reinvocation::Never));

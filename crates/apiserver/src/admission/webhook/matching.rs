@@ -4,7 +4,7 @@ use apimachinery::Status;
 use serde_json::Value;
 
 use super::hook::{Hook, MatchPolicy};
-use super::rules::Asked;
+use super::rules::RuleRequest;
 use crate::admission::{Attributes, Operation};
 use crate::api::Api;
 use crate::endpoint::Endpoint;
@@ -38,7 +38,7 @@ pub(super) async fn matching(api: &Api, hook: &Hook, subject: Subject<'_>) -> Re
 fn version_by_rules(hook: &Hook, subject: Subject<'_>) -> Option<usize> {
     let Attributes { operation, endpoint, .. } = subject.attributes;
     let resource = &endpoint.resource;
-    let asked = |version: usize| Asked {
+    let asked = |version: usize| RuleRequest {
         operation,
         group: &resource.group,
         version: &resource.versions[version].name,

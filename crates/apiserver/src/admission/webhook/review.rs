@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_must_be_to_the_question() {
+    fn an_answer_must_have_the_uid_of_the_review() {
         use Purpose::{Mutating, Validating};
         assert!(read(json!({"uid": "u", "allowed": true}), Validating).unwrap().allowed);
         assert_eq!(invalid(json!({"uid": "v"}), Validating), r#"expected response.uid="u", got "v""#);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_passes_on_what_the_webhook_says() {
+    fn a_denial_has_the_status_of_the_webhook() {
         let status = |json: Value| denied("a.io", read_status(json));
         let full =
             status(json!({"code": 418, "message": "no pots", "reason": "Teapot", "status": "Success"}));

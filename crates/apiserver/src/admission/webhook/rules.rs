@@ -17,7 +17,7 @@ pub(super) struct Rule {
 
 /// What a rule is asked about.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct RuleRequest<'a> {
     pub(super) operation: Operation,
     pub(super) group: &'a str,
     pub(super) version: &'a str,
@@ -29,7 +29,7 @@ pub(super) struct Asked<'a> {
 
 impl Rule {
     /// Whether it is for that.
-    pub(super) fn matches(&self, asked: Asked<'_>) -> bool {
+    pub(super) fn matches(&self, asked: RuleRequest<'_>) -> bool {
         let has = |set: &[String], element: &str| set.iter().any(|one| one == "*" || one == element);
         self.is_for_scope(asked)
             && has(&self.operations, asked.operation.as_str())
@@ -38,7 +38,7 @@ impl Rule {
             && self.resources.iter().any(|rule| is_for_resource(rule, asked.resource, asked.subresource))
     }
 
-    fn is_for_scope(&self, asked: Asked<'_>) -> bool {
+    fn is_for_scope(&self, asked: RuleRequest<'_>) -> bool {
         let is_namespace = (asked.group, asked.version, asked.resource) == ("", "v1", "namespaces");
         let in_namespace = !is_namespace && !asked.namespace.is_empty();
         match self.scope.as_deref() {
@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    const POD: Asked<'_> = Asked {
+    const POD: RuleRequest<'_> = RuleRequest {
         operation: Operation::Create,
         group: "",
         version: "v1",
@@ -71,14 +71,14 @@ mod tests {
         namespace: "n",
     };
 
-    fn matches(resources: &[&str], scope: Option<&str>, asked: Asked<'_>) -> bool {
+    fn matches(resources: &[&str], scope: Option<&str>, asked: RuleRequest<'_>) -> bool {
         let rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["*"], "resources": resources, "scope": scope});
         Rule::deserialize(rule).unwrap().matches(asked)
     }
 
     #[test]
-    fn resources_and_their_subresources_are_told_apart() {
-        let status = Asked { subresource: "status", ..POD };
+    fn a_rule_for_a_resource_does_not_match_its_subresources() {
+        let status = RuleRequest { subresource: "status", ..POD };
         assert!(matches(&["pods"], None, POD) && !matches(&["pods"], None, status));
         assert!(matches(&["*"], None, POD) && !matches(&["*"], None, status));
         assert!(matches(&["*/*"], None, POD) && matches(&["*/*"], None, status));
@@ -87,18 +87,18 @@ mod tests {
     }
 
     #[test]
-    fn operations_and_groups_are_told_apart() {
-        assert!(!matches(&["pods"], None, Asked { operation: Operation::Update, ..POD }));
-        assert!(!matches(&["pods"], None, Asked { group: "apps", ..POD }));
+    fn a_rule_matches_only_its_operations_and_groups() {
+        assert!(!matches(&["pods"], None, RuleRequest { operation: Operation::Update, ..POD }));
+        assert!(!matches(&["pods"], None, RuleRequest { group: "apps", ..POD }));
     }
 
     #[test]
     fn a_namespace_is_in_none() {
         assert!(matches(&["*"], Some("Namespaced"), POD) && !matches(&["*"], Some("Cluster"), POD));
-        let namespace = Asked { resource: "namespaces", ..POD };
+        let namespace = RuleRequest { resource: "namespaces", ..POD };
         assert!(
             matches(&["*"], Some("Cluster"), namespace) && !matches(&["*"], Some("Namespaced"), namespace)
         );
-        assert!(matches(&["*"], Some("Cluster"), Asked { resource: "nodes", namespace: "", ..POD }));
+        assert!(matches(&["*"], Some("Cluster"), RuleRequest { resource: "nodes", namespace: "", ..POD }));
     }
 }

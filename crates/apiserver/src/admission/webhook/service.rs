@@ -1,4 +1,4 @@
-//! Where the services are that webhooks are reached by.
+//! Resolving the services that webhooks are called through.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct ServicePort<'a> {
     pub port: u16,
 }
 
-/// Says where a service is.
+/// Resolves services to addresses.
 pub trait ServiceResolver: Send + Sync + fmt::Debug {
     /// A host or address, and the port there; or why there is none.
     fn resolve<'a>(

@@ -7,9 +7,9 @@ use apimachinery::LabelSelector;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::rule::{Rule, Wish};
+use super::rule::{Rule, RuleRequest};
 
-/// All roles and bindings. Fed with objects as they come, change and go; synchronous.
+/// All roles and bindings, indexed by subject. Synchronous; fed with objects as they are created, updated and deleted.
 #[derive(Debug, Default)]
 pub struct Policy {
     /// By namespace, empty for cluster roles, and name.
@@ -19,7 +19,7 @@ pub struct Policy {
     by_subject: HashMap<Subject, HashSet<(String, String)>>,
 }
 
-/// Who is given a role.
+/// The subject of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Subject {
     User(String),
@@ -41,7 +41,7 @@ struct Binding {
     subjects: Vec<BoundSubject>,
 }
 
-/// Who is given a role, and how the binding calls them.
+/// The subject of a binding, and the kind and name that the binding has for it.
 #[derive(Debug)]
 struct BoundSubject {
     subject: Subject,
@@ -74,7 +74,7 @@ pub enum Kind {
 }
 
 impl Policy {
-    /// An object is there, new or changed.
+    /// An object was created or updated.
     pub fn apply(&mut self, kind: Kind, object: &Value) {
         let Some(key) = key_of(object) else { return };
         match kind {
@@ -102,7 +102,7 @@ impl Policy {
         }
     }
 
-    /// An object is gone.
+    /// An object was deleted.
     pub fn delete(&mut self, kind: Kind, object: &Value) {
         let Some(key) = key_of(object) else { return };
         match kind {
@@ -123,23 +123,30 @@ impl Policy {
         }
     }
 
-    /// Whether a user may do that; in a namespace, or in none if that is empty.
-    pub fn allows(&self, user: &str, groups: &[String], namespace: &str, wish: &Wish<'_>) -> bool {
-        self.roles_of(user, groups, namespace).any(|role| self.rules_of(role).any(|rule| rule.allows(wish)))
+    /// Whether a user is allowed to make a request; in a namespace, or cluster-wide if that is empty.
+    pub fn allows(&self, user: &str, groups: &[String], namespace: &str, request: &RuleRequest<'_>) -> bool {
+        self.roles_of(user, groups, namespace)
+            .any(|role| self.rules_of(role).any(|rule| rule.allows(request)))
     }
 
-    /// All rules that a user has; in a namespace, or in none if that is empty. Those of the cluster come first.
+    /// All rules that apply to a user; in a namespace, or cluster-wide if that is empty. Those of cluster role bindings come first.
     pub fn rules_for(&self, user: &str, groups: &[String], namespace: &str) -> Vec<Rule> {
         let bindings = self.bindings_of(user, groups, namespace);
         bindings.into_iter().flat_map(|(_, binding)| self.rules_of(&binding.role)).cloned().collect()
     }
 
-    /// By which binding a user may do that, in Kubernetes' words; absent if by none.
-    pub fn why(&self, user: &str, groups: &[String], namespace: &str, wish: &Wish<'_>) -> Option<String> {
+    /// The binding that allows a request, in Kubernetes' words; absent if none does.
+    pub fn reason(
+        &self,
+        user: &str,
+        groups: &[String],
+        namespace: &str,
+        request: &RuleRequest<'_>,
+    ) -> Option<String> {
         let bindings = self.bindings_of(user, groups, namespace);
         let (key, binding) = bindings
             .into_iter()
-            .find(|(_, binding)| self.rules_of(&binding.role).any(|rule| rule.allows(wish)))?;
+            .find(|(_, binding)| self.rules_of(&binding.role).any(|rule| rule.allows(request)))?;
         let is_of = |subject: &Subject| match subject {
             Subject::User(name) => name == user,
             Subject::Group(name) => groups.contains(name),
@@ -156,16 +163,16 @@ impl Policy {
         ))
     }
 
-    /// What is wrong with the bindings of a user, in Kubernetes' words: they name roles that are not there. Empty if nothing is.
-    pub fn complaint(&self, user: &str, groups: &[String], namespace: &str) -> String {
+    /// The errors in a user's bindings, in Kubernetes' words: roles that do not exist. Empty if there are none.
+    pub fn errors(&self, user: &str, groups: &[String], namespace: &str) -> String {
         let bindings =
             self.bindings_of(user, groups, namespace).into_iter().map(|(_, binding)| &binding.role);
         let mut missing: Vec<String> = Vec::new();
         for (namespace, name) in bindings.filter(|role| !self.roles.contains_key(role)) {
             let kind = if namespace.is_empty() { "clusterrole" } else { "role" };
-            let complaint = format!("{kind}.rbac.authorization.k8s.io {name:?} not found");
-            if !missing.contains(&complaint) {
-                missing.push(complaint);
+            let error = format!("{kind}.rbac.authorization.k8s.io {name:?} not found");
+            if !missing.contains(&error) {
+                missing.push(error);
             }
         }
         match missing.as_slice() {
@@ -272,8 +279,8 @@ mod tests {
             "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]})
     }
 
-    const GET: Wish<'_> =
-        Wish::Resource { verb: "get", group: "", resource: "pods", subresource: "", name: "" };
+    const GET: RuleRequest<'_> =
+        RuleRequest::Resource { verb: "get", group: "", resource: "pods", subresource: "", name: "" };
 
     #[test]
     fn a_role_reaches_as_far_as_its_binding() {
@@ -309,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_gathers_the_rules_of_roles_with_its_labels() {
+    fn a_role_aggregates_the_rules_of_roles_with_its_labels() {
         let mut policy = Policy::default();
         policy.apply(
             Kind::Role,

@@ -25,12 +25,12 @@ pub struct Rule {
     pub non_resource_urls: Vec<String>,
 }
 
-/// What someone wants to do.
+/// A request, as far as rules look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish<'a> {
-    /// Something with a resource.
+pub enum RuleRequest<'a> {
+    /// For a resource.
     Resource {
-        /// What.
+        /// The verb.
         verb: &'a str,
         /// Its API group.
         group: &'a str,
@@ -41,9 +41,9 @@ pub enum Wish<'a> {
         /// The object's name; empty for all.
         name: &'a str,
     },
-    /// Something with a path of another kind.
-    Path {
-        /// What.
+    /// For another path.
+    NonResource {
+        /// The verb.
         verb: &'a str,
         /// The path.
         path: &'a str,
@@ -61,14 +61,14 @@ fn has_or_all(set: &[String], element: &str) -> bool {
 }
 
 impl Rule {
-    /// Whether it allows that.
-    pub fn allows(&self, wish: &Wish<'_>) -> bool {
-        match *wish {
-            Wish::Path { verb, path } => {
+    /// Whether it allows the request.
+    pub fn allows(&self, request: &RuleRequest<'_>) -> bool {
+        match *request {
+            RuleRequest::NonResource { verb, path } => {
                 has_or_all(&self.verbs, verb)
                     && self.non_resource_urls.iter().any(|own| covers_path(own, path))
             }
-            Wish::Resource { verb, group, resource, subresource, name } => {
+            RuleRequest::Resource { verb, group, resource, subresource, name } => {
                 has_or_all(&self.verbs, verb)
                     && has_or_all(&self.api_groups, group)
                     && self.resources.iter().any(|own| is_resource(own, resource, subresource))
@@ -198,18 +198,18 @@ mod tests {
         }
     }
 
-    fn wish<'a>(verb: &'a str, resource: &'a str, subresource: &'a str, name: &'a str) -> Wish<'a> {
-        Wish::Resource { verb, group: "", resource, subresource, name }
+    fn request<'a>(verb: &'a str, resource: &'a str, subresource: &'a str, name: &'a str) -> RuleRequest<'a> {
+        RuleRequest::Resource { verb, group: "", resource, subresource, name }
     }
 
     #[test]
     fn a_rule_allows_what_it_names_and_no_more() {
         let pods = rule(&["get", "list"], &[""], &["pods"], &[]);
-        assert!(pods.allows(&wish("get", "pods", "", "a")));
-        assert!(!pods.allows(&wish("delete", "pods", "", "a")));
-        assert!(!pods.allows(&wish("get", "pods", "log", "a")), "a subresource is a thing of its own");
-        assert!(!pods.allows(&wish("get", "services", "", "a")));
-        assert!(!pods.allows(&Wish::Resource {
+        assert!(pods.allows(&request("get", "pods", "", "a")));
+        assert!(!pods.allows(&request("delete", "pods", "", "a")));
+        assert!(!pods.allows(&request("get", "pods", "log", "a")), "a subresource is a thing of its own");
+        assert!(!pods.allows(&request("get", "services", "", "a")));
+        assert!(!pods.allows(&RuleRequest::Resource {
             verb: "get",
             group: "apps",
             resource: "pods",
@@ -217,11 +217,11 @@ mod tests {
             name: ""
         }));
         let scales = rule(&["update"], &["*"], &["*/scale"], &[]);
-        assert!(scales.allows(&wish("update", "deployments", "scale", "a")));
-        assert!(!scales.allows(&wish("update", "deployments", "", "a")));
+        assert!(scales.allows(&request("update", "deployments", "scale", "a")));
+        assert!(!scales.allows(&request("update", "deployments", "", "a")));
         let named = rule(&["get"], &[""], &["secrets"], &["mine"]);
-        assert!(named.allows(&wish("get", "secrets", "", "mine")));
-        assert!(!named.allows(&wish("get", "secrets", "", "")), "a list is of all names");
+        assert!(named.allows(&request("get", "secrets", "", "mine")));
+        assert!(!named.allows(&request("get", "secrets", "", "")), "a list is of all names");
     }
 
     #[test]
@@ -231,13 +231,13 @@ mod tests {
             non_resource_urls: vec!["/healthz".into(), "/apis/*".into()],
             ..Rule::default()
         };
-        let get = |path| rule.allows(&Wish::Path { verb: "get", path });
+        let get = |path| rule.allows(&RuleRequest::NonResource { verb: "get", path });
         assert!(get("/healthz") && get("/apis/apps"));
         assert!(!get("/healthz/ping") && !get("/apis") && !get("/"));
     }
 
     #[test]
-    fn what_is_not_held_is_told_by_resource() {
+    fn missing_permissions_are_listed_by_resource() {
         let held = [rule(&["get"], &[""], &["pods"], &[]), rule(&["*"], &[""], &["secrets"], &["mine"])];
         let wanted = [
             rule(&["get", "delete", "create"], &[""], &["pods"], &[]),

@@ -159,7 +159,7 @@ fn a_version_shows_what_it_has_and_fills_in_what_it_says() {
 }
 
 #[test]
-fn new_finalizers_that_may_clash_are_warned_of() {
+fn new_finalizers_without_a_domain_cause_warnings() {
     let resource = made(json!([version("v1", true, json!({}), json!({}))]));
     let object =
         |finalizers: Value| json!({"apiVersion": "ex.io/v1", "metadata": {"finalizers": finalizers}});

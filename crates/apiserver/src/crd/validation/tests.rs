@@ -48,7 +48,7 @@ fn a_right_definition_has_nothing_wrong() {
 }
 
 #[test]
-fn an_empty_definition_is_told_all_that_it_must_have() {
+fn an_empty_definition_is_refused_with_all_required_fields() {
     let object = json!({"metadata": {"name": "foo2.ex.io"}, "spec": {"conversion": {"strategy": "None"}}});
     assert_eq!(
         told(&create_errors(&object, &Definition::read(&object).unwrap())),

@@ -81,7 +81,7 @@ async fn an_idle_store_forgets_by_itself() {
     drop(store);
     let store = Redb::open(dir.path().join("store"), options).unwrap();
     assert_eq!((store.revision(), store.oldest()), (last, last));
-    assert_eq!(put(&store, "k", "again").await, Revision(last.0 + 1));
+    assert!(put(&store, "k", "again").await > last);
 }
 
 #[tokio::test]

@@ -1,0 +1,59 @@
+//! OVN's northbound database: what rows a unit should have there.
+//!
+//! | unit | rows |
+//! |---|---|
+//! | VPC | a logical router, its static routes and policy routes |
+//! | subnet | a logical switch; its pair of ports with the VPC's router; DHCP options; ACLs if it is private |
+//! | peering | a pair of router ports that name each other |
+//! | attachment | a port of its subnet's switch |
+
+mod attachment;
+mod dhcp;
+mod names;
+mod peering;
+mod private;
+mod router_advertisement;
+mod subnet;
+mod tables;
+mod vpc;
+
+use portolan_model::view::View;
+use portolan_model::{Unit, UnitState, World};
+
+pub use self::tables::DATABASE;
+use crate::reconciler::Plan;
+use crate::rows::Rows;
+
+/// What a cluster's operator decides, and no object says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The MTU of subnets that name none: what the tunnel leaves of the underlay's.
+    pub mtu: u16,
+}
+
+/// What to do about a unit, given the World.
+pub fn plan(unit: &Unit, world: &World, settings: &Settings) -> Plan<Rows> {
+    // There is a view of live units only, and most units that are planned are live.
+    match world.view(unit) {
+        Some(view) => Plan::Desired(rows(unit, &view, settings)),
+        None if world.state(unit) == UnitState::Held => Plan::Hold,
+        None => Plan::Remove,
+    }
+}
+
+/// The rows that a unit should have, given what its plan may look at.
+pub fn rows(unit: &Unit, view: &View<'_>, settings: &Settings) -> Rows {
+    match view {
+        View::Vpc(view) => vpc::rows(unit, *view),
+        View::Subnet(view) => subnet::rows(unit, *view, settings),
+        View::Peering(view) => peering::rows(unit, *view),
+        View::Attachment(view) => attachment::rows(unit, *view),
+    }
+}
+
+impl Default for Settings {
+    /// Geneve over Ethernet, with the same room to spare that Kube-OVN leaves.
+    fn default() -> Self {
+        Settings { mtu: 1400 }
+    }
+}

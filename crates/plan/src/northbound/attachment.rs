@@ -1,0 +1,48 @@
+//! An attachment: a port of its subnet's switch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ovn_schema::nb::{LogicalSwitch, LogicalSwitchPort};
+use portolan_api::{Domain, Family};
+use portolan_model::Unit;
+use portolan_model::view::AttachmentView;
+
+use super::names;
+use crate::rows::Rows;
+
+pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
+    let AttachmentView { attachment, subnet, chassis } = view;
+    let mut rows = Rows::new(unit, attachment.owner());
+    if matches!(subnet.domain, Domain::Vni(_)) {
+        // The VXLAN fabric carries it, without OVN.
+        return rows;
+    }
+    let switch = names::switch_row(subnet.name, subnet.uid);
+    let dhcp = |family| {
+        let asks = subnet.dhcp && attachment.addresses_of(family).next().is_some();
+        asks.then(|| names::dhcp_row(subnet.name, subnet.uid, family))
+    };
+    // The chassis by its name: nodes of one machine share a hostname.
+    let requested_chassis = chassis.map(|chassis| ("requested-chassis".to_owned(), chassis.to_owned()));
+    // A late interface of the pod's former life must not bind the port.
+    let version = attachment.pod_uid().map(|uid| ("iface-id-ver".to_owned(), uid.to_owned()));
+    let addresses = addresses(view);
+    let port = LogicalSwitchPort {
+        name: attachment.iface_id.clone(),
+        port_security: addresses.clone(),
+        addresses,
+        dhcpv4_options: dhcp(Family::IPv4),
+        dhcpv6_options: dhcp(Family::IPv6),
+        options: requested_chassis.into_iter().chain(version).collect::<BTreeMap<_, _>>(),
+        ..Default::default()
+    };
+    rows.child(names::THE_ONE, switch.column(LogicalSwitch::PORTS), port);
+    rows
+}
+
+/// `MAC ip…`, which is what the port owns and all that it may send from.
+fn addresses(view: AttachmentView<'_>) -> BTreeSet<String> {
+    let mac = std::iter::once(view.attachment.mac.to_string());
+    let words: Vec<_> = mac.chain(view.addresses().iter().map(ToString::to_string)).collect();
+    BTreeSet::from([words.join(" ")])
+}

@@ -1,0 +1,62 @@
+//! The names of rows, and the rows that other units may refer to.
+//!
+//! Names are for `ovn-nbctl show`. Kubernetes names have neither colons nor slashes, so no two of these are alike;
+//! switch ports and router ports share one space of names in OVN.
+
+use ovn_schema::nb::{DhcpOptions, LogicalRouter, LogicalSwitch};
+use ovsdb_core::Uuid;
+use portolan_api::Family;
+use portolan_model::Unit;
+
+use crate::rows::RowRef;
+
+/// The router of a VPC, and the prefix of its ports' names.
+pub(super) fn router(vpc: &str) -> String {
+    format!("vpc:{vpc}")
+}
+
+/// The switch of a subnet, and the prefix of its router port's name.
+pub(super) fn switch(subnet: &str) -> String {
+    format!("subnet:{subnet}")
+}
+
+/// The router's port on a subnet's switch.
+pub(super) fn router_port(vpc: &str, subnet: &str) -> String {
+    format!("{}/{}", router(vpc), switch(subnet))
+}
+
+/// The switch's port on its VPC's router.
+pub(super) fn switch_router_port(subnet: &str, vpc: &str) -> String {
+    format!("{}/{}", switch(subnet), router(vpc))
+}
+
+/// The router's port towards another router.
+pub(super) fn peer_port(vpc: &str, remote: &str) -> String {
+    format!("{}/{}", router(vpc), router(remote))
+}
+
+/// The row of a VPC's router.
+pub(super) fn router_row(vpc: &str, uid: &str) -> RowRef<LogicalRouter> {
+    RowRef::new(&Unit::Vpc(vpc.to_owned()), uid, THE_ONE)
+}
+
+/// The row of a subnet's switch.
+pub(super) fn switch_row(subnet: &str, uid: &str) -> RowRef<LogicalSwitch> {
+    RowRef::new(&Unit::Subnet(subnet.to_owned()), uid, THE_ONE)
+}
+
+/// The row of a subnet's DHCP options.
+pub(super) fn dhcp_row(subnet: &str, uid: &str, family: Family) -> Uuid {
+    RowRef::<DhcpOptions>::new(&Unit::Subnet(subnet.to_owned()), uid, dhcp_key(family)).uuid()
+}
+
+/// What tells the rows of a subnet's DHCP options apart.
+pub(super) fn dhcp_key(family: Family) -> &'static str {
+    match family {
+        Family::IPv4 => "v4",
+        Family::IPv6 => "v6",
+    }
+}
+
+/// The key of a row that is its unit's only one in its table.
+pub(super) const THE_ONE: &str = "";

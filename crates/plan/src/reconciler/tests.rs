@@ -1,0 +1,140 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// A target in its simplest form: numbers by unit, each with an owner. A unit `child` needs the unit `parent`.
+#[derive(Debug)]
+struct Numbers;
+
+type Observed = BTreeMap<&'static str, (u32, SmolStr)>;
+
+impl Target for Numbers {
+    type Unit = &'static str;
+    type Desired = u32;
+    type Observed = Observed;
+    type Change = (&'static str, Option<u32>);
+    type Key = &'static str;
+    type Obstacle = ();
+
+    fn owners(&self, unit: &Self::Unit, observed: &Observed) -> BTreeSet<SmolStr> {
+        observed.get(unit).map(|(_, owner)| owner.clone()).into_iter().collect()
+    }
+
+    fn compare(
+        &self,
+        desired: Vec<(Self::Unit, u32)>,
+        stale: Vec<Self::Unit>,
+        observed: &Observed,
+    ) -> Comparison<Self> {
+        let mut comparison = Comparison { changes: Vec::new(), waiting: Vec::new() };
+        comparison.changes.extend(stale.into_iter().map(|unit| (unit, None)));
+        for (unit, number) in desired {
+            if unit == "child" && !observed.contains_key("parent") {
+                comparison.waiting.push(Waiting { unit, until: "parent", obstacle: () });
+            } else if observed.get(unit).is_none_or(|(is, _)| *is != number) {
+                comparison.changes.push((unit, Some(number)));
+            }
+        }
+        comparison
+    }
+
+    fn unit_of(&self, change: &Self::Change) -> Option<Self::Unit> {
+        Some(change.0)
+    }
+}
+
+fn reconciler() -> Reconciler<Numbers> {
+    Reconciler::new(Numbers)
+}
+
+fn desired(_: &&'static str) -> Plan<u32> {
+    Plan::Desired(1)
+}
+
+fn remove(_: &&'static str) -> Plan<u32> {
+    Plan::Remove
+}
+
+fn one(unit: &'static str) -> Observed {
+    BTreeMap::from([(unit, (1, SmolStr::new("owner")))])
+}
+
+#[test]
+fn a_unit_that_is_only_missing_goes_after_a_live_read_and_is_asked_for_once() {
+    let mut numbers = reconciler();
+    let observed = one("a");
+    for attempt in 0..2 {
+        numbers.changed("a", Urgency::Deferrable);
+        let round = numbers.reconcile(remove, &observed);
+        assert!(round.changes.is_empty());
+        assert_eq!(round.confirm.len(), usize::from(attempt == 0), "one live read at a time");
+    }
+    numbers.answered("a", Absence::Refuted);
+    assert_eq!(numbers.take_retries(), ["a"].into());
+    numbers.changed("a", Urgency::Deferrable);
+    assert!(numbers.reconcile(remove, &observed).confirm.is_empty(), "not before the pause is over");
+    numbers.retry("a");
+    assert_eq!(numbers.reconcile(remove, &observed).confirm.len(), 1);
+    numbers.answered("a", Absence::Confirmed);
+    assert_eq!(numbers.reconcile(remove, &observed).changes, [("a", None)]);
+}
+
+#[test]
+fn a_unit_that_an_event_removed_goes_without_a_live_read_unless_it_is_desired_again() {
+    let mut numbers = reconciler();
+    let observed = one("a");
+    numbers.removed("a");
+    assert_eq!(numbers.reconcile(remove, &observed).changes, [("a", None)]);
+    numbers.removed("a");
+    assert!(numbers.reconcile(desired, &observed).changes.is_empty());
+    numbers.changed("a", Urgency::Deferrable);
+    let round = numbers.reconcile(remove, &observed);
+    assert!(round.changes.is_empty(), "the evidence was about its former life");
+    assert_eq!(round.confirm.len(), 1);
+}
+
+#[test]
+fn who_waits_is_compared_again_when_that_changes_and_not_before() {
+    let mut numbers = reconciler();
+    numbers.changed("child", Urgency::Immediate);
+    assert_eq!(numbers.reconcile(desired, &Observed::new()).waiting.len(), 1);
+    assert_eq!((numbers.waiting(), numbers.urgency()), (1, None));
+    numbers.observed([], ["unrelated"]);
+    assert_eq!(numbers.urgency(), None, "nothing is planned because of something else");
+    assert!(numbers.is_pending(&"child"));
+    numbers.observed([], ["parent"]);
+    assert_eq!(numbers.urgency(), Some(Urgency::Immediate));
+    assert_eq!(numbers.reconcile(desired, &one("parent")).changes, [("child", Some(1))]);
+    assert_eq!(numbers.waiting(), 0);
+}
+
+#[test]
+fn a_change_that_goes_on_being_outdated_is_paused() {
+    let mut numbers = reconciler();
+    let nothing = Observed::new();
+    numbers.changed("a", Urgency::Immediate);
+    assert_eq!(numbers.reconcile(desired, &nothing).changes.len(), 1);
+    numbers.outdated(["a"]);
+    assert_eq!(numbers.urgency(), Some(Urgency::Immediate), "at once the first time");
+    assert_eq!(numbers.reconcile(desired, &nothing).changes.len(), 1);
+    numbers.outdated(["a"]);
+    assert_eq!(numbers.urgency(), None, "after a pause the second time");
+    assert_eq!(numbers.take_retries(), ["a"].into());
+    // What is found to be as it should be has not failed.
+    numbers.changed("a", Urgency::Immediate);
+    assert!(numbers.reconcile(desired, &one("a")).changes.is_empty());
+    numbers.outdated(["a"]);
+    assert_eq!(numbers.urgency(), Some(Urgency::Immediate));
+}
+
+#[test]
+fn removals_alone_are_deferrable() {
+    let mut numbers = reconciler();
+    numbers.removed("a");
+    assert_eq!(numbers.urgency(), Some(Urgency::Deferrable));
+    numbers.changed("b", Urgency::Immediate);
+    numbers.removed("c");
+    assert_eq!(numbers.urgency(), Some(Urgency::Immediate));
+}

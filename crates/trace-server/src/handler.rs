@@ -1,0 +1,180 @@
+//! Requests: discovery for kube-apiserver and kubectl, and the creation of a Trace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use kube::Client;
+use portolan_trace::api::{API_VERSION, GROUP, KIND, RESOURCE, Trace, VERSION};
+use portolan_trace::{Error, Question, Tracer, Worlds};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::access::{Denied, authorize};
+use crate::front_proxy::FrontProxy;
+use crate::identity::{PeerName, Unauthenticated, User, authenticate};
+use crate::response::{Answer, failure, object, retry};
+
+/// The largest body of a request. A question has a few hundred bytes.
+const LARGEST_BODY: usize = 64 * 1024;
+/// How long a request may take, the wait for its turn included.
+const DEADLINE: Duration = Duration::from_secs(50);
+/// How many traces run at once: each reads all of OVN's southbound database.
+const TRACES: usize = 2;
+/// How many more may wait for their turn.
+const WAITING: usize = 16;
+
+/// Answers requests.
+pub(crate) struct Handler<W> {
+    client: Client,
+    tracer: Tracer,
+    worlds: W,
+    running: Semaphore,
+    admitted: Arc<Semaphore>,
+}
+
+impl<W: Worlds> Handler<W> {
+    pub(crate) fn new(client: Client, tracer: Tracer, worlds: W) -> Self {
+        let admitted = Arc::new(Semaphore::new(TRACES + WAITING));
+        Self { client, tracer, worlds, running: Semaphore::new(TRACES), admitted }
+    }
+
+    pub(crate) async fn handle(
+        &self,
+        request: Request<Incoming>,
+        front_proxy: Option<&FrontProxy>,
+        peer: &PeerName,
+    ) -> Answer {
+        match tokio::time::timeout(DEADLINE, self.answer(request, front_proxy, peer)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let message = format!("the trace was not done within {} s", DEADLINE.as_secs());
+                retry(StatusCode::GATEWAY_TIMEOUT, "Timeout", &message)
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        front_proxy: Option<&FrontProxy>,
+        peer: &PeerName,
+    ) -> Answer {
+        let user = match authenticate(&self.client, request.headers(), front_proxy, peer).await {
+            Ok(user) => user,
+            Err(error @ Unauthenticated::Review(_)) => {
+                return retry(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &error.to_string());
+            }
+            Err(error) => return failure(StatusCode::UNAUTHORIZED, "Unauthorized", &error.to_string()),
+        };
+        let path = request.uri().path().trim_matches('/').to_owned();
+        let path: Vec<_> = path.split('/').collect();
+        match (request.method(), path.as_slice()) {
+            (&Method::GET, ["apis"]) => object(StatusCode::OK, &group_list()),
+            (&Method::GET, ["apis", GROUP]) => object(StatusCode::OK, &group()),
+            (&Method::GET, ["apis", GROUP, VERSION]) => object(StatusCode::OK, &resources()),
+            (&Method::POST, ["apis", GROUP, VERSION, "namespaces", namespace, RESOURCE]) => {
+                self.create(&user, namespace, request).await
+            }
+            (_, ["apis", GROUP, VERSION, "namespaces", _, RESOURCE]) => failure(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "MethodNotAllowed",
+                "a Trace is created, and its answer returned; it is not stored",
+            ),
+            _ => {
+                failure(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+            }
+        }
+    }
+
+    async fn create(&self, user: &User, namespace: &str, request: Request<Incoming>) -> Answer {
+        let mut trace = match read(namespace, request).await {
+            Ok(trace) => trace,
+            Err(answer) => return *answer,
+        };
+        let question = match Question::of(namespace, &trace.spec) {
+            Ok(question) => question,
+            Err(error) => return refusal(&error),
+        };
+        match authorize(&self.client, user, &question).await {
+            Ok(()) => {}
+            Err(error @ Denied::Forbidden(_)) => {
+                let message = format!("{RESOURCE}.{GROUP} is forbidden: {error}");
+                return failure(StatusCode::FORBIDDEN, "Forbidden", &message);
+            }
+            Err(error) => {
+                return retry(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &error.to_string());
+            }
+        }
+        let busy = || {
+            let message = "too many traces are under way; try again";
+            retry(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+        };
+        let Ok(_admitted) = Arc::clone(&self.admitted).try_acquire_owned() else { return busy() };
+        let Ok(_turn) = self.running.acquire().await else { return busy() };
+        let visible = question.namespaces().map(str::to_owned).collect();
+        match self.tracer.answer(&self.worlds, &question, visible).await {
+            Ok(Ok(status)) => {
+                trace.metadata.namespace = namespace.to_owned();
+                trace.status = Some(status);
+                object(StatusCode::CREATED, &trace)
+            }
+            Ok(Err(error)) => refusal(&error),
+            Err(error) => retry(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &error.to_string()),
+        }
+    }
+}
+
+async fn read(namespace: &str, request: Request<Incoming>) -> Result<Trace, Box<Answer>> {
+    let invalid = |message: &str| Box::new(failure(StatusCode::BAD_REQUEST, "BadRequest", message));
+    let media_type = request.headers().get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if !media_type.is_none_or(|media_type| media_type.starts_with("application/json")) {
+        let message = "a Trace is sent as application/json";
+        return Err(Box::new(failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)));
+    }
+    let body = Limited::new(request.into_body(), LARGEST_BODY).collect().await;
+    let body = body.map_err(|error| {
+        if error.is::<http_body_util::LengthLimitError>() {
+            let message = format!("the request is larger than {LARGEST_BODY} bytes");
+            Box::new(failure(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &message))
+        } else {
+            invalid(&format!("the request cannot be read: {error}"))
+        }
+    })?;
+    let trace: Trace = serde_json::from_slice(&body.to_bytes())
+        .map_err(|error| invalid(&format!("the request is no Trace: {error}")))?;
+    if trace.api_version != API_VERSION || trace.kind != KIND {
+        return Err(invalid(&format!("the request must be a {KIND} of {API_VERSION}")));
+    }
+    if !trace.metadata.namespace.is_empty() && trace.metadata.namespace != namespace {
+        return Err(invalid("metadata.namespace is not the namespace of the URL"));
+    }
+    Ok(trace)
+}
+
+/// Why a question is not answered.
+fn refusal(error: &Error) -> Answer {
+    match error {
+        Error::Invalid { .. } => failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", &error.to_string()),
+        Error::NoPod(_) | Error::NoInterface { .. } => {
+            failure(StatusCode::NOT_FOUND, "NotFound", &error.to_string())
+        }
+    }
+}
+
+fn group() -> Value {
+    let version = json!({"groupVersion": API_VERSION, "version": VERSION});
+    json!({"kind": "APIGroup", "apiVersion": "v1", "name": GROUP, "versions": [version], "preferredVersion": version})
+}
+
+fn group_list() -> Value {
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]})
+}
+
+fn resources() -> Value {
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION, "resources": [
+        {"name": RESOURCE, "singularName": "trace", "namespaced": true, "kind": KIND, "verbs": ["create"]}
+    ]})
+}
