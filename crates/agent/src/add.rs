@@ -3,25 +3,25 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ipnet::IpNet;
-use portolan_api::{Family, Mac};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use portolan_api::Mac;
 use portolan_cni::{AddResult, CniError, Code, Interface, IpConfig};
-use portolan_host::Route;
-use portolan_model::doors::pod::FIRST_INTERFACE;
-use portolan_model::{Attachment, InterfaceRequest, Requester, World};
+use portolan_plan::host::{Datapath, Note, Sandbox};
 use tokio::sync::RwLock;
 
-use crate::call::{NetworkConfig, PodName, Sandbox, Selection};
-use crate::links::{self, PodEnd};
+use crate::call::{NetworkConfig, PodArgs, Selection};
+use crate::cluster::Known;
+use crate::links;
 use crate::server::Agent;
 use crate::steps::Steps;
-use crate::vswitch::{Datapath, NewPort, VswitchError};
+use crate::wanted::{Call, Planned, Wanted, pod_ended, wanted};
 
 /// What one ADD works on.
 pub(crate) struct Add<'a> {
-    pub(crate) agent: &'a Agent,
+    pub(crate) agent: &'a Arc<Agent>,
     pub(crate) sandbox: Sandbox,
-    pub(crate) pod: PodName,
+    pub(crate) pod: PodArgs,
     pub(crate) config: NetworkConfig,
     pub(crate) netns: Arc<OwnedFd>,
     /// The namespace's path, for the answer to repeat.
@@ -31,209 +31,151 @@ pub(crate) struct Add<'a> {
     pub(crate) working: Arc<RwLock<()>>,
 }
 
-/// An interface to be made.
-#[derive(Clone, Debug, PartialEq)]
-struct Planned {
-    interface: String,
-    iface_id: String,
-    pod_uid: String,
-    end: PodEnd,
-    gateways: Vec<std::net::IpAddr>,
-}
-
 impl Add<'_> {
-    /// Makes the interfaces. Whatever goes wrong, or if the future is dropped, the caller undoes it.
+    /// Makes the interfaces. If it fails or is dropped, the caller undoes it.
     pub(crate) async fn run(&self) -> Result<AddResult, CniError> {
-        let datapath = self
+        if self.config.selection == Selection::Further && self.config.asks_for_nothing {
+            return Ok(AddResult::default());
+        }
+        tokio::select! {
+            result = self.make() => result,
+            refusal = self.pod_gone() => Err(refusal),
+            refusal = self.pod_absent() => Err(refusal),
+        }
+    }
+
+    async fn make(&self) -> Result<AddResult, CniError> {
+        // What a call for the same container that was interrupted left.
+        self.agent.engine.end(&self.sandbox);
+        self.agent.engine.is_removed(&self.sandbox, self.agent.vswitch.revision()).await;
+        self.agent.engine.begin(&self.sandbox);
+        // The interface that the call names is begun while its addresses are awaited. After another plugin there is none.
+        let early = self.config.selection != Selection::Further;
+        let early_link = async {
+            match early {
+                true => self.make_link(&self.note(&self.sandbox.call, self.pod.uid.clone())).await,
+                false => Ok(()),
+            }
+        };
+        let wanted = async {
+            let waiting = format!("the addresses of pod {}", self.pod);
+            let interfaces = self.agent.cluster.wait_for(|known| self.interfaces(known));
+            self.steps.step("locks", waiting, interfaces).await
+        };
+        let ((), (pod_uid, planned)) = tokio::try_join!(early_link, wanted)?;
+        let pod_uid = &pod_uid;
+        futures::future::try_join_all(planned.iter().map(|plan| async move {
+            let note = self.note(&plan.interface, Some(pod_uid.clone()));
+            if !early || plan.interface != self.sandbox.call {
+                self.make_link(&note).await?;
+            } else if self.pod.uid.as_ref() != Some(pod_uid) {
+                let note = note.clone();
+                self.work(move || links::set_note(&note)).await?;
+            }
+            self.connect(plan, note).await
+        }))
+        .await?;
+        self.steps.report(&self.sandbox.container, &self.pod.to_string());
+        self.agent.network_status.check((self.pod.namespace.clone(), self.pod.name.clone()));
+        Ok(self.result(&planned))
+    }
+
+    fn note(&self, interface: &str, pod_uid: Option<String>) -> Note {
+        let (sandbox, network) = (self.sandbox.clone(), self.config.name.clone());
+        Note { sandbox, interface: interface.to_owned(), pod_uid, network }
+    }
+
+    fn wanted(&self, known: &Known) -> Wanted {
+        let config = &self.agent.config;
+        let call = Call {
+            node: &config.node,
+            pod: &self.pod,
+            interface: &self.sandbox.call,
+            selection: &self.config.selection,
+            cluster_networks: &config.cluster_networks,
+            mtu: config.mtu,
+        };
+        wanted(&call, known)
+    }
+
+    /// The interfaces to be made, with the pod's UID; none while something that they depend on is missing.
+    fn interfaces(&self, known: &Known) -> Option<Result<(String, Vec<Planned>), CniError>> {
+        match self.wanted(known) {
+            Wanted::Nothing => Some(Ok(Default::default())),
+            Wanted::Interfaces { pod_uid, interfaces } => Some(Ok((pod_uid, interfaces))),
+            Wanted::Refused(refusal) => Some(Err(refusal)),
+            Wanted::Missing(_) => None,
+        }
+    }
+
+    /// Waits until the pod, once it was seen, is being deleted or is gone: its sandbox is not needed any more.
+    async fn pod_gone(&self) -> CniError {
+        let mut seen = false;
+        let PodArgs { namespace, name, uid } = &self.pod;
+        let gone = self.agent.cluster.wait_for(|known| {
+            let facts = known.pods.get(namespace, name).filter(|facts| facts.is(uid.as_deref()));
+            match facts {
+                Some(facts) if facts.terminating => Some(()),
+                Some(_) => {
+                    seen = true;
+                    None
+                }
+                None => seen.then_some(()),
+            }
+        });
+        gone.await;
+        pod_ended(&self.pod)
+    }
+
+    /// Ends if a live read finds that a pod which was not seen yet does not exist.
+    async fn pod_absent(&self) -> CniError {
+        let PodArgs { namespace, name, .. } = &self.pod;
+        let client = &self.agent.client;
+        if self.agent.cluster.read(|known| known.pods.get(namespace, name).is_none()) {
+            let api = Api::<Pod>::namespaced(client.clone(), namespace);
+            if let Ok(None) = portolan_watch::get(client, &api, name).await {
+                let msg = format!("pod {} does not exist", self.pod);
+                return CniError::new(Code::UnknownContainer, msg, "the API server does not have it");
+            }
+        }
+        std::future::pending().await
+    }
+
+    async fn make_link(&self, note: &Note) -> Result<(), CniError> {
+        let datapath: Datapath = self
             .steps
-            .step("vswitch", "Open vSwitch and its bridge".into(), async {
+            .step("bridge", format!("bridge {} of Open vSwitch", self.agent.config.bridge), async {
                 self.agent.vswitch.ready().await;
                 self.agent.vswitch.bridge_datapath().await
             })
             .await;
-        // An interface that every call makes but one after another plugin's is begun while its locks are awaited.
-        let early = self.config.selection != Selection::Further;
-        let early_link =
-            async { if early { self.make_link(&self.sandbox.call, datapath).await } else { Ok(()) } };
-        let (early_link, planned) = tokio::join!(early_link, self.planned());
-        early_link?;
-        let planned = planned?;
-        let made_early = |plan: &Planned| early && plan.interface == self.sandbox.call;
-        if early && !planned.iter().any(made_early) {
-            let names: Vec<_> = planned.iter().map(|plan| plan.interface.as_str()).collect();
-            return Err(CniError::new(
-                Code::InvalidConfig,
-                format!("pod {} has no interface {} of Portolan's", self.pod, self.sandbox.call),
-                format!("it has {}", names.join(", ")),
-            ));
-        }
-        futures::future::try_join_all(planned.iter().map(|plan| async move {
-            if !made_early(plan) {
-                self.make_link(&plan.interface, datapath).await?;
-            }
-            self.connect(plan).await
-        }))
-        .await?;
-        self.steps.report(&self.sandbox.id, &self.pod.to_string());
-        Ok(self.result(&planned))
-    }
-
-    async fn make_link(&self, interface: &str, datapath: Datapath) -> Result<(), CniError> {
-        let waiting = format!("link {interface}");
-        let (sandbox, netns, mtu) = (self.sandbox.clone(), Arc::clone(&self.netns), self.agent.config.mtu);
-        let interface = interface.to_owned();
-        let make = move || links::make(&sandbox, &interface, &netns, mtu, datapath);
+        let waiting = format!("link {}", note.interface);
+        let (agent, netns, note) = (Arc::clone(self.agent), Arc::clone(&self.netns), note.clone());
+        let make = move || links::make(&note, &netns, agent.config.mtu, datapath, &agent.engine);
         self.steps.step("link", waiting, self.work(make)).await
     }
 
-    /// The interfaces to be made, once the pod and all of its locks are known.
-    async fn planned(&self) -> Result<Vec<Planned>, CniError> {
-        let cluster = &self.agent.cluster;
-        let waiting = format!("pod {} on node {}", self.pod, self.agent.config.node);
-        let pod_uid = self.steps.step("pod", waiting, cluster.wait_for(|world| self.pod_uid(world))).await;
-        let asks_nothing = |world: &World| {
-            let pod = world.pod(&self.pod.namespace, &self.pod.name);
-            pod.is_some_and(|pod| pod.annotations.is_empty())
-        };
-        if self.config.selection == Selection::Further && cluster.read(asks_nothing) {
-            return Ok(Vec::new());
-        }
-        let waiting = format!("the addresses of pod {}, which the controller assigns", self.pod);
-        let planned = cluster.wait_for(|world| self.plan(world, &pod_uid));
-        self.steps.step("locks", waiting, planned).await
-    }
-
-    /// The pod's UID, if it is the pod that the runtime means.
-    fn pod_uid(&self, world: &World) -> Option<String> {
-        let pod = world.pod(&self.pod.namespace, &self.pod.name)?;
-        self.pod.uid.as_ref().is_none_or(|uid| *uid == pod.uid).then(|| pod.uid.clone())
-    }
-
-    /// What is to be made; none while something that it depends on is missing.
-    fn plan(&self, world: &World, pod_uid: &str) -> Option<Result<Vec<Planned>, CniError>> {
-        let of_node = world.attachments_of_node(&self.agent.config.node);
-        let attachments: Vec<_> = of_node.filter(|one| one.pod_uid() == Some(pod_uid)).collect();
-        let first = attachments.first()?;
-        let decided = &world.locks().find(|lock| lock.attachment == first.id)?.interfaces;
-        let names: Vec<&str> = if decided.is_empty() {
-            vec![first.id.interface()]
-        } else {
-            decided.iter().map(|one| one.interface.as_str()).collect()
-        };
-        let selected = names.into_iter().filter(|name| match self.config.selection {
-            Selection::All => true,
-            Selection::Further => *name != FIRST_INTERFACE,
-            Selection::One(_) => *name == self.sandbox.call,
-        });
-        let pod = world.pod(&self.pod.namespace, &self.pod.name)?;
-        let request = world.request(&Requester::pod(&pod.namespace, &pod.name));
-        let requests = request.map(|request| request.interfaces).unwrap_or_default();
-        let mut planned = Vec::new();
-        for name in selected {
-            let attachment = attachments.iter().find(|one| one.id.interface() == name)?;
-            let request = requests.iter().find(|request| request.interface == name);
-            // Routes are asked for by annotations, which name networks that may not be known here yet.
-            if request.is_none() && !pod.annotations.is_empty() {
-                return None;
-            }
-            let others_take_default =
-                requests.iter().any(|other| other.interface != name && other.default_route.is_some());
-            let takes_default = match request.and_then(|request| request.default_route.as_ref()) {
-                Some(_) => true,
-                None => name == FIRST_INTERFACE && !others_take_default,
-            };
-            planned.push(self.plan_interface(world, attachment, request, takes_default, pod_uid)?);
-        }
-        if let Selection::One(provider) = &self.config.selection {
-            let fits = |plan: &Planned| {
-                let attachment = attachments.iter().find(|one| one.id.interface() == plan.interface);
-                let subnet = attachment.and_then(|one| world.subnet(&one.subnet));
-                subnet.is_some_and(|subnet| subnet.config.provider.as_ref() == Some(provider))
-            };
-            if !planned.iter().all(fits) {
-                let details = format!("its subnet does not have provider {provider}");
-                let msg = format!("interface {} is of another network", self.sandbox.call);
-                return Some(Err(CniError::new(Code::InvalidConfig, msg, details)));
-            }
-        }
-        Some(Ok(planned))
-    }
-
-    fn plan_interface(
-        &self,
-        world: &World,
-        attachment: &Attachment,
-        request: Option<&InterfaceRequest>,
-        takes_default: bool,
-        pod_uid: &str,
-    ) -> Option<Planned> {
-        let subnet = &world.subnet(&attachment.subnet)?.config;
-        let net = |address: std::net::IpAddr| {
-            let net = subnet.cidr.net(Family::of(address))?;
-            IpNet::new(address, net.prefix_len()).ok()
-        };
-        let addresses: Vec<IpNet> =
-            attachment.addresses.iter().map(|address| net(*address)).collect::<Option<_>>()?;
-        let families = |family: Family| addresses.iter().any(|address| Family::of_net(address) == family);
-        let own_gateways = || subnet.gateway.addresses().filter(|gateway| families(Family::of(*gateway)));
-        let asked = request.and_then(|request| request.default_route.clone()).unwrap_or_default();
-        let gateways = if asked.is_empty() { own_gateways().collect() } else { asked };
-        let guest = subnet.routes.iter().chain(request.into_iter().flat_map(|request| &request.routes));
-        let mut routes: Vec<Route> = guest
-            .filter(|route| families(Family::of_net(&route.destination)))
-            .map(|route| {
-                let own = || own_gateways().find(|gw| Family::of(*gw) == Family::of_net(&route.destination));
-                Route { destination: route.destination, gateway: route.gateway.or_else(own) }
-            })
-            .collect();
-        if takes_default {
-            routes.extend(gateways.iter().map(|gateway| default_by(*gateway)));
-        }
-        let own_gateways = own_gateways().collect();
-        Some(Planned {
-            interface: attachment.id.interface().to_owned(),
-            iface_id: attachment.iface_id.clone(),
-            pod_uid: pod_uid.to_owned(),
-            end: PodEnd {
-                mac: attachment.mac,
-                mtu: subnet.mtu.unwrap_or(self.agent.config.mtu),
-                addresses,
-                routes,
-            },
-            gateways: own_gateways,
-        })
-    }
-
-    /// Plugs an interface whose links are there, configures it, and waits until it carries traffic.
-    async fn connect(&self, plan: &Planned) -> Result<(), CniError> {
+    /// Configures an interface whose links exist, and waits until it carries traffic. The engine gives it its port.
+    async fn connect(&self, plan: &Planned, note: Note) -> Result<(), CniError> {
         let (vswitch, steps, interface) = (&self.agent.vswitch, &self.steps, plan.interface.as_str());
-        let pod = self.pod.to_string();
-        let new = NewPort {
-            sandbox: &self.sandbox,
-            interface,
-            network: &self.config.name,
-            pod: &pod,
-            pod_uid: &plan.pod_uid,
-            iface_id: &plan.iface_id,
-        };
-        let plug = steps.step("plug", format!("port {}", plan.iface_id), vswitch.plug(&new));
-        let (sandbox, netns, end) = (self.sandbox.clone(), Arc::clone(&self.netns), plan.end.clone());
+        let (link, netns, end) = (note.link(), Arc::clone(&self.netns), plan.end.clone());
         let name = interface.to_owned();
-        let configure = self.work(move || links::configure(&sandbox, &name, &netns, &end));
+        let configure = self.work(move || links::configure(&link, &name, &netns, &end));
         let configure = steps.step("configure", format!("addresses of {interface}"), configure);
         let installed = async {
-            plug.await.map_err(|error| failed(&error))?;
+            let waiting = format!("port {} of Open vSwitch", note.link());
+            steps.step("plug", waiting, vswitch.plugged(&note)).await;
             let waiting = format!("OVN to install port {}", plan.iface_id);
-            let installed = vswitch.installed(&self.sandbox, interface);
-            steps.step("installed", waiting, installed).await.map_err(|error| failed(&error))
+            let installed = steps.step("installed", waiting, vswitch.installed(&note)).await;
+            installed.map_err(|error| CniError::new(Code::Setup, error.to_string(), ""))
         };
         let (link, ()) = tokio::try_join!(configure, installed)?;
         let (netns, end) = (Arc::clone(&self.netns), plan.end.clone());
-        let tell = self.work(move || links::tell(&netns, &link, &end));
-        steps.step("announce", format!("announcements of {interface}"), tell).await
+        let announce = self.work(move || links::announce(&netns, &link, &end));
+        steps.step("announce", format!("announcements of {interface}"), announce).await
     }
 
-    /// Does something that blocks, on a thread that may.
+    /// Runs something that blocks, on a thread that may.
     async fn work<T: Send + 'static>(
         &self,
         body: impl FnOnce() -> portolan_host::Result<T> + Send + 'static,
@@ -249,12 +191,34 @@ impl Add<'_> {
         done.await.map_err(unfinished)?.map_err(|error| host_failed(&error))
     }
 
+    /// What is missing for the call to end.
+    pub(crate) fn missing(&self) -> String {
+        let agent = self.agent;
+        let mut missing: Vec<String> = agent.vswitch.behind().into_iter().collect();
+        match agent.cluster.read(|known| self.wanted(known)) {
+            Wanted::Missing(what) => missing.extend(what),
+            Wanted::Interfaces { pod_uid, interfaces } if missing.is_empty() => {
+                missing.extend(interfaces.iter().filter_map(|plan| {
+                    let note = self.note(&plan.interface, Some(pod_uid.clone()));
+                    agent.vswitch.obstacle(&note, &plan.iface_id)
+                }));
+            }
+            _ => {}
+        }
+        if missing.is_empty() {
+            missing = self.steps.waiting_for();
+        }
+        let behind = agent.cluster.status().behind();
+        missing.extend(behind.iter().map(|kind| format!("the agent's copy of {kind}")));
+        missing.join("; ")
+    }
+
     fn result(&self, planned: &[Planned]) -> AddResult {
         let mut result = AddResult::default();
         for plan in planned {
             let mtu = Some(u32::from(plan.end.mtu));
             result.interfaces.push(Interface {
-                name: self.sandbox.link(&plan.interface),
+                name: self.sandbox.link(&plan.interface).to_string(),
                 mac: String::new(),
                 mtu,
                 sandbox: None,
@@ -283,29 +247,10 @@ impl Add<'_> {
     }
 }
 
-fn default_by(gateway: std::net::IpAddr) -> Route {
-    let destination = match gateway {
-        std::net::IpAddr::V4(_) => IpNet::V4(ipnet::Ipv4Net::default()),
-        std::net::IpAddr::V6(_) => IpNet::V6(ipnet::Ipv6Net::default()),
-    };
-    Route { destination, gateway: Some(gateway) }
-}
-
-/// What the plugin says when Open vSwitch refuses.
-pub(crate) fn failed(error: &VswitchError) -> CniError {
-    let code = match error {
-        VswitchError::NoBridge(_) | VswitchError::Transact(_) => Code::TryAgainLater,
-        VswitchError::Link { .. } | VswitchError::Removed(_) | VswitchError::Convert(_) => Code::Setup,
-    };
-    CniError::new(code, error.to_string(), sources(error))
-}
-
-/// What the plugin says when the kernel refuses.
+/// The error of a call that the kernel refused.
 pub(crate) fn host_failed(error: &portolan_host::Error) -> CniError {
-    CniError::new(Code::Setup, error.to_string(), sources(error))
-}
-
-fn sources(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let source = std::error::Error::source(error);
+    let sources = std::iter::successors(source, |error| error.source());
+    let details = sources.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    CniError::new(Code::Setup, error.to_string(), details)
 }

@@ -1,34 +1,27 @@
-//! What a call of the CNI plugin asks for, as values.
+//! A call of the CNI plugin, as values.
 
 use std::collections::BTreeSet;
 
 use portolan_api::Provider;
-use portolan_cni::{CniError, Code, Request, Version};
+use portolan_cni::{CniError, Code, FURTHER, Version, annotations};
+use portolan_model::doors::pod::FIRST_INTERFACE;
+use portolan_plan::host::Sandbox;
 use serde_json::Value;
-use uuid::Uuid;
 
-/// The namespace of the UUIDs of rows that agents make.
-const ROWS: Uuid = Uuid::from_u128(0x8f5a_3d1c_6e0b_4c57_9b7e_2d40_51c6_a3f8);
+/// The key under which GC lists the attachments to keep.
+const VALID_ATTACHMENTS: &str = "cni.dev/valid-attachments";
 
-/// The container and the interface name of a call: what everything that the call makes is tagged with.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Sandbox {
-    /// The container's id.
-    pub(crate) id: String,
-    /// The interface that the call names. It may make others besides.
-    pub(crate) call: String,
-}
-
-/// Which interfaces a call makes. The network configuration says it; nothing is guessed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Which interfaces a call makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
-    /// Everything that the pod asked for.
-    #[default]
+    /// All that the pod asks for: `"interfaces": "all"`, or neither key in a call for the pod's first interface.
     All,
-    /// All but the first, which another plugin made before.
+    /// All but the first, which another plugin made before: `"interfaces": "further"`.
     Further,
-    /// The one of this provider.
-    One(Provider),
+    /// The one that the call names: neither key, as in a NetworkAttachmentDefinition without provider that Multus passes on.
+    Named,
+    /// The one that the call names, which must be of this provider: `"provider": "<nad>.<namespace>.ovn"`.
+    Provider(Provider),
 }
 
 /// A network configuration.
@@ -38,84 +31,87 @@ pub(crate) struct NetworkConfig {
     /// The name of the network.
     pub(crate) name: String,
     pub(crate) selection: Selection,
-    /// What plugins before this one answered.
+    /// The result of the plugins before this one; in CHECK, that of the whole ADD.
     pub(crate) previous: Option<Value>,
-    /// GC: the calls whose work is to stay.
-    pub(crate) valid: BTreeSet<(String, String)>,
+    /// The runtime passed the pod's annotations, and none of them asks for a network.
+    pub(crate) asks_for_nothing: bool,
+    /// The configuration makes the runtime pass annotations.
+    pub(crate) declares_annotations: bool,
 }
 
-/// The pod that a call is for.
+/// The pod that `CNI_ARGS` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodName {
+pub(crate) struct PodArgs {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Not every runtime says it.
+    /// Not every runtime passes it. For a static pod it is the kubelet's, not that of the mirror pod.
     pub(crate) uid: Option<String>,
 }
 
-impl Sandbox {
-    pub(crate) fn of(request: &Request) -> Self {
-        Self { id: request.container_id.clone(), call: request.ifname.clone() }
-    }
+fn invalid(details: impl Into<String>) -> CniError {
+    CniError::new(Code::InvalidConfig, "invalid network configuration", details)
+}
 
-    /// The UUID of a row of `table` for an interface of the container.
-    pub(crate) fn row(&self, table: &str, interface: &str) -> Uuid {
-        Uuid::new_v5(&ROWS, format!("{table}\0{}\0{interface}", self.id).as_bytes())
-    }
-
-    /// The name of the node's end of an interface's pair of links.
-    pub(crate) fn link(&self, interface: &str) -> String {
-        let unique = self.row("link", interface).simple().to_string();
-        format!("pt{}", &unique[..12])
-    }
-
-    /// What is noted on the node's end.
-    pub(crate) fn alias(&self, interface: &str) -> String {
-        format!("{}{interface}", self.alias_prefix())
-    }
-
-    /// What the notes of all links of this call begin with.
-    pub(crate) fn alias_prefix(&self) -> String {
-        format!("portolan {} {} ", self.id, self.call)
+impl Selection {
+    /// Of a call that names the interface `call`.
+    fn parse(config: &Value, call: &str) -> Result<Self, CniError> {
+        match (config.get("interfaces"), config.get("provider")) {
+            (None, None) if call == FIRST_INTERFACE || call.is_empty() => Ok(Selection::All),
+            (None, None) => Ok(Selection::Named),
+            (Some(Value::String(text)), None) if text == "all" => Ok(Selection::All),
+            (Some(Value::String(text)), None) if text == FURTHER => Ok(Selection::Further),
+            (Some(other), None) => {
+                Err(invalid(format!("interfaces is {other}; it must be \"all\" or \"{FURTHER}\"")))
+            }
+            (None, Some(provider)) => {
+                let parsed = provider.as_str().and_then(|text| text.parse::<Provider>().ok());
+                parsed.map(Selection::Provider).ok_or_else(|| {
+                    invalid(format!("provider is {provider}; it must be \"<nad>.<namespace>.ovn\""))
+                })
+            }
+            (Some(_), Some(_)) => Err(invalid("interfaces and provider exclude each other; remove one")),
+        }
     }
 }
 
 impl NetworkConfig {
-    pub(crate) fn parse(config: &Value) -> Result<Self, CniError> {
-        let invalid = |details: String| {
-            CniError::new(Code::InvalidConfig, "the network configuration makes no sense", details)
-        };
+    /// Of a call that names the interface `call`.
+    pub(crate) fn parse(config: &Value, call: &str) -> Result<Self, CniError> {
         let version = config["cniVersion"].as_str().and_then(Version::parse);
-        let selection = match (config.get("interfaces"), config.get("provider")) {
-            (None, None) => Selection::All,
-            (Some(Value::String(text)), None) if text == "all" => Selection::All,
-            (Some(Value::String(text)), None) if text == "further" => Selection::Further,
-            (Some(other), None) => {
-                return Err(invalid(format!("interfaces is {other}; it may be \"all\" or \"further\"")));
-            }
-            (None, Some(provider)) => {
-                let parsed = provider.as_str().and_then(|text| text.parse::<Provider>().ok());
-                Selection::One(parsed.ok_or_else(|| {
-                    invalid(format!("provider is {provider}; it has the form <nad>.<namespace>.ovn"))
-                })?)
-            }
-            (Some(_), Some(_)) => return Err(invalid("both interfaces and provider are given".into())),
-        };
-        let valid = config["cni.dev/valid-attachments"].as_array().into_iter().flatten();
-        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let supported = || Version::ALL.map(Version::as_str).join(", ");
         Ok(Self {
-            version: version.ok_or_else(|| invalid("cniVersion is none that is spoken here".into()))?,
+            version: version
+                .ok_or_else(|| invalid(format!("unsupported cniVersion; supported: {}", supported())))?,
             name: config["name"].as_str().unwrap_or_default().to_owned(),
-            selection,
+            selection: Selection::parse(config, call)?,
             previous: config.get("prevResult").cloned(),
-            valid: valid
-                .filter_map(|one| Some((text(&one["containerID"])?, text(&one["ifname"])?)))
-                .collect(),
+            asks_for_nothing: annotations::ask_for_nothing(config),
+            declares_annotations: annotations::declared(config),
         })
     }
 }
 
-impl PodName {
+/// GC: the calls whose interfaces are to stay. Everything else of the network is removed, so nothing may be missing or in doubt.
+pub(crate) fn valid_attachments(config: &Value) -> Result<BTreeSet<Sandbox>, CniError> {
+    let Some(list) = config.get(VALID_ATTACHMENTS) else {
+        return Err(invalid(format!("{VALID_ATTACHMENTS} is missing; GC removes nothing without it")));
+    };
+    let Some(list) = list.as_array() else {
+        return Err(invalid(format!("{VALID_ATTACHMENTS} must be a list; GC removed nothing")));
+    };
+    let field = |one: &Value, at: usize, key: &str| {
+        let text = one.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        text.map(str::to_owned).ok_or_else(|| {
+            invalid(format!("{VALID_ATTACHMENTS}[{at}].{key} must be a non-empty string; GC removed nothing"))
+        })
+    };
+    let entry = |(at, one): (usize, &Value)| {
+        Ok(Sandbox { container: field(one, at, "containerID")?, call: field(one, at, "ifname")? })
+    };
+    list.iter().enumerate().map(entry).collect()
+}
+
+impl PodArgs {
     /// The pod that `CNI_ARGS` names.
     pub(crate) fn parse(args: &str) -> Result<Self, CniError> {
         let find = |key: &str| {
@@ -134,7 +130,7 @@ impl PodName {
     }
 }
 
-impl std::fmt::Display for PodName {
+impl std::fmt::Display for PodArgs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
@@ -147,46 +143,80 @@ mod tests {
 
     use super::*;
 
+    fn selection(mut config: Value, call: &str) -> Result<Selection, CniError> {
+        config["cniVersion"] = "1.0.0".into();
+        NetworkConfig::parse(&config, call).map(|config| config.selection)
+    }
+
     #[test]
     fn a_configuration_says_which_interfaces_are_made() {
-        let selection = |config: Value| NetworkConfig::parse(&config).map(|config| config.selection);
-        assert_eq!(selection(json!({"cniVersion": "1.0.0"})).unwrap(), Selection::All);
-        assert_eq!(
-            selection(json!({"cniVersion": "1.0.0", "interfaces": "further"})).unwrap(),
-            Selection::Further
-        );
-        let one = selection(json!({"cniVersion": "1.0.0", "provider": "blue.sea.ovn"})).unwrap();
-        assert_eq!(one, Selection::One("blue.sea.ovn".parse().unwrap()));
+        assert_eq!(selection(json!({}), "eth0").unwrap(), Selection::All);
+        assert_eq!(selection(json!({"interfaces": "all"}), "net1").unwrap(), Selection::All);
+        assert_eq!(selection(json!({"interfaces": "further"}), "eth0").unwrap(), Selection::Further);
+        let one = selection(json!({"provider": "blue.sea.ovn"}), "net1").unwrap();
+        assert_eq!(one, Selection::Provider("blue.sea.ovn".parse().unwrap()));
         for wrong in [
-            json!({"cniVersion": "9.0.0"}),
-            json!({"cniVersion": "1.0.0", "interfaces": "first"}),
-            json!({"cniVersion": "1.0.0", "interfaces": ["all"]}),
-            json!({"cniVersion": "1.0.0", "interfaces": "all", "provider": "blue.sea.ovn"}),
-            json!({"cniVersion": "1.0.0", "provider": 7}),
+            json!({"interfaces": "first"}),
+            json!({"interfaces": ["all"]}),
+            json!({"interfaces": "all", "provider": "blue.sea.ovn"}),
+            json!({"provider": 7}),
         ] {
-            let error = selection(wrong).unwrap_err();
-            assert_eq!(error.code, Code::InvalidConfig as u32);
+            assert_eq!(selection(wrong, "eth0").unwrap_err().code, Code::InvalidConfig as u32);
         }
+        let error = NetworkConfig::parse(&json!({"cniVersion": "9.0.0"}), "eth0").unwrap_err();
+        assert_eq!(error.details, "unsupported cniVersion; supported: 0.3.1, 0.4.0, 1.0.0, 1.1.0");
+    }
+
+    #[test]
+    fn a_definition_without_provider_makes_the_interface_that_the_call_names() {
+        for call in ["net1", "net2", "data"] {
+            assert_eq!(selection(json!({"type": "portolan-cni"}), call).unwrap(), Selection::Named, "{call}");
+        }
+    }
+
+    #[test]
+    fn gc_without_a_complete_list_of_attachments_is_refused_by_the_fields_name() {
+        for (list, field) in [
+            (None, "cni.dev/valid-attachments is missing"),
+            (Some(json!({})), "cni.dev/valid-attachments must be a list"),
+            (Some(Value::Null), "cni.dev/valid-attachments must be a list"),
+            (Some(json!([{"containerID": "a"}])), "cni.dev/valid-attachments[0].ifname"),
+            (Some(json!([{"containerID": "a", "ifname": "eth0"}, {"ifname": "eth0"}])), "[1].containerID"),
+            (Some(json!(["a"])), "[0].containerID"),
+            (Some(json!([{"containerID": "", "ifname": "eth0"}])), "[0].containerID"),
+        ] {
+            let mut config = json!({});
+            if let Some(list) = list {
+                config[VALID_ATTACHMENTS] = list;
+            }
+            let error = valid_attachments(&config).unwrap_err();
+            assert!(error.details.contains(field), "{config}: {error}");
+        }
+        let config = json!({ VALID_ATTACHMENTS: [{"containerID": "a", "ifname": "eth0"}] });
+        let sandbox = Sandbox { container: "a".into(), call: "eth0".into() };
+        assert_eq!(valid_attachments(&config).unwrap(), [sandbox].into());
+        assert_eq!(valid_attachments(&json!({ VALID_ATTACHMENTS: [] })).unwrap(), BTreeSet::new());
+    }
+
+    #[test]
+    fn the_configuration_in_the_documentation_is_understood() {
+        let page = include_str!("../../../docs/agent.md");
+        let example = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let list: Value = serde_json::from_str(example).unwrap();
+        let mut plugin = list["plugins"][1].clone();
+        plugin["cniVersion"] = list["cniVersion"].clone();
+        let config = NetworkConfig::parse(&plugin, "eth0").unwrap();
+        assert_eq!((config.selection, config.declares_annotations), (Selection::Further, true));
     }
 
     #[test]
     fn arguments_name_the_pod() {
         let pod =
-            PodName::parse("IgnoreUnknown=1;K8S_POD_NAMESPACE=sea;K8S_POD_NAME=argo;K8S_POD_UID=7").unwrap();
+            PodArgs::parse("IgnoreUnknown=1;K8S_POD_NAMESPACE=sea;K8S_POD_NAME=argo;K8S_POD_UID=7").unwrap();
         assert_eq!((pod.to_string().as_str(), pod.uid.as_deref()), ("sea/argo", Some("7")));
-        assert_eq!(PodName::parse("K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;K8S_POD_UID=").unwrap().uid, None);
+        assert_eq!(PodArgs::parse("K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;K8S_POD_UID=").unwrap().uid, None);
         for wrong in ["", "garbage", "K8S_POD_NAME=argo", "K8S_POD_NAMESPACE=;K8S_POD_NAME=x"] {
-            assert!(PodName::parse(wrong).is_err(), "{wrong}");
+            assert!(PodArgs::parse(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_link_has_a_name_of_its_own_and_a_note_by_which_it_is_found() {
-        let sandbox = Sandbox { id: "cafe".into(), call: "eth0".into() };
-        assert!(sandbox.alias("net1").starts_with(&sandbox.alias_prefix()));
-        let other = Sandbox { id: "cafe".into(), call: "eth01".into() };
-        assert!(!other.alias("net1").starts_with(&sandbox.alias_prefix()));
-        assert!(sandbox.link("net1").len() <= 15);
-        assert_ne!(sandbox.link("net1"), sandbox.link("eth0"));
     }
 }

@@ -1,143 +1,146 @@
-//! What the agent knows of the cluster: the World, as far as its watches tell.
+//! What the agent knows of the cluster: the World, as far as its followers report.
 
-use std::collections::BTreeSet;
-use std::fmt::Debug;
-use std::hash::Hash;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use futures::StreamExt;
-use futures::future::{BoxFuture, FutureExt, join_all};
-use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, Resource};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Client, ResourceExt};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::IPLock;
 use portolan_api::{kubeovn, portolan};
-use portolan_model::{Settings, Source, World};
-use serde::de::DeserializeOwned;
+use portolan_model::{Dirty, Settings, Source, Unit, World};
+use portolan_watch::{Change, Followers, Object, Selection, Status};
 use tokio::sync::watch;
 
+use crate::engine::Engine;
+use crate::network_status::Pending;
+use crate::pods::{self, Pods};
+
 /// What the agent knows of the cluster.
-#[derive(Debug)]
 pub(crate) struct Cluster {
-    world: RwLock<World>,
+    known: RwLock<Known>,
     revision: watch::Sender<u64>,
-    /// The kinds whose watches are not in step with the API server.
-    behind: Mutex<BTreeSet<String>>,
+    status: Status,
+    engine: Arc<Engine>,
+    network_status: Arc<Pending>,
+}
+
+/// All that was reported.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) world: World,
+    pub(crate) pods: Pods,
 }
 
 impl Cluster {
-    /// Follows what a node needs. The future is the watches; it never ends by itself.
+    /// Follows what a node needs, for as long as the followers live. Changes are passed on to the engine.
     pub(crate) fn follow(
         client: &Client,
         node: &str,
         settings: Settings,
-    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
+        engine: &Arc<Engine>,
+        network_status: &Arc<Pending>,
+    ) -> (Arc<Self>, Followers) {
+        let mut followers = Followers::new(client.clone());
         let cluster = Arc::new(Self {
-            world: RwLock::new(World::new(settings)),
+            known: RwLock::new(Known { world: World::new(settings), pods: Pods::default() }),
             revision: watch::Sender::new(0),
-            behind: Mutex::default(),
+            status: followers.status(),
+            engine: Arc::clone(engine),
+            network_status: Arc::clone(network_status),
         });
-        let all = watcher::Config::default;
-        let watches = [
-            cluster.watch::<Pod>(client, all().fields(&format!("spec.nodeName={node}"))),
-            cluster.watch::<IPLock>(client, all().fields(&format!("spec.node={node}"))),
-            cluster.watch::<portolan::Subnet>(client, all()),
-            cluster.watch::<kubeovn::Subnet>(client, all()),
-            cluster.watch::<portolan::Vpc>(client, all()),
-            cluster.watch::<kubeovn::Vpc>(client, all()),
-            cluster.watch::<NetworkAttachmentDefinition>(client, all()),
-        ];
-        (cluster, join_all(watches).map(drop))
+        let this = Arc::clone(&cluster);
+        followers.follow(Selection::fields(format!("spec.nodeName={node}")), move |change| {
+            this.pod_changed(change);
+            std::future::ready(())
+        });
+        cluster.feed::<IPLock>(&mut followers, Selection::fields(format!("spec.node={node}")));
+        cluster.feed::<Node>(&mut followers, Selection::fields(format!("metadata.name={node}")));
+        cluster.feed::<portolan::Subnet>(&mut followers, Selection::all());
+        cluster.feed::<kubeovn::Subnet>(&mut followers, Selection::all());
+        cluster.feed::<portolan::Vpc>(&mut followers, Selection::all());
+        cluster.feed::<kubeovn::Vpc>(&mut followers, Selection::all());
+        cluster.feed::<NetworkAttachmentDefinition>(&mut followers, Selection::all());
+        (cluster, followers)
     }
 
-    /// Looks at the World as it is now.
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&World) -> T) -> T {
-        look(&self.world.read().unwrap_or_else(PoisonError::into_inner))
+    /// Reads what is known now.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
+        read(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until `look` finds what it wants. It is called with the World as it is, and after every change.
-    pub(crate) async fn wait_for<T>(&self, mut look: impl FnMut(&World) -> Option<T>) -> T {
+    /// Waits until `find` finds something. It is called with what is known now, and after every change.
+    pub(crate) async fn wait_for<T>(&self, mut find: impl FnMut(&Known) -> Option<T>) -> T {
         let mut revision = self.revision.subscribe();
         loop {
             revision.borrow_and_update();
-            if let Some(found) = self.read(&mut look) {
+            if let Some(found) = self.read(&mut find) {
                 return found;
             }
             revision.changed().await.expect("invariant: the cluster keeps the sender alive");
         }
     }
 
-    /// The kinds of which something may be missing.
-    pub(crate) fn behind(&self) -> Vec<String> {
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    /// Which followers are in step with the API server.
+    pub(crate) fn status(&self) -> &Status {
+        &self.status
     }
 
-    /// Waits until every watch is in step with the API server.
-    pub(crate) async fn in_step(&self) {
-        self.wait_for(|_| self.behind().is_empty().then_some(())).await;
+    fn feed<K: Source + Object>(self: &Arc<Self>, followers: &mut Followers, selection: Selection) {
+        let cluster = Arc::clone(self);
+        followers.follow::<K, _>(selection, move |change| {
+            cluster.change(|known| apply(&mut known.world, &change));
+            std::future::ready(())
+        });
     }
 
-    fn change(&self, change: impl FnOnce(&mut World)) {
-        change(&mut self.world.write().unwrap_or_else(PoisonError::into_inner));
-        self.revision.send_modify(|revision| *revision += 1);
-    }
-
-    fn watch<K>(self: &Arc<Self>, client: &Client, config: watcher::Config) -> BoxFuture<'static, ()>
-    where
-        K: Source + Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-        K::DynamicType: Default + Eq + Hash + Clone,
-    {
-        let kind = K::plural(&K::DynamicType::default()).into_owned();
-        let group = K::group(&K::DynamicType::default()).into_owned();
-        let name = if group.is_empty() { kind } else { format!("{kind}.{group}") };
-        self.set_behind(&name, true);
-        let (cluster, api) = (Arc::clone(self), Api::<K>::all(client.clone()));
-        async move {
-            let mut events = pin!(watcher(api, config).default_backoff());
-            let mut listed = Vec::new();
-            while let Some(event) = events.next().await {
-                match event {
-                    Ok(Event::Init) => listed.clear(),
-                    Ok(Event::InitApply(object)) => listed.push(object),
-                    Ok(Event::InitDone) => {
-                        cluster.change(|world| drop(world.reset(&std::mem::take(&mut listed))));
-                        cluster.set_behind(&name, false);
-                    }
-                    Ok(Event::Apply(object)) => {
-                        cluster.change(|world| drop(world.apply(&object)));
-                        cluster.set_behind(&name, false);
-                    }
-                    Ok(Event::Delete(object)) => cluster.change(|world| drop(world.delete(&object))),
-                    Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
-                        if status.code == 404 =>
-                    {
-                        tracing::debug!(kind = name, "the API server does not serve this kind");
-                        cluster.set_behind(&name, false);
-                    }
-                    Err(error) => {
-                        tracing::warn!(
-                            kind = name,
-                            error = &error as &dyn std::error::Error,
-                            "the watch broke"
-                        );
-                        cluster.set_behind(&name, true);
-                    }
+    fn pod_changed(&self, change: Change<Pod>) {
+        let mut missing = Vec::new();
+        self.change(|known| {
+            match &change {
+                Change::Applied(pod) => known.pods.apply(pod),
+                Change::Deleted(pod) => known.pods.delete(pod),
+                Change::Listed(pods) => missing = known.pods.replace(pods),
+            }
+            apply(&mut known.world, &change)
+        });
+        match change {
+            Change::Applied(pod) => {
+                self.engine.pods_changed([pod.uid().unwrap_or_default()]);
+                self.network_status.check(pods::key(&pod));
+            }
+            Change::Deleted(pod) => self.engine.pod_deleted(&pod.uid().unwrap_or_default()),
+            Change::Listed(pods) => {
+                self.engine.pods_changed(pods.iter().filter_map(ResourceExt::uid).chain(missing));
+                for pod in &pods {
+                    self.network_status.check(pods::key(pod));
                 }
             }
         }
-        .boxed()
     }
 
-    fn set_behind(&self, kind: &str, is: bool) {
-        let changed = {
-            let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
-            if is { behind.insert(kind.to_owned()) } else { behind.remove(kind) }
+    fn change(&self, change: impl FnOnce(&mut Known) -> Dirty) {
+        let attachments = {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            let dirty = change(&mut known);
+            let ids = dirty.units.into_iter().filter_map(|unit| match unit {
+                Unit::Attachment(id) => Some(id),
+                _ => None,
+            });
+            let found = ids.filter_map(|id| {
+                let attachment = known.world.attachment(&id)?;
+                Some((attachment.pod_uid()?.to_owned(), id.interface().to_owned()))
+            });
+            found.collect::<Vec<_>>()
         };
-        if changed {
-            self.revision.send_modify(|revision| *revision += 1);
-        }
+        self.engine.attachments_changed(&attachments);
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+}
+
+fn apply<K: Source>(world: &mut World, change: &Change<K>) -> Dirty {
+    match change {
+        Change::Applied(object) => world.apply(object),
+        Change::Deleted(object) => world.delete(object),
+        Change::Listed(objects) => world.reset(objects),
     }
 }

@@ -1,37 +1,49 @@
 //! The node's side of Portolan: it answers the CNI plugin, plugs pods into Open vSwitch and configures their ends.
 //!
 //! ```text
-//!  portolan-cni ──▶ server ──▶ call ──▶ add ─┬─▶ cluster: pods and locks of this node, subnets   (watches → World)
-//!                                  └──▶ del ─┼─▶ vswitch: ports of br-int, ovn-installed          (OVSDB)
-//!                                            └─▶ links: pairs, addresses, routes, announcements   (netlink)
+//!  portolan-cni ──▶ server ──▶ add, del ──▶ links: pairs, addresses, routes, announcements          (netlink)
+//!                                │  ▲
+//!          begin, end a sandbox  ▼  │  plugged, installed, removed
+//!  cluster ──────────────────▶ engine ◀──▶ reconcile: the loop that observes and applies
+//!  (watches → World)                          └─▶ vswitch: ports of br-int, ovn-installed            (OVSDB)
 //! ```
 //!
-//! Everything it makes carries the container's id and the call's interface name, in rows and on links, and is found again by these:
-//! DEL needs neither the API server nor a memory of what ADD did. Nothing here polls; ADD waits on the watches and on the OVSDB monitor.
-//! Start reading at [`run`], then `add`.
+//! The engine compares what should be on the node with what is, by the rules of [`portolan_plan::host`]: at start, after every change
+//! and after a restart of Open vSwitch. CNI calls are one of its sources. Everything that is made carries the container's id and the
+//! call's interface name, in rows and on links, and is found again by these: DEL needs neither the API server nor a memory of what ADD
+//! did. Nothing here polls. Start reading at [`run`], then `add` and `reconcile`.
 
+mod accept;
 mod add;
 mod call;
 mod cluster;
 mod del;
+mod engine;
 mod links;
+mod network_status;
+mod pods;
+mod reconcile;
 mod server;
 mod steps;
 mod vswitch;
+mod wanted;
 
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_model::Settings;
 
 use crate::cluster::Cluster;
+use crate::engine::Engine;
+use crate::network_status::Pending;
 use crate::server::Agent;
 use crate::vswitch::Vswitch;
 
-/// What an agent has to know.
+/// The settings of an agent.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The name of its node.
@@ -42,13 +54,16 @@ pub struct Config {
     pub ovsdb: Endpoint,
     /// Where to listen for the CNI plugin.
     pub cni_socket: PathBuf,
-    /// OVN's bridge. Its datapath is what Open vSwitch says it is.
+    /// OVN's bridge. Its datapath is the one that Open vSwitch reports.
     pub bridge: String,
-    /// The largest packet of pods on subnets that say nothing else: what the tunnel leaves.
+    /// The MTU of pods on subnets that name none: what the tunnel leaves.
     pub mtu: u16,
-    /// How long a call may take. A runtime that is told to come again does.
+    /// How long a call may take. The runtime tries again then.
     pub deadline: Duration,
-    /// What is the same for the whole cluster.
+    /// The cluster's networks of pods and services: a pod reaches them by its first interface, also when another one takes the default
+    /// route. The node's own addresses always count among them.
+    pub cluster_networks: Vec<IpNet>,
+    /// The settings of the whole cluster.
     pub settings: Settings,
 }
 
@@ -64,6 +79,7 @@ impl Config {
             // As in `portolan_plan::Settings`: 1500 less what geneve takes, with room for IPv6 between the nodes.
             mtu: 1400,
             deadline: Duration::from_secs(90),
+            cluster_networks: Vec::new(),
             settings: Settings::default(),
         }
     }
@@ -72,20 +88,25 @@ impl Config {
 /// Runs the agent until it fails, or the future is dropped. `ready` is called once, when calls can be served: the socket is
 /// there, and what is known of the cluster and of Open vSwitch is in step.
 pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
-    let client = kube::Client::try_from(config.kube.clone())?;
-    let (cluster, watches) = Cluster::follow(&client, &config.node, config.settings);
+    let client = portolan_watch::client(config.kube.clone())?;
+    let (engine, network_status) = (Arc::new(Engine::new()), Arc::new(Pending::default()));
+    let (cluster, mut followers) =
+        Cluster::follow(&client, &config.node, config.settings, &engine, &network_status);
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
-    let agent = Arc::new(Agent { config, cluster, vswitch, calls: server::Calls::default() });
+    let calls = server::Calls::default();
+    let agent = Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls });
     let listener = server::listen(&agent.config)?;
     let in_step = async {
         agent.vswitch.ready().await;
-        agent.cluster.in_step().await;
+        agent.cluster.status().in_step().await;
         ready();
         std::future::pending::<Infallible>().await
     };
     tokio::select! {
-        served = server::serve(Arc::clone(&agent), listener) => served,
-        () = watches => anyhow::bail!("the watches of the API server have ended"),
+        never = server::serve(&agent, listener) => match never {},
+        never = network_status::run(&agent) => match never {},
+        ended = reconcile::run(&agent) => match ended? {},
+        error = followers.ended() => Err(error.into()),
         never = in_step => match never {},
     }
 }

@@ -2,59 +2,68 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
 use ipnet::IpNet;
 use portolan_api::Mac;
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{Error, Ethtool, Link, Result, Route, Rtnetlink, Veth, announce, guard};
+use portolan_plan::host::{Change, Datapath, Guard, LinkName, Note};
 
-use crate::call::Sandbox;
-use crate::vswitch::Datapath;
+use crate::engine::Engine;
 
-/// The pod's end of an interface, as it shall be.
+/// The pod's end of an interface, as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodEnd {
     pub(crate) mac: Mac,
     pub(crate) mtu: u16,
     pub(crate) addresses: Vec<IpNet>,
     pub(crate) routes: Vec<Route>,
+    /// Networks that stay with the pod's other interfaces if this one takes the default route.
+    pub(crate) kept: Vec<IpNet>,
 }
 
-/// Makes an interface's pair of links: the pod's end down, the node's end up, noted and guarded.
+/// Makes an interface's pair of links: the pod's end down, the node's end guarded, noted and up.
 pub(crate) fn make(
-    sandbox: &Sandbox,
-    interface: &str,
-    netns: &Arc<OwnedFd>,
+    note: &Note,
+    netns: &OwnedFd,
     mtu: u16,
     datapath: Datapath,
+    engine: &Engine,
 ) -> Result<()> {
     let mut host = Rtnetlink::open()?;
-    let name = sandbox.link(interface);
-    // What an earlier try left. Nothing else has this name: it is a function of the container's id.
-    host.delete_link(&name)?;
-    let veth =
-        Veth { name: &name, peer: interface, peer_netns: netns.as_fd(), peer_mac: None, mtu: mtu.into() };
+    let (name, interface) = (note.link(), note.interface.as_str());
+    // What a call that was interrupted left. Nothing else has this name: it is a function of the container's id.
+    host.delete_link(name.as_str())?;
+    let veth = Veth {
+        name: name.as_str(),
+        peer: interface,
+        peer_netns: netns.as_fd(),
+        peer_mac: None,
+        mtu: mtu.into(),
+    };
     host.add_veth(&veth)?;
-    host.set_link(&name, LinkSettings { alias: Some(&sandbox.alias(interface)), ..Default::default() })?;
-    guard::ipv6_off(&name)?;
+    guard::ipv6_off(name.as_str())?;
     if datapath == Datapath::Netdev {
-        guard::drop_ingress(&name)?;
-        Ethtool::open()?.checksum_offload_off(&name)?;
+        guard::drop_ingress(name.as_str())?;
+        engine.guard_changed(&name, Guard::Present);
+        Ethtool::open()?.checksum_offload_off(name.as_str())?;
         Ethtool::open_in(netns.as_fd())?.checksum_offload_off(interface)?;
     }
-    host.set_link(&name, LinkSettings { up: true, ..Default::default() })
+    // With its note the link counts as one of a living sandbox: the engine gives it a port.
+    set_note(note)
 }
 
-/// Configures the pod's end. Everything in it is used as soon as it is there.
-pub(crate) fn configure(
-    sandbox: &Sandbox,
-    interface: &str,
-    netns: &Arc<OwnedFd>,
-    end: &PodEnd,
-) -> Result<Link> {
+/// Notes on a link what it is for, and sets it up. The kernel reports changes of links that are up only.
+pub(crate) fn set_note(note: &Note) -> Result<()> {
+    let text = note.to_string();
+    let settings = LinkSettings { alias: Some(&text), up: true, ..Default::default() };
+    Rtnetlink::open()?.set_link(note.link().as_str(), settings)
+}
+
+/// Configures the pod's end. Everything in it can be used as soon as it is there.
+pub(crate) fn configure(link: &LinkName, interface: &str, netns: &OwnedFd, end: &PodEnd) -> Result<Link> {
     let mtu = Some(end.mtu.into());
-    Rtnetlink::open()?.set_link(&sandbox.link(interface), LinkSettings { mtu, ..Default::default() })?;
+    Rtnetlink::open()?.set_link(link.as_str(), LinkSettings { mtu, ..Default::default() })?;
     let mut pod = Rtnetlink::open_in(netns.as_fd())?;
     let settings = LinkSettings { mac: Some(end.mac.octets()), mtu, up: true, alias: None };
     pod.set_link(interface, settings)?;
@@ -63,35 +72,42 @@ pub(crate) fn configure(
         pod.add_address(&link, *address)?;
     }
     for route in &end.routes {
+        if route.is_default() {
+            let same_family = |net: &&IpNet| net.addr().is_ipv4() == route.destination.addr().is_ipv4();
+            let kept: Vec<_> = end.kept.iter().filter(same_family).copied().collect();
+            pod.keep_networks(&link, &kept)?;
+        }
         pod.set_route(&link, *route)?;
     }
     Ok(link)
 }
 
-/// Tells the neighbours who has the pod's addresses.
-pub(crate) fn tell(netns: &Arc<OwnedFd>, link: &Link, end: &PodEnd) -> Result<()> {
+/// Announces the pod's addresses to its neighbours.
+pub(crate) fn announce(netns: &OwnedFd, link: &Link, end: &PodEnd) -> Result<()> {
     let addresses: Vec<IpAddr> = end.addresses.iter().map(IpNet::addr).collect();
     announce::announce(netns.as_fd(), link, end.mac.octets(), &addresses)
 }
 
-/// Removes all links of a call: those that are noted to be, and those that rows name. All are tried; the first error is returned.
-pub(crate) fn remove(sandbox: &Sandbox, named: &[String], datapath: Datapath) -> Result<()> {
-    let mut host = Rtnetlink::open()?;
-    let prefix = sandbox.alias_prefix();
-    let noted = host.links()?.into_iter().filter(|link| {
-        link.alias.as_deref().is_some_and(|alias| alias.starts_with(&prefix))
-            // One that was made and not noted yet.
-            || link.name == sandbox.link(&sandbox.call)
-    });
-    let mut names: Vec<String> = noted.map(|link| link.name).chain(named.iter().cloned()).collect();
-    names.sort();
-    names.dedup();
-    let mut outcome = Ok(());
-    for name in names {
-        if datapath == Datapath::Netdev {
-            outcome = outcome.and(guard::release_ingress(&name));
-        }
-        outcome = outcome.and(host.delete_link(&name).map(drop));
+/// Applies a change of the engine's.
+pub(crate) fn apply(change: &Change) -> Result<()> {
+    let name = change.unit().as_str();
+    match change {
+        Change::RemoveLink(_) => Rtnetlink::open()?.delete_link(name).map(drop),
+        Change::Guard(_) => match guard::drop_ingress(name) {
+            // The link went meanwhile.
+            Err(_) if Rtnetlink::open()?.link(name)?.is_none() => Ok(()),
+            outcome => outcome,
+        },
+        Change::RemoveGuard(_) => guard::release_ingress(name),
+        Change::Plug(..) | Change::Correct(..) | Change::Unplug(_) => Ok(()),
     }
-    outcome
+}
+
+/// Removes the link that a call names if a call that was interrupted left it without a note.
+pub(crate) fn remove_without_note(name: &LinkName) -> Result<()> {
+    let mut host = Rtnetlink::open()?;
+    match host.link(name.as_str())? {
+        Some(link) if link.alias.is_none() => host.delete_link(name.as_str()).map(drop),
+        _ => Ok(()),
+    }
 }

@@ -10,13 +10,17 @@ use std::time::Duration;
 use anyhow::Context;
 use portolan_cni::protocol::{self, Inbox, PROTOCOL};
 use portolan_cni::{Answer, CniError, Code, Request, Verb};
+use portolan_plan::host::Sandbox;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedMutexGuard, RwLock};
 
+use crate::accept::accept_all;
 use crate::add::Add;
-use crate::call::{NetworkConfig, PodName, Sandbox};
+use crate::call::{NetworkConfig, PodArgs};
 use crate::cluster::Cluster;
+use crate::engine::Engine;
+use crate::network_status::Pending;
 use crate::steps::Steps;
 use crate::vswitch::Vswitch;
 use crate::{Config, del};
@@ -24,15 +28,21 @@ use crate::{Config, del};
 /// How long a request may take to come in: the plugin sends it at once.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 
+/// How long a failed ADD waits for being undone before it answers. The engine goes on with what is left.
+const UNDO_DEADLINE: Duration = Duration::from_secs(5);
+
 /// All that calls need.
 pub(crate) struct Agent {
     pub(crate) config: Config,
+    pub(crate) client: kube::Client,
     pub(crate) cluster: Arc<Cluster>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) network_status: Arc<Pending>,
     pub(crate) vswitch: Vswitch,
     pub(crate) calls: Calls,
 }
 
-/// The calls under way: those for one container take turns.
+/// The calls in progress: those for one container take turns.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
@@ -61,19 +71,20 @@ pub(crate) fn listen(config: &Config) -> anyhow::Result<UnixListener> {
 }
 
 /// Answers the plugin.
-pub(crate) async fn serve(agent: Arc<Agent>, listener: UnixListener) -> anyhow::Result<()> {
-    loop {
-        let (stream, _) = listener.accept().await.context("accept a call")?;
-        let agent = Arc::clone(&agent);
+pub(crate) async fn serve(agent: &Arc<Agent>, listener: UnixListener) -> std::convert::Infallible {
+    let accept = async || listener.accept().await.map(|(stream, _)| stream);
+    let serve = |stream| {
+        let agent = Arc::clone(agent);
         tokio::spawn(async move {
             if let Err(error) = answer(&agent, stream).await {
-                tracing::debug!(error = &error as &dyn std::error::Error, "a call broke off");
+                tracing::debug!(error = &error as &dyn std::error::Error, "a call ended without an answer");
             }
         });
-    }
+    };
+    accept_all(accept, serve).await
 }
 
-/// Only root may connect: whoever can ask for interfaces can have any pod's.
+/// Only root may connect: whoever can call the agent can have any pod's interfaces.
 fn bind(path: &std::path::Path) -> io::Result<UnixListener> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
@@ -82,7 +93,7 @@ fn bind(path: &std::path::Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Under another name until its permissions are set: no one finds it before.
+    // Under another name until its permissions are set.
     let hidden = path.with_extension("new");
     let _ = std::fs::remove_file(&hidden);
     let listener = UnixListener::bind(&hidden)?;
@@ -91,7 +102,7 @@ fn bind(path: &std::path::Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn answer(agent: &Agent, mut stream: UnixStream) -> io::Result<()> {
+async fn answer(agent: &Arc<Agent>, mut stream: UnixStream) -> io::Result<()> {
     let received = tokio::time::timeout(REQUEST_DEADLINE, receive(&stream)).await;
     let (request, netns) = received.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let verb = request.verb;
@@ -122,7 +133,7 @@ async fn receive(stream: &UnixStream) -> io::Result<(Request, Option<OwnedFd>)> 
     }
 }
 
-/// Waits until the plugin is gone. It says nothing more after its request.
+/// Waits until the plugin closes the connection. It sends nothing more after its request.
 async fn hang_up(stream: &UnixStream) {
     let mut buffer = [0; 64];
     loop {
@@ -135,31 +146,30 @@ async fn hang_up(stream: &UnixStream) {
 }
 
 async fn call(
-    agent: &Agent,
+    agent: &Arc<Agent>,
     request: Request,
     netns: Option<OwnedFd>,
     stream: &UnixStream,
 ) -> Result<Answer, CniError> {
     if request.protocol != PROTOCOL {
-        let details = format!("the plugin speaks version {} and the agent {PROTOCOL}", request.protocol);
+        let details = format!("the plugin has protocol {} and the agent {PROTOCOL}", request.protocol);
         return Err(CniError::new(
             Code::TryAgainLater,
-            "plugin and agent are of different versions",
+            "portolan-cni and the agent are of different versions",
             details,
         ));
     }
-    let no_netns = || CniError::new(Code::InvalidEnvironment, "the call came without a namespace", "");
-    let config = NetworkConfig::parse(&request.config)?;
-    let sandbox = Sandbox::of(&request);
+    let no_netns =
+        || CniError::new(Code::InvalidEnvironment, "the call came without a network namespace", "");
+    let config = NetworkConfig::parse(&request.config, &request.ifname)?;
+    let sandbox = Sandbox { container: request.container_id.clone(), call: request.ifname.clone() };
     let deadline = agent.config.deadline;
-    let late =
-        |what: String| CniError::new(Code::TryAgainLater, format!("not done after {deadline:?}"), what);
     match request.verb {
         Verb::Add => {
-            let _turn = agent.calls.turn(&sandbox.id).await;
+            let _turn = agent.calls.turn(&sandbox.container).await;
             let add = Add {
                 agent,
-                pod: PodName::parse(&request.args)?,
+                pod: PodArgs::parse(&request.args)?,
                 netns: Arc::new(netns.ok_or_else(no_netns)?),
                 netns_path: request.netns,
                 steps: Steps::new(),
@@ -167,46 +177,42 @@ async fn call(
                 sandbox,
                 config,
             };
-            let outcome = tokio::select! {
-                outcome = add.run() => outcome,
-                () = hang_up(stream) => Err(CniError::new(Code::TryAgainLater, "the runtime gave the call up", "")),
-                () = tokio::time::sleep(deadline) => Err(late(format!("waiting for {}", add.steps.waiting_for()))),
-            };
-            match outcome {
-                Ok(result) => {
-                    Ok(Answer::Result(result.to_json(add.config.version, add.config.previous.as_ref())))
-                }
-                Err(error) => {
-                    // The threads that make links cannot be cancelled; what they make is undone, so they come first.
-                    let _done = add.working.write().await;
-                    if let Err(left) = del::del(agent, &add.sandbox).await {
-                        tracing::warn!(sandbox = add.sandbox.id, error = %left, "a failed call is not undone whole");
-                    }
-                    Err(error)
-                }
-            }
+            add_or_undo(add, stream, deadline).await
         }
         Verb::Del => {
-            let del = async {
-                let _turn = agent.calls.turn(&sandbox.id).await;
-                del::del(agent, &sandbox).await
-            };
-            let outcome = tokio::time::timeout(deadline, del).await;
-            outcome.unwrap_or_else(|_| Err(late("waiting for Open vSwitch".into())))?;
-            Ok(Answer::Done)
+            let _turn = agent.calls.turn(&sandbox.container).await;
+            del::del(agent, &sandbox, deadline).await.map(|()| Answer::Done)
         }
         Verb::Check => {
-            let _turn = agent.calls.turn(&sandbox.id).await;
-            let check = del::check(agent, &sandbox, netns.ok_or_else(no_netns)?);
-            let outcome = tokio::time::timeout(deadline, check).await;
-            outcome.unwrap_or_else(|_| Err(late("waiting for Open vSwitch".into())))?;
-            Ok(Answer::Done)
+            let _turn = agent.calls.turn(&sandbox.container).await;
+            let check = del::check(agent, &sandbox, &config, netns.ok_or_else(no_netns)?);
+            let late =
+                |_| Err(CniError::new(Code::TryAgainLater, format!("not checked after {deadline:?}"), ""));
+            tokio::time::timeout(deadline, check).await.unwrap_or_else(late).map(|()| Answer::Done)
         }
-        Verb::Gc => {
-            let outcome = tokio::time::timeout(deadline, del::gc(agent, &config)).await;
-            outcome.unwrap_or_else(|_| Err(late("waiting for Open vSwitch".into())))?;
-            Ok(Answer::Done)
+        Verb::Gc => del::gc(agent, &config, &request.config, deadline).await.map(|()| Answer::Done),
+        Verb::Status => del::status(agent, &config).map(|()| Answer::Done),
+    }
+}
+
+/// Runs an ADD. If it fails, lasts too long, or the runtime gives it up, what it made is removed.
+async fn add_or_undo(add: Add<'_>, stream: &UnixStream, deadline: Duration) -> Result<Answer, CniError> {
+    let outcome = tokio::select! {
+        outcome = add.run() => outcome,
+        () = hang_up(stream) => Err(CniError::new(Code::TryAgainLater, "the runtime cancelled the call", "")),
+        () = tokio::time::sleep(deadline) => {
+            Err(CniError::new(Code::TryAgainLater, format!("not done after {deadline:?}"), add.missing()))
         }
-        Verb::Status => del::status(agent).map(|()| Answer::Done),
+    };
+    match outcome {
+        Ok(result) => Ok(Answer::Result(result.to_json(add.config.version, add.config.previous.as_ref()))),
+        Err(error) => {
+            // The threads that make links cannot be cancelled; what they make is removed, so they come first.
+            let _done = add.working.write().await;
+            if let Err(left) = del::del(add.agent, &add.sandbox, UNDO_DEADLINE).await {
+                tracing::warn!(sandbox = add.sandbox.container, error = %left, "a failed ADD is not undone yet");
+            }
+            Err(error)
+        }
     }
 }

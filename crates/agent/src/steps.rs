@@ -17,7 +17,7 @@ impl Steps {
         Self { began: Instant::now(), taken: Mutex::default(), waiting_for: Mutex::default() }
     }
 
-    /// Goes through a step, which while it lasts is what the call waits for.
+    /// Runs a step. Until it ends, the call waits for `waiting_for`.
     pub(crate) async fn step<T>(
         &self,
         name: &'static str,
@@ -38,11 +38,11 @@ impl Steps {
     }
 
     /// What the call waits for now.
-    pub(crate) fn waiting_for(&self) -> String {
-        self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner).join("; ")
+    pub(crate) fn waiting_for(&self) -> Vec<String> {
+        self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says how long each step took, as the event `cni.add`.
+    /// Logs how long each step took, as the event `cni.add`.
     pub(crate) fn report(&self, sandbox: &str, pod: &str) {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
@@ -51,11 +51,10 @@ impl Steps {
             name: "cni.add",
             sandbox,
             pod,
-            pod_ms = step("pod"),
             locks_ms = step("locks"),
             link_ms = step("link"),
-            plug_ms = step("plug"),
             configure_ms = step("configure"),
+            plug_ms = step("plug"),
             installed_ms = step("installed"),
             announce_ms = step("announce"),
             total_ms = ms(self.began.elapsed()),

@@ -1,11 +1,17 @@
 //! The node's Open vSwitch: ports of OVN's bridge, by its database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ovn_schema::vswitch::{Bridge, Interface, Port};
-use ovsdb::{Cache, Client, Endpoint, Index, Monitor, Rows, Status, TransactError, Transaction, Uuid};
+use ovsdb::change::Batch;
+use ovsdb::{
+    Atom, Cache, Changes, Client, Endpoint, ErrorKind, Index, Monitor, Outcome, Rows, Status, TransactError,
+    Transaction, Uuid,
+};
+use portolan_plan::host::{Change, Datapath, DesiredPort, LinkName, Note, ObservedPort, Sandbox};
+use tokio::sync::watch;
 
-use crate::call::Sandbox;
+use crate::engine::{Engine, Failure};
 
 /// `external_ids` of ports and interfaces that agents make.
 const SANDBOX: &str = "portolan/sandbox";
@@ -14,19 +20,13 @@ const INTERFACE: &str = "portolan/interface";
 const NETWORK: &str = "portolan/network";
 const OWNER: &str = "portolan/owner";
 const POD: &str = "portolan/pod";
-/// What OVN reads and writes there.
+/// Those that OVN reads and writes.
 const IFACE_ID: &str = "iface-id";
 const IFACE_ID_VER: &str = "iface-id-ver";
 const INSTALLED: &str = "ovn-installed";
 
-/// How frames get from links to flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Datapath {
-    /// In the kernel.
-    System,
-    /// In ovs-vswitchd, which reads them by packet sockets.
-    Netdev,
-}
+const BY_NAME: &str = "name";
+const BY_IFACE_ID: &str = "external_ids:iface-id";
 
 /// The node's Open vSwitch.
 #[derive(Clone)]
@@ -35,42 +35,16 @@ pub(crate) struct Vswitch {
     bridge: String,
 }
 
-/// A port to be made.
-#[derive(Clone, Debug)]
-pub(crate) struct NewPort<'a> {
-    pub(crate) sandbox: &'a Sandbox,
-    pub(crate) interface: &'a str,
-    pub(crate) network: &'a str,
-    pub(crate) pod: &'a str,
-    pub(crate) pod_uid: &'a str,
-    pub(crate) iface_id: &'a str,
-}
-
-/// A port that an agent made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OwnPort {
-    pub(crate) uuid: Uuid,
-    /// Also that of its link.
-    pub(crate) name: String,
-    pub(crate) sandbox: Sandbox,
-    pub(crate) interface: String,
-    pub(crate) network: String,
-}
-
-/// Why a port could not be made or does not work.
+/// Open vSwitch cannot use a link.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum VswitchError {
-    #[error("Open vSwitch has no bridge {0}; ovn-controller makes it")]
-    NoBridge(String),
-    #[error("Open vSwitch cannot use link {link}: {error}")]
-    Link { link: String, error: String },
-    #[error("the port of {0} was removed by someone else")]
-    Removed(String),
-    #[error(transparent)]
-    Transact(#[from] TransactError),
-    #[error("Open vSwitch answers what cannot be understood")]
-    Convert(#[from] ovsdb::ConvertError),
+#[error("Open vSwitch cannot use link {link}: {error}")]
+pub(crate) struct UnusableLink {
+    link: String,
+    error: String,
 }
+
+/// Tells when the copy of the database is in step again.
+pub(crate) struct Connected(watch::Receiver<Status>);
 
 impl Vswitch {
     pub(crate) fn connect(endpoint: Endpoint, bridge: &str) -> Self {
@@ -79,11 +53,11 @@ impl Vswitch {
             .monitor(
                 Monitor::of::<Port>()
                     .columns(["external_ids", "interfaces", "name"])
-                    .index(Index::map_key("external_ids", SANDBOX)),
+                    .index(Index::column("name")),
             )
             .monitor(
                 Monitor::of::<Interface>()
-                    .columns(["error", "external_ids", "name"])
+                    .columns(["error", "external_ids", "name", "ofport"])
                     .index(Index::map_key("external_ids", IFACE_ID)),
             )
             .connect();
@@ -95,154 +69,282 @@ impl Vswitch {
         self.client.ready().await;
     }
 
+    /// Tells when the copy of the database is in step again.
+    pub(crate) fn connected(&self) -> Connected {
+        Connected(self.client.status())
+    }
+
     /// Why the copy of the database is not in step, if it is not.
     pub(crate) fn behind(&self) -> Option<String> {
         match &*self.client.status().borrow() {
             Status::Ready { .. } => None,
-            Status::Connecting { error: Some(error), .. } => Some(format!("Open vSwitch: {error}")),
-            Status::Connecting { error: None, .. } => Some("Open vSwitch is being connected".into()),
-            Status::Closed => Some("the connection to Open vSwitch has ended".into()),
-        }
-    }
-
-    /// The datapath of the bridge; that of the kernel while there is no bridge.
-    pub(crate) fn datapath(&self) -> Datapath {
-        let cache = self.client.read();
-        match self.find_bridge(&cache) {
-            Some((_, bridge)) if bridge.datapath_type == "netdev" => Datapath::Netdev,
-            _ => Datapath::System,
-        }
-    }
-
-    /// Waits until there is the bridge, and says what datapath it has.
-    pub(crate) async fn bridge_datapath(&self) -> Datapath {
-        self.client.wait_for(|cache| self.find_bridge(cache).map(drop)).await;
-        self.datapath()
-    }
-
-    /// Makes a port with its interface, in one transaction, and takes its `iface-id` off any other that still has it: OVN would
-    /// regard both as invalid.
-    pub(crate) async fn plug(&self, new: &NewPort<'_>) -> Result<(), VswitchError> {
-        let transaction = self.plugging(new)?;
-        self.client.transact(&transaction).await?;
-        Ok(())
-    }
-
-    fn plugging(&self, new: &NewPort<'_>) -> Result<Transaction, VswitchError> {
-        let (port, interface) =
-            (new.sandbox.row("Port", new.interface), new.sandbox.row("Interface", new.interface));
-        let cache = self.client.read();
-        let (bridge, _) =
-            self.find_bridge(&cache).ok_or_else(|| VswitchError::NoBridge(self.bridge.clone()))?;
-        let tags: BTreeMap<String, String> = [
-            (SANDBOX, new.sandbox.id.as_str()),
-            (CALL, &new.sandbox.call),
-            (INTERFACE, new.interface),
-            (NETWORK, new.network),
-            (OWNER, new.pod_uid),
-            (POD, new.pod),
-        ]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into();
-        let mut external_ids = tags.clone();
-        external_ids.insert(IFACE_ID.into(), new.iface_id.into());
-        external_ids.insert(IFACE_ID_VER.into(), new.pod_uid.into());
-        let name = new.sandbox.link(new.interface);
-
-        let mut transaction = Transaction::new();
-        transaction.require::<Bridge>(bridge);
-        let key = ovsdb::Atom::from(new.iface_id);
-        for (other, _) in cache.find::<Interface>("external_ids:iface-id", &key) {
-            if other != interface {
-                let without = Interface::EXTERNAL_IDS.delete_keys([IFACE_ID.to_owned()]);
-                transaction.mutate(Rows::uuid(other), [without]).any();
+            Status::Connecting { error: Some(error), .. } => {
+                Some(format!("the agent cannot reach the database of Open vSwitch: {error}"))
             }
+            Status::Connecting { error: None, .. } => {
+                Some("the agent is connecting to the database of Open vSwitch".into())
+            }
+            Status::Closed => Some("the agent's connection to the database of Open vSwitch has ended".into()),
         }
-        transaction
-            .insert(interface, &Interface { name: name.clone(), external_ids, ..Interface::default() });
-        transaction.insert(
-            port,
-            &Port { name, interfaces: [interface].into(), external_ids: tags, ..Port::default() },
-        );
-        transaction.mutate(Rows::uuid(bridge), [Bridge::PORTS.insert([port])]).expect(1);
-        Ok(transaction)
     }
 
-    /// Waits until OVN has installed the flows of an interface.
-    pub(crate) async fn installed(&self, sandbox: &Sandbox, interface: &str) -> Result<(), VswitchError> {
-        let uuid = sandbox.row("Interface", interface);
-        let look = |cache: &Cache| match cache.get::<Interface>(uuid) {
-            Err(error) => Some(Err(error.into())),
-            Ok(None) => Some(Err(VswitchError::Removed(interface.to_owned()))),
-            Ok(Some(row)) => match row.error {
-                Some(error) => Some(Err(VswitchError::Link { link: row.name, error })),
-                None if row.external_ids.get(INSTALLED).is_some_and(|value| value == "true") => Some(Ok(())),
-                None => None,
-            },
+    /// Waits until there is the bridge, and answers its datapath.
+    pub(crate) async fn bridge_datapath(&self) -> Datapath {
+        self.client.wait_for(|cache| self.datapath(cache)).await
+    }
+
+    /// Waits until OVN has installed the flows of an interface. Whether its port exists is the engine's business.
+    pub(crate) async fn installed(&self, note: &Note) -> Result<(), UnusableLink> {
+        let uuid = note.interface_row();
+        let find = |cache: &Cache| match cache.get::<Interface>(uuid).ok()?? {
+            Interface { error: Some(error), name, .. } => Some(Err(UnusableLink { link: name, error })),
+            row => is_installed(&row).then_some(Ok(())),
         };
-        self.client.wait_for(look).await
+        self.client.wait_for(find).await
+    }
+
+    /// Waits until the port of an interface exists.
+    pub(crate) async fn plugged(&self, note: &Note) {
+        let uuid = note.interface_row();
+        self.client.wait_for(|cache| cache.get::<Interface>(uuid).ok()?.map(drop)).await;
+    }
+
+    /// Why OVN has not installed the flows of an interface, as far as can be seen; none if it has.
+    pub(crate) fn obstacle(&self, note: &Note, iface_id: &str) -> Option<String> {
+        if let Some(behind) = self.behind() {
+            return Some(behind);
+        }
+        let cache = self.client.read();
+        if self.datapath(&cache).is_none() {
+            let bridge = &self.bridge;
+            return Some(format!(
+                "Open vSwitch has no bridge {bridge}; ovn-controller makes it: is it running?"
+            ));
+        }
+        let link = note.link();
+        match cache.get::<Interface>(note.interface_row()) {
+            Ok(Some(row)) if is_installed(&row) => None,
+            Ok(Some(Interface { ofport: None, .. })) => Some(format!(
+                "ovs-vswitchd has not taken up port {link}: is ovs-vswitchd running on this node?"
+            )),
+            Ok(Some(_)) => Some(format!(
+                "OVN has not installed port {iface_id} ({link}): is ovn-controller running and connected to the southbound \
+                 database, and does the northbound database have the port?"
+            )),
+            Ok(None) | Err(_) => Some(format!("port {link} is not in the database of Open vSwitch yet")),
+        }
     }
 
     /// Whether OVN has installed the flows of an interface.
-    pub(crate) fn is_installed(&self, sandbox: &Sandbox, interface: &str) -> bool {
-        let row = self.client.read().get::<Interface>(sandbox.row("Interface", interface));
-        matches!(row, Ok(Some(row)) if row.external_ids.get(INSTALLED).is_some_and(|value| value == "true"))
+    pub(crate) fn is_installed(&self, note: &Note) -> bool {
+        matches!(self.client.read().get::<Interface>(note.interface_row()), Ok(Some(row)) if is_installed(&row))
     }
 
-    /// Waits until the copy of the database has all that was asked for before, by calls that were given up too.
-    pub(crate) async fn settle(&self) -> Result<(), VswitchError> {
-        let mut nothing = Transaction::new();
-        nothing.comment("portolan-agent: what was asked for before?");
-        self.client.transact(&nothing).await?;
-        Ok(())
+    // For the reconcile loop.
+
+    /// The changes of the database, from empty on.
+    pub(crate) fn changes(&self) -> Changes {
+        self.client.changes()
     }
 
-    /// The ports of a container, whichever call made them.
-    pub(crate) fn ports_of(&self, sandbox: &str) -> Vec<OwnPort> {
+    /// Reports changes of the database to the engine.
+    pub(crate) fn report(&self, batch: &Batch, engine: &Engine) {
+        let name = |row: &ovsdb::Row| match row.datum("name")?.keys().next()? {
+            Atom::String(name) => LinkName::parse(name),
+            _ => None,
+        };
+        let rows = batch.changes.iter().flat_map(|change| [&change.old, &change.new]).flatten();
+        let names: BTreeSet<LinkName> = rows.filter_map(|row| name(row)).collect();
         let cache = self.client.read();
-        let key = ovsdb::Atom::from(sandbox);
-        let ports = cache.find::<Port>("external_ids:portolan/sandbox", &key);
-        ports.filter_map(|(uuid, row)| OwnPort::of(uuid, row.ok()?)).collect()
-    }
-
-    /// All ports that agents made.
-    pub(crate) fn ports(&self) -> Vec<OwnPort> {
-        let cache = self.client.read();
-        cache.rows::<Port>().filter_map(|(uuid, row)| OwnPort::of(uuid, row.ok()?)).collect()
-    }
-
-    /// Takes ports away, whether or not they are there; their rows go with the last reference to them.
-    pub(crate) async fn unplug(&self, ports: &[Uuid]) -> Result<(), VswitchError> {
-        if ports.is_empty() {
-            return Ok(());
+        let ports: Vec<_> = names.into_iter().map(|name| (observe(&cache, &name), name)).collect();
+        let datapath = self.datapath(&cache);
+        drop(cache);
+        engine.bridge_changed(datapath);
+        for (port, name) in ports {
+            engine.port_changed(&name, port);
         }
+        engine.ports_observed(batch.revision);
+    }
+
+    /// The revision of the copy of the database.
+    pub(crate) fn revision(&self) -> u64 {
+        self.client.read().revision()
+    }
+
+    /// Applies changes and reports on each.
+    pub(crate) async fn apply(&self, changes: Vec<Change>, engine: &Engine) {
+        if changes.is_empty() {
+            return;
+        }
+        let outcome = self.transact(&changes).await;
+        let refused = |error: &TransactError| {
+            failure_of(error) == Failure::Refused && !matches!(error, TransactError::NotConnected(_))
+        };
+        if outcome.as_ref().is_err_and(refused) && changes.len() > 1 {
+            // One that cannot be made must not keep the others from it.
+            for change in changes {
+                let outcome = self.transact(std::slice::from_ref(&change)).await;
+                report_outcome(&[change], &outcome, engine);
+            }
+            return;
+        }
+        report_outcome(&changes, &outcome, engine);
+    }
+
+    async fn transact(&self, changes: &[Change]) -> Result<(), TransactError> {
+        let transaction = self.transaction(changes);
+        match transaction.is_empty() {
+            true => Ok(()),
+            false => self.client.transact(&transaction).await.map(drop),
+        }
+    }
+
+    fn transaction(&self, changes: &[Change]) -> Transaction {
+        let cache = self.client.read();
         let mut transaction = Transaction::new();
-        let bridges: Vec<Uuid> = self.client.read().rows::<Bridge>().map(|(uuid, _)| uuid).collect();
-        for bridge in bridges {
-            transaction.mutate(Rows::uuid(bridge), [Bridge::PORTS.delete(ports.iter().copied())]).any();
+        let bridge = find_bridge(&cache, &self.bridge).map(|(uuid, _)| uuid);
+        for change in changes {
+            match change {
+                Change::Plug(_, port) => {
+                    // Without a bridge the engine does not ask for it.
+                    if let Some(bridge) = bridge {
+                        plug(&mut transaction, &cache, bridge, port);
+                    }
+                }
+                Change::Correct(name, port) => correct(&mut transaction, &cache, name, port),
+                Change::Unplug(name) => unplug(&mut transaction, &cache, name),
+                Change::RemoveLink(_) | Change::Guard(_) | Change::RemoveGuard(_) => {}
+            }
         }
-        if !transaction.is_empty() {
-            self.client.transact(&transaction).await?;
-        }
-        Ok(())
+        transaction
     }
 
-    fn find_bridge(&self, cache: &Cache) -> Option<(Uuid, Bridge)> {
-        cache
-            .rows::<Bridge>()
-            .find_map(|(uuid, row)| Some((uuid, row.ok().filter(|row| row.name == self.bridge)?)))
+    fn datapath(&self, cache: &Cache) -> Option<Datapath> {
+        let (_, bridge) = find_bridge(cache, &self.bridge)?;
+        Some(if bridge.datapath_type == "netdev" { Datapath::Netdev } else { Datapath::System })
     }
 }
 
-impl OwnPort {
-    fn of(uuid: Uuid, row: Port) -> Option<Self> {
-        let mut tags = row.external_ids;
-        Some(Self {
-            uuid,
-            name: row.name,
-            sandbox: Sandbox { id: tags.remove(SANDBOX)?, call: tags.remove(CALL)? },
-            interface: tags.remove(INTERFACE)?,
-            network: tags.remove(NETWORK).unwrap_or_default(),
-        })
+impl Connected {
+    /// Waits until the connection was lost and is there again. Cancel-safe.
+    pub(crate) async fn next(&mut self) {
+        loop {
+            if self.0.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            if matches!(&*self.0.borrow_and_update(), Status::Ready { .. }) {
+                return;
+            }
+        }
+    }
+}
+
+fn is_installed(row: &Interface) -> bool {
+    row.external_ids.get(INSTALLED).is_some_and(|value| value == "true")
+}
+
+fn find_bridge(cache: &Cache, name: &str) -> Option<(Uuid, Bridge)> {
+    cache.rows::<Bridge>().find_map(|(uuid, row)| Some((uuid, row.ok().filter(|row| row.name == name)?)))
+}
+
+/// A port as the engine knows it, if agents made it.
+fn observe(cache: &Cache, name: &LinkName) -> Option<ObservedPort> {
+    let key = Atom::from(name.as_str());
+    let port = cache.find::<Port>(BY_NAME, &key).find_map(|(_, row)| row.ok())?;
+    let mut tags = port.external_ids;
+    let sandbox = Sandbox { container: tags.remove(SANDBOX)?, call: tags.remove(CALL)? };
+    let interface = tags.remove(INTERFACE)?;
+    let interfaces = port.interfaces.iter().filter_map(|uuid| cache.get::<Interface>(*uuid).ok()?);
+    let iface_id = interfaces.into_iter().find_map(|row| row.external_ids.get(IFACE_ID).cloned());
+    let (pod_uid, network) = (tags.remove(OWNER), tags.remove(NETWORK).unwrap_or_default());
+    let note = Note { sandbox, interface, pod_uid, network };
+    Some(ObservedPort { note, pod: tags.remove(POD).unwrap_or_default(), iface_id })
+}
+
+fn plug(transaction: &mut Transaction, cache: &Cache, bridge: Uuid, new: &DesiredPort) {
+    let DesiredPort { note, pod, iface_id } = new;
+    let owner = note.pod_uid.clone().unwrap_or_default();
+    let tags: BTreeMap<String, String> = [
+        (SANDBOX, note.sandbox.container.as_str()),
+        (CALL, &note.sandbox.call),
+        (INTERFACE, &note.interface),
+        (NETWORK, &note.network),
+        (OWNER, &owner),
+        (POD, pod),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    let mut external_ids = tags.clone();
+    let (port, interface) = (note.port_row(), note.interface_row());
+    if let Some(iface_id) = iface_id {
+        take_from_others(transaction, cache, iface_id, interface);
+        external_ids.insert(IFACE_ID.into(), iface_id.clone());
+        external_ids.insert(IFACE_ID_VER.into(), owner);
+    }
+    let name = note.link().as_str().to_owned();
+    transaction.require::<Bridge>(bridge);
+    transaction.insert(interface, &Interface { name: name.clone(), external_ids, ..Interface::default() });
+    transaction
+        .insert(port, &Port { name, interfaces: [interface].into(), external_ids: tags, ..Port::default() });
+    transaction.mutate(Rows::uuid(bridge), [Bridge::PORTS.insert([port])]).expect(1);
+}
+
+/// OVN regards two interfaces with one `iface-id` as invalid.
+fn take_from_others(transaction: &mut Transaction, cache: &Cache, iface_id: &str, owner: Uuid) {
+    for (other, _) in cache.find::<Interface>(BY_IFACE_ID, &Atom::from(iface_id)) {
+        if other != owner {
+            let without = Interface::EXTERNAL_IDS.delete_keys([IFACE_ID.to_owned()]);
+            transaction.mutate(Rows::uuid(other), [without]).any();
+        }
+    }
+}
+
+fn correct(transaction: &mut Transaction, cache: &Cache, name: &LinkName, port: &DesiredPort) {
+    let key = Atom::from(name.as_str());
+    let rows = cache.find::<Port>(BY_NAME, &key);
+    let interfaces: BTreeSet<Uuid> =
+        rows.filter_map(|(_, row)| row.ok()).flat_map(|row| row.interfaces).collect();
+    for interface in interfaces {
+        let without = Interface::EXTERNAL_IDS.delete_keys([IFACE_ID.to_owned(), IFACE_ID_VER.to_owned()]);
+        transaction.mutate(Rows::uuid(interface), [without]).any();
+        if let Some(iface_id) = &port.iface_id {
+            take_from_others(transaction, cache, iface_id, interface);
+            let uid = port.note.pod_uid.clone().unwrap_or_default();
+            let ids = [(IFACE_ID.to_owned(), iface_id.clone()), (IFACE_ID_VER.to_owned(), uid)];
+            transaction.mutate(Rows::uuid(interface), [Interface::EXTERNAL_IDS.insert(ids)]).any();
+        }
+    }
+}
+
+/// Its rows go with the last reference to them.
+fn unplug(transaction: &mut Transaction, cache: &Cache, name: &LinkName) {
+    let ports: BTreeSet<Uuid> =
+        cache.find::<Port>(BY_NAME, &Atom::from(name.as_str())).map(|(uuid, _)| uuid).collect();
+    for (bridge, row) in cache.rows::<Bridge>() {
+        let Ok(row) = row else { continue };
+        let here: Vec<Uuid> = row.ports.iter().filter(|port| ports.contains(port)).copied().collect();
+        if !here.is_empty() {
+            transaction.mutate(Rows::uuid(bridge), [Bridge::PORTS.delete(here)]).any();
+        }
+    }
+}
+
+fn failure_of(error: &TransactError) -> Failure {
+    let behind = matches!(error.kind(), Some(ErrorKind::DuplicateUuid | ErrorKind::TimedOut));
+    let unknown = !matches!(error.outcome(), Outcome::NotApplied);
+    if behind || unknown { Failure::Outdated } else { Failure::Refused }
+}
+
+fn report_outcome(changes: &[Change], outcome: &Result<(), TransactError>, engine: &Engine) {
+    match outcome {
+        Ok(()) => changes.iter().for_each(|change| engine.applied(change)),
+        Err(error) => {
+            if !matches!(error, TransactError::NotConnected(_)) {
+                tracing::warn!(%error, ports = changes.len(), "Open vSwitch did not accept a change of ports");
+            }
+            for change in changes {
+                engine.failed(change.unit(), failure_of(error), error.to_string());
+            }
+        }
     }
 }

@@ -93,7 +93,7 @@ pub(crate) struct Rules {
 /// A rule of a stored schema.
 #[derive(Debug)]
 enum StoredRule {
-    Compiled(CompiledRule),
+    Compiled(Box<CompiledRule>),
     /// It does not compile, for this reason: another version of the server may have taken it. Nothing is written that it is about.
     Broken(String),
 }
@@ -108,7 +108,7 @@ impl StoredRule {
             compiled => compiled,
         };
         match compiled {
-            Ok(compiled) => StoredRule::Compiled(compiled),
+            Ok(compiled) => StoredRule::Compiled(Box::new(compiled)),
             Err(RuleError::Rule(reason) | RuleError::MessageExpression(reason)) => StoredRule::Broken(reason),
         }
     }
@@ -322,7 +322,7 @@ impl Run {
                     continue;
                 }
             };
-            let CompiledRule { rule, program, .. } = compiled;
+            let CompiledRule { rule, program, .. } = &**compiled;
             if program.uses_old_self && old.is_none() && !rule.optional_old_self {
                 continue;
             }

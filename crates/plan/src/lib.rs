@@ -26,6 +26,7 @@
 
 pub mod database;
 pub mod diff;
+pub mod host;
 #[cfg(any(test, feature = "memdb"))]
 pub mod memdb;
 pub mod northbound;

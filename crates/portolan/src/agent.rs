@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ipnet::IpNet;
 use ovsdb::Endpoint;
 
 use crate::cluster;
@@ -21,6 +22,10 @@ pub(crate) struct Arguments {
     /// Where to listen for the CNI plugin.
     #[arg(long, value_name = "PATH")]
     cni_socket: Option<PathBuf>,
+    /// A network of the cluster's pods or services; may be repeated. When a further interface takes a pod's default route, these
+    /// stay reachable by the pod's first interface, as the node's own addresses always do.
+    #[arg(long, value_name = "CIDR")]
+    cluster_network: Vec<IpNet>,
 }
 
 pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
@@ -32,6 +37,7 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
     if let Some(socket) = arguments.cni_socket {
         config.cni_socket = socket;
     }
+    config.cluster_networks = arguments.cluster_network;
     tokio::select! {
         ended = portolan_agent::run(config, crate::notify::ready) => ended,
         () = stop => Ok(()),

@@ -20,8 +20,8 @@ pub(crate) struct Desired {
 impl Desired {
     pub(crate) fn of(world: &World, unit: &Unit, settings: &Settings) -> Self {
         let rows = match plan(unit, world, settings) {
-            Plan::Rows(rows) => rows.iter().cloned().collect(),
-            Plan::Hold | Plan::Remove(_) => Vec::new(),
+            Plan::Desired(rows) => rows.iter().cloned().collect(),
+            Plan::Hold | Plan::Remove => Vec::new(),
         };
         Self { unit: unit.clone(), state: world.state(unit), rows }
     }
@@ -64,6 +64,8 @@ fn different_columns<'a>(row: &'a DesiredRow, found: &'a Row) -> Vec<(&'static s
         let present = found.datum(column)?;
         let part = owned.iter().find(|owned| owned.column == column).map_or(Part::Whole, |owned| owned.part);
         let present = match (part, present) {
+            // Other units contribute its elements.
+            (Part::Members, _) => return None,
             (Part::Whole, present) => present.clone(),
             (part, Datum::Map(map)) => {
                 let ours = map.iter().filter(|(key, _)| key.as_str().is_some_and(|key| part.has_key(key)));

@@ -17,10 +17,13 @@ pub(crate) enum Operation {
     Commit(Bytes),
 }
 
+/// Says whether an operation fails.
+type Fails = Box<dyn FnMut(&Operation) -> bool + Send>;
+
 /// Which operations fail. Clones are one and the same.
 #[derive(Clone)]
 pub(crate) struct Faults {
-    fails: Arc<Mutex<Box<dyn FnMut(&Operation) -> bool + Send>>>,
+    fails: Arc<Mutex<Fails>>,
     broken: watch::Sender<()>,
 }
 

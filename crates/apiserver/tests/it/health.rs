@@ -156,7 +156,7 @@ async fn custom_resources_are_served_before_any_task_starts() {
         // Before the definitions on purpose: the order of calls must not matter.
         .task("sees", |api| async move {
             seen.send(api.registry().snapshot().kind("ex.io", "Foo").is_some()).unwrap();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         })
         .definitions(&definitions)
         .build()

@@ -44,7 +44,8 @@ impl LinkName {
     /// The text, if it can be such a name.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("pt")?;
-        let fits = digits.len() == 12 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let fits =
+            digits.len() == 12 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         fits.then(|| LinkName(text.into()))
     }
 

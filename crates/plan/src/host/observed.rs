@@ -112,9 +112,9 @@ impl Observed {
 
     /// A link was seen, or seen to be gone. Answers the units that this concerns: which of several links of one pod's interface is the
     /// newest may have changed.
-    pub fn set_link(&mut self, name: &LinkName, link: Option<ObservedLink>) -> BTreeSet<LinkName> {
+    pub fn set_link(&mut self, name: &LinkName, link: Option<&ObservedLink>) -> BTreeSet<LinkName> {
         let mut concerned = BTreeSet::from([name.clone()]);
-        let old = match &link {
+        let old = match link {
             Some(new) if self.links.get(name) == Some(new) => return BTreeSet::new(),
             Some(new) => self.links.insert(name.clone(), new.clone()),
             None => self.links.remove(name),
@@ -129,7 +129,7 @@ impl Observed {
                 self.links_by_pod.remove(&key);
             }
         }
-        if let Some((key, new)) = link.as_ref().and_then(|new| Some((key(new)?, new))) {
+        if let Some((key, new)) = link.and_then(|new| Some((key(new)?, new))) {
             let links = self.links_by_pod.entry(key).or_default();
             links.insert(new.index, name.clone());
             concerned.extend(links.values().cloned());

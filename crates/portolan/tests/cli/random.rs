@@ -113,7 +113,7 @@ fn planned(world: &World) -> Vec<(String, Vec<DesiredRow>)> {
     let units = VPCS.map(|vpc| Unit::Vpc(vpc.into())).into_iter().chain(pairs.map(Unit::Peering));
     let planned = units.map(|unit| {
         let rows: Vec<DesiredRow> = match plan(&unit, world, &portolan_plan::Settings::default()) {
-            Plan::Rows(rows) => rows.iter().cloned().collect(),
+            Plan::Desired(rows) => rows.iter().cloned().collect(),
             _ => Vec::new(),
         };
         (unit.to_string(), rows)
@@ -128,11 +128,12 @@ fn is_in_effect(planned: &[(String, Vec<DesiredRow>)], cache: &Cache) -> bool {
         let mut columns = row.columns().filter(|(column, _)| !["external_ids", "options"].contains(column));
         found.is_some_and(|found| columns.all(|(column, value)| found.datum(column) == Some(value)))
     };
-    let tables = portolan_plan::table::TABLES.iter().filter_map(|table| cache.table(table.name));
+    let tables =
+        portolan_plan::northbound::DATABASE.tables.iter().filter_map(|table| cache.table(table.name));
     let tagged: Vec<_> =
         tables.flat_map(|table| table.iter()).filter_map(|row| tag::unit_of(row.as_ref())).collect();
     planned.iter().all(|(unit, rows)| {
-        let of_unit = tagged.iter().filter(|tag| tag.as_str() == unit).count();
+        let of_unit = tagged.iter().filter(|tag| **tag == unit).count();
         of_unit == rows.len() && rows.iter().all(is_there)
     })
 }

@@ -1,0 +1,365 @@
+//! What should be on the node and what is: the state that the reconcile loop works on. No IO and no clock.
+//!
+//! CNI calls, link notifications, Open vSwitch and the watches of the cluster all report here; [`Engine::reconcile`] answers what has to
+//! change. See [`portolan_plan::host`] for the rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use portolan_plan::host::{
+    Change, Datapath, Facts, Guard, Key, LinkName, Node, Observed, ObservedLink, ObservedPort, Sandbox, plan,
+};
+use portolan_plan::reconciler::{Absence, Reconciler, Urgency};
+use tokio::sync::{Notify, watch};
+
+use crate::cluster::Known;
+
+/// The engine, shared by CNI calls, watches and the reconcile loop.
+pub(crate) struct Engine {
+    state: Mutex<State>,
+    /// Something is to be compared.
+    wake: Notify,
+    /// Changes with every round of the loop and everything that is observed.
+    revision: watch::Sender<u64>,
+}
+
+struct State {
+    observed: Observed,
+    reconciler: Reconciler<Node>,
+    /// Sandboxes that the container runtime has ended, until nothing of them is left.
+    ended: BTreeSet<Sandbox>,
+    /// UIDs of pods that an event reported as deleted, as long as something of them is left.
+    deleted: BTreeSet<String>,
+    /// Changes are being applied, so what is observed may be behind.
+    applying: bool,
+    /// Links were listed.
+    listed: bool,
+    /// The revision of the copy of Open vSwitch's database up to which ports were observed.
+    revision: u64,
+    /// Why the last change of a unit failed.
+    failures: BTreeMap<LinkName, String>,
+}
+
+/// What one round of the loop has to do.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) changes: Vec<Change>,
+    /// Pods to be read live, each with the unit that depends on it.
+    pub(crate) confirm: Vec<PodOfUnit>,
+}
+
+/// The pod that a unit belongs to, as the unit's tags have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodOfUnit {
+    pub(crate) unit: LinkName,
+    /// `namespace/name`
+    pub(crate) pod: String,
+    pub(crate) uid: String,
+}
+
+impl Engine {
+    pub(crate) fn new() -> Self {
+        let state = State {
+            observed: Observed::default(),
+            reconciler: Reconciler::new(Node),
+            ended: BTreeSet::new(),
+            deleted: BTreeSet::new(),
+            applying: false,
+            listed: false,
+            revision: 0,
+            failures: BTreeMap::new(),
+        };
+        Self { state: Mutex::new(state), wake: Notify::new(), revision: watch::Sender::new(0) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.wake.notify_one();
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+
+    /// Waits until something may be to do.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    // What is observed.
+
+    /// A link was seen, or seen to be gone.
+    pub(crate) fn link_changed(&self, name: &LinkName, link: Option<&ObservedLink>) {
+        self.state().link_changed(name, link);
+        self.changed();
+    }
+
+    /// These are all links there are.
+    pub(crate) fn links_listed(&self, links: &BTreeMap<LinkName, ObservedLink>) {
+        let mut state = self.state();
+        let gone: Vec<_> =
+            state.observed.units().into_iter().filter(|name| !links.contains_key(name)).collect();
+        for name in gone {
+            state.link_changed(&name, None);
+        }
+        for (name, link) in links {
+            state.link_changed(name, Some(link));
+        }
+        state.listed = true;
+        drop(state);
+        self.changed();
+    }
+
+    /// Ports were observed up to this revision of the copy of Open vSwitch's database.
+    pub(crate) fn ports_observed(&self, revision: u64) {
+        self.state().revision = revision;
+        self.changed();
+    }
+
+    /// Waits until links, and ports up to a revision of the copy of Open vSwitch's database, were observed.
+    pub(crate) async fn has_observed(&self, revision: u64) {
+        self.wait_for(|state| state.has_observed(revision).then_some(())).await;
+    }
+
+    async fn wait_for<T>(&self, mut find: impl FnMut(&mut State) -> Option<T>) -> T {
+        let mut revision = self.revision.subscribe();
+        loop {
+            revision.borrow_and_update();
+            if let Some(found) = find(&mut self.state()) {
+                return found;
+            }
+            revision.changed().await.expect("invariant: the engine keeps the sender alive");
+        }
+    }
+
+    /// A port was seen, or seen to be gone.
+    pub(crate) fn port_changed(&self, name: &LinkName, port: Option<ObservedPort>) {
+        let mut state = self.state();
+        state.observed.set_port(name, port);
+        state.touch(name);
+        drop(state);
+        self.changed();
+    }
+
+    /// OVN's bridge was seen with this datapath, or there is none.
+    pub(crate) fn bridge_changed(&self, datapath: Option<Datapath>) {
+        let mut state = self.state();
+        if !state.observed.set_datapath(datapath) {
+            return;
+        }
+        state.reconciler.observed([], [Key::Bridge]);
+        state.compare_all();
+        drop(state);
+        self.changed();
+    }
+
+    /// A link was given its guard, or lost it.
+    pub(crate) fn guard_changed(&self, name: &LinkName, guard: Guard) {
+        let mut state = self.state();
+        state.observed.set_guard(name, guard);
+        state.touch(name);
+        drop(state);
+        self.changed();
+    }
+
+    /// Reads what is observed.
+    pub(crate) fn observed<T>(&self, read: impl FnOnce(&Observed) -> T) -> T {
+        read(&self.state().observed)
+    }
+
+    // What is desired.
+
+    /// Pods were seen, or are missing from a list.
+    pub(crate) fn pods_changed(&self, uids: impl IntoIterator<Item = String>) {
+        let mut state = self.state();
+        for uid in uids {
+            for unit in state.observed.units_of_pod(&uid) {
+                state.touch(&unit);
+            }
+        }
+        drop(state);
+        self.changed();
+    }
+
+    /// An event reported the deletion of a pod.
+    pub(crate) fn pod_deleted(&self, uid: &str) {
+        let mut state = self.state();
+        let units = state.observed.units_of_pod(uid);
+        if !units.is_empty() {
+            state.deleted.insert(uid.to_owned());
+        }
+        for unit in units {
+            state.touch(&unit);
+        }
+        drop(state);
+        self.changed();
+    }
+
+    /// Attachments came into effect or changed: pod UIDs and interfaces.
+    pub(crate) fn attachments_changed(&self, attachments: &[(String, String)]) {
+        if attachments.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        for (uid, interface) in attachments {
+            let units: Vec<_> = state.observed.links_of_pod(uid, interface).cloned().collect();
+            for unit in units {
+                state.touch(&unit);
+            }
+        }
+        drop(state);
+        self.changed();
+    }
+
+    /// The container runtime began a sandbox, or one of its calls.
+    pub(crate) fn begin(&self, sandbox: &Sandbox) {
+        self.state().ended.remove(sandbox);
+    }
+
+    /// The container runtime ended a sandbox, or one of its calls: everything that the call made goes.
+    pub(crate) fn end(&self, sandbox: &Sandbox) {
+        let mut state = self.state();
+        state.ended.insert(sandbox.clone());
+        for unit in state.observed.units_of(sandbox) {
+            state.touch(&unit);
+        }
+        drop(state);
+        self.changed();
+    }
+
+    /// Waits until nothing is left of a sandbox that was ended, in a copy of Open vSwitch's database of at least this revision.
+    pub(crate) async fn is_removed(&self, sandbox: &Sandbox, revision: u64) {
+        let removed = |state: &mut State| {
+            let settled = !state.applying && state.has_observed(revision);
+            (settled && state.observed.units_of(sandbox).is_empty()).then(|| state.ended.remove(sandbox))
+        };
+        self.wait_for(removed).await;
+    }
+
+    /// What is left of a sandbox, and why.
+    pub(crate) fn left_of(&self, sandbox: &Sandbox) -> String {
+        let state = self.state();
+        let units = state.observed.units_of(sandbox);
+        let left = units.iter().map(|unit| match state.failures.get(unit) {
+            Some(error) => format!("{unit}: {error}"),
+            None if state.observed.port(unit).is_some() => format!("port {unit} of Open vSwitch"),
+            None => format!("link {unit}"),
+        });
+        left.collect::<Vec<_>>().join("; ")
+    }
+
+    // Rounds of the loop.
+
+    /// Everything is compared again.
+    pub(crate) fn compare_all(&self) {
+        self.state().compare_all();
+        self.changed();
+    }
+
+    /// Compares what is dirty. The changes are to be applied and reported with [`Engine::applied`] and [`Engine::failed`], then
+    /// [`Engine::round_ended`].
+    pub(crate) fn reconcile(&self, known: &Known) -> Work {
+        let mut state = self.state();
+        let State { observed, reconciler, ended, applying, .. } = &mut *state;
+        let facts = Facts { observed, world: &known.world, pods: known.pods.by_uid(), ended };
+        let round = reconciler.reconcile(|unit| plan(unit, &facts), observed);
+        *applying = !round.changes.is_empty();
+        let confirm = round.confirm.into_iter().map(|confirm| {
+            let pod = observed.port(&confirm.unit).map(|port| port.pod.clone()).unwrap_or_default();
+            let uid = confirm.owners.first().map(ToString::to_string).unwrap_or_default();
+            PodOfUnit { unit: confirm.unit, pod, uid }
+        });
+        Work { confirm: confirm.collect(), changes: round.changes }
+    }
+
+    /// A change was applied.
+    pub(crate) fn applied(&self, change: &Change) {
+        let mut state = self.state();
+        let unit = change.unit();
+        state.failures.remove(unit);
+        state.reconciler.committed([unit.clone()]);
+        match change {
+            Change::Guard(_) => state.observed.set_guard(unit, Guard::Present),
+            Change::RemoveGuard(_) => state.observed.set_guard(unit, Guard::Absent),
+            // The others are reported by Open vSwitch and the kernel.
+            _ => {}
+        }
+    }
+
+    /// A change was not applied, or nobody knows.
+    pub(crate) fn failed(&self, unit: &LinkName, failure: Failure, error: String) {
+        let mut state = self.state();
+        state.failures.insert(unit.clone(), error);
+        match failure {
+            Failure::Outdated => state.reconciler.outdated([unit.clone()]),
+            Failure::Refused => state.reconciler.refused(unit.clone()),
+        }
+    }
+
+    /// Every change of a round was reported. Answers the units to be compared again after a pause.
+    pub(crate) fn round_ended(&self) -> BTreeSet<LinkName> {
+        let mut state = self.state();
+        state.applying = false;
+        let State { observed, deleted, .. } = &mut *state;
+        deleted.retain(|uid| !observed.units_of_pod(uid).is_empty());
+        let retries = state.reconciler.take_retries();
+        drop(state);
+        self.revision.send_modify(|revision| *revision += 1);
+        retries
+    }
+
+    /// The pause of a unit is over.
+    pub(crate) fn retry(&self, unit: &LinkName) {
+        let mut state = self.state();
+        state.reconciler.retry(unit.clone());
+        state.touch(unit);
+        drop(state);
+        self.changed();
+    }
+
+    /// A live read of a unit's pod was answered.
+    pub(crate) fn answered(&self, unit: LinkName, absence: Absence) {
+        self.state().reconciler.answered(unit, absence);
+        self.changed();
+    }
+}
+
+/// Why a change was not applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// What was observed was behind.
+    Outdated,
+    /// It was refused, or could not be sent.
+    Refused,
+}
+
+impl State {
+    fn has_observed(&self, revision: u64) -> bool {
+        self.listed && self.revision >= revision
+    }
+
+    fn link_changed(&mut self, name: &LinkName, link: Option<&ObservedLink>) {
+        for unit in self.observed.set_link(name, link) {
+            self.touch(&unit);
+        }
+    }
+
+    /// A unit is to be compared again, with the evidence there is that it may be removed.
+    fn touch(&mut self, unit: &LinkName) {
+        let note = self.observed.note(unit);
+        let ended = note.is_some_and(|note| self.ended.contains(&note.sandbox));
+        let uid = note.and_then(|note| note.pod_uid.as_ref());
+        let deleted = uid.is_some_and(|uid| self.deleted.contains(uid));
+        if ended || (deleted && self.observed.link(unit).is_none()) {
+            self.reconciler.removed(unit.clone());
+        } else {
+            self.reconciler.changed(unit.clone(), Urgency::Immediate);
+        }
+    }
+
+    fn compare_all(&mut self) {
+        for unit in self.observed.units() {
+            self.touch(&unit);
+        }
+    }
+}

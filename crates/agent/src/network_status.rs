@@ -1,0 +1,143 @@
+//! `k8s.v1.cni.cncf.io/network-status`: shows a pod's networks on the pod, off the critical path.
+//!
+//! Under Multus, Multus writes it. Without, a call makes interfaces besides the one that it names, and nobody but the agent knows of
+//! these: then the agent writes the annotation, once, and never over another's. It goes through the status subresource, as Multus's does.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use portolan_api::Provider;
+use portolan_model::doors::pod::FIRST_INTERFACE;
+use portolan_model::guest::{Guest, GuestInterface, GuestState, guest};
+use portolan_model::{FirstInterface, Requester};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::cluster::Known;
+use crate::engine::Engine;
+use crate::pods::{NETWORK_STATUS, PodFacts, PodKey};
+use crate::server::Agent;
+
+const REQUEST: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// Pods to be checked.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pods: Mutex<BTreeSet<PodKey>>,
+    wake: Notify,
+}
+
+impl Pending {
+    /// A pod may need its annotation.
+    pub(crate) fn check(&self, pod: PodKey) {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner).insert(pod);
+        self.wake.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<PodKey> {
+        std::mem::take(&mut *self.pods.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Writes the annotations for as long as the agent runs.
+pub(crate) async fn run(agent: &Agent) -> std::convert::Infallible {
+    let pending = &agent.network_status;
+    loop {
+        pending.wake.notified().await;
+        for pod in pending.take() {
+            let patch = agent.cluster.read(|known| patch(known, &agent.engine, &pod));
+            let Some(patch) = patch else { continue };
+            let api = Api::<Pod>::namespaced(agent.client.clone(), &pod.0);
+            let params = PatchParams::default();
+            let patch = Patch::Merge(patch);
+            let write = api.patch_status(&pod.1, &params, &patch);
+            match tokio::time::timeout(REQUEST, write).await {
+                Ok(Ok(_)) => {}
+                // It changed meanwhile or is gone: its next event brings it here again.
+                Ok(Err(kube::Error::Api(status))) if [404, 409].contains(&status.code) => {}
+                Ok(Err(error)) => {
+                    let error = portolan_watch::Plain(&error);
+                    tracing::warn!(pod = format!("{}/{}", pod.0, pod.1), %error, "cannot write {NETWORK_STATUS}");
+                    pending.check(pod);
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(_) => pending.check(pod),
+            }
+        }
+    }
+}
+
+/// The patch that shows a pod's networks, if it is the agent that has to and all of them are known.
+fn patch(known: &Known, engine: &Engine, (namespace, name): &PodKey) -> Option<Value> {
+    let facts = known.pods.get(namespace, name)?;
+    if facts.has_network_status || facts.terminating {
+        return None;
+    }
+    let network = engine.observed(|observed| {
+        let ports = observed.ports().map(|(_, port)| &port.note);
+        let own = ports.filter(|note| note.pod_uid.as_ref() == Some(&facts.uid));
+        let mut besides = own.filter(|note| note.interface != note.sandbox.call);
+        besides.next().map(|note| note.network.clone())
+    })?;
+    let GuestState::Decided(guest) = guest(&known.world, namespace, name, &[]) else { return None };
+    if !guest.missing.is_empty() {
+        return None;
+    }
+    let status = Value::Array(entries(known, facts, &guest, &network, (namespace, name))?);
+    Some(json!({ "metadata": {
+        "uid": facts.uid,
+        "resourceVersion": facts.resource_version,
+        "annotations": { NETWORK_STATUS: serde_json::to_string_pretty(&status).ok()? },
+    } }))
+}
+
+/// One entry per interface, the first interface's first.
+fn entries(
+    known: &Known,
+    facts: &PodFacts,
+    guest: &Guest<'_>,
+    network: &str,
+    (namespace, name): (&str, &str),
+) -> Option<Vec<Value>> {
+    let requests = known.world.request(&Requester::pod(namespace, name)).map(|request| request.interfaces);
+    let requests = requests.unwrap_or_default();
+    let provider = |interface: &str| {
+        let request = requests.iter().find(|request| request.interface == interface);
+        request.and_then(|request| request.provider.clone())
+    };
+    let mut entries = Vec::new();
+    if known.world.settings().first_interface == FirstInterface::Other {
+        if facts.ips.is_empty() {
+            // The kubelet reports them soon.
+            return None;
+        }
+        let is_ours = |ip: &IpAddr| guest.interfaces.iter().any(|one| one.attachment.addresses.contains(ip));
+        let ips: Vec<_> = facts.ips.iter().filter(|ip| !is_ours(ip)).map(ToString::to_string).collect();
+        if !ips.is_empty() {
+            let default = guest.default_taken.is_empty();
+            entries
+                .push(json!({ "name": network, "interface": FIRST_INTERFACE, "ips": ips, "default": default,
+                "dns": {} }));
+        }
+    }
+    entries.extend(guest.interfaces.iter().map(|one| entry(one, provider(one.name()).as_ref(), network)));
+    Some(entries)
+}
+
+fn entry(interface: &GuestInterface<'_>, provider: Option<&Provider>, network: &str) -> Value {
+    let name = match provider {
+        Some(Provider::Nad { namespace, name }) => format!("{namespace}/{name}"),
+        _ if interface.name() == FIRST_INTERFACE => network.to_owned(),
+        _ => interface.subnet.name.clone(),
+    };
+    let ips: Vec<_> = interface.attachment.addresses.iter().map(ToString::to_string).collect();
+    let default = interface.routes.iter().any(|route| route.destination.prefix_len() == 0);
+    json!({ "name": name, "interface": interface.name(), "ips": ips, "mac": interface.attachment.mac.to_string(),
+        "default": default, "dns": {} })
+}

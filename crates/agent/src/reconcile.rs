@@ -1,0 +1,212 @@
+//! The loop that makes the node as it should be: it reports to the [`Engine`] what is observed, and applies what the engine answers.
+//!
+//! It runs a round at start, and whenever a link, Open vSwitch, a pod, a lock or a CNI call changes something. After a restart of Open
+//! vSwitch everything is compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::future::pending;
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::Context;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt};
+use portolan_host::{Link, LinkChange, LinkMonitor, Rtnetlink, guard};
+use portolan_plan::host::{Change, Guard, LinkName, ObservedLink};
+use portolan_plan::reconciler::Absence;
+use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
+
+use crate::engine::{Failure, PodOfUnit};
+use crate::links;
+use crate::server::Agent;
+
+/// Pauses before a unit that failed is compared again.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// Units that failed, and when each is due.
+#[derive(Debug, Default)]
+struct Pauses {
+    due: BTreeSet<(Instant, LinkName)>,
+    lengths: BTreeMap<LinkName, Duration>,
+}
+
+/// Runs until it fails.
+pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
+    let engine = &agent.engine;
+    // Before the list: what changes after it is reported.
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe; the monitor keeps its descriptor open as long as it lives"
+    )]
+    let monitor = AsyncFd::new(LinkMonitor::open()?).context("watch links")?;
+    list_links(agent).await?;
+    for link in blocking(guard::guarded).await? {
+        if let Some(name) = LinkName::parse(&link) {
+            engine.guard_changed(&name, Guard::Present);
+        }
+    }
+    let mut changes = agent.vswitch.changes();
+    let mut connected = agent.vswitch.connected();
+    let mut confirmations = FuturesUnordered::new();
+    let mut pauses = Pauses::default();
+    loop {
+        let due = async {
+            match pauses.next() {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = engine.woken() => {}
+            () = due => {}
+            links = next_links(&monitor) => report_links(agent, links.context("watch links")?).await?,
+            batch = changes.next() => match batch {
+                Some(batch) => agent.vswitch.report(&batch, engine),
+                None => anyhow::bail!("the client of Open vSwitch has ended"),
+            },
+            () = connected.next() => engine.compare_all(),
+            Some((unit, absence)) = confirmations.next() => engine.answered(unit, absence),
+        }
+        // A round must see the outcome of the one before.
+        while let Some(batch) = changes.try_next() {
+            agent.vswitch.report(&batch, engine);
+        }
+        while let Ok(links) = monitor.get_ref().read() {
+            report_links(agent, links).await?;
+        }
+        for unit in pauses.take_due(Instant::now()) {
+            engine.retry(&unit);
+        }
+        let work = agent.cluster.read(|known| engine.reconcile(known));
+        confirmations.extend(work.confirm.into_iter().map(|pod| confirm(agent.client.clone(), pod)));
+        apply(agent, work.changes).await;
+        pauses.set(&engine.round_ended(), Instant::now());
+    }
+}
+
+async fn next_links(monitor: &AsyncFd<LinkMonitor>) -> std::io::Result<Vec<LinkChange>> {
+    loop {
+        let mut ready = monitor.readable().await?;
+        match ready.try_io(|monitor| monitor.get_ref().read()) {
+            Ok(changes) => return changes,
+            Err(_would_block) => {}
+        }
+    }
+}
+
+async fn list_links(agent: &Agent) -> anyhow::Result<()> {
+    let links = blocking(|| Rtnetlink::open()?.links()).await?;
+    agent.engine.links_listed(&links.iter().filter_map(observed_link).collect());
+    Ok(())
+}
+
+async fn report_links(agent: &Agent, changes: Vec<LinkChange>) -> anyhow::Result<()> {
+    for change in changes {
+        // A link without a note is not ours, or not made yet.
+        match change {
+            LinkChange::Present(link) => {
+                if let Some((name, link)) = observed_link(&link) {
+                    agent.engine.link_changed(&name, Some(&link));
+                }
+            }
+            LinkChange::Removed(link) => {
+                if let Some(name) = LinkName::parse(&link.name) {
+                    agent.engine.link_changed(&name, None);
+                }
+            }
+            LinkChange::Lost => list_links(agent).await?,
+        }
+    }
+    Ok(())
+}
+
+/// A link as the engine knows it, if it has a note of ours.
+fn observed_link(link: &Link) -> Option<(LinkName, ObservedLink)> {
+    let (name, note) = (LinkName::parse(&link.name)?, link.alias.as_deref()?.parse().ok()?);
+    Some((name, ObservedLink { index: link.index, note }))
+}
+
+/// Applies the changes of a round and reports on each.
+async fn apply(agent: &Agent, changes: Vec<Change>) {
+    if changes.is_empty() {
+        return;
+    }
+    let (vswitch, host): (Vec<_>, Vec<_>) = changes.into_iter().partition(Change::is_of_vswitch);
+    let of_vswitch = agent.vswitch.apply(vswitch, &agent.engine);
+    let of_host = async {
+        if host.is_empty() {
+            return;
+        }
+        let applied = tokio::task::spawn_blocking(move || {
+            let outcome = |change: Change| (links::apply(&change), change);
+            host.into_iter().map(outcome).collect::<Vec<_>>()
+        });
+        for (outcome, change) in applied.await.unwrap_or_default() {
+            match outcome {
+                Ok(()) => agent.engine.applied(&change),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(link = %change.unit(), error, "cannot change a link");
+                    agent.engine.failed(change.unit(), Failure::Refused, error.to_string());
+                }
+            }
+        }
+    };
+    tokio::join!(of_vswitch, of_host);
+}
+
+/// Whether a unit's pod is gone for certain.
+async fn confirm(client: kube::Client, pod: PodOfUnit) -> (LinkName, Absence) {
+    let PodOfUnit { unit, pod, uid } = pod;
+    let Some((namespace, name)) = pod.split_once('/').filter(|_| !uid.is_empty()) else {
+        return (unit, Absence::Unknown);
+    };
+    let api = Api::<Pod>::namespaced(client.clone(), namespace);
+    let mut read = pin!(portolan_watch::get(&client, &api, name));
+    let absence = match tokio::time::timeout(LONGEST_PAUSE, &mut read).await {
+        Ok(Ok(None)) => Absence::Confirmed,
+        Ok(Ok(Some(found))) if found.uid().as_deref() != Some(&uid) => Absence::Confirmed,
+        Ok(Ok(Some(_))) => Absence::Refuted,
+        Ok(Err(_)) | Err(_) => Absence::Unknown,
+    };
+    tracing::debug!(pod, uid, link = %unit, ?absence, "read the pod of a port whose link is gone");
+    (unit, absence)
+}
+
+async fn blocking<T: Send + 'static>(
+    body: impl FnOnce() -> portolan_host::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    Ok(tokio::task::spawn_blocking(body).await??)
+}
+
+impl Pauses {
+    fn next(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// These units have failed; all others have not.
+    fn set(&mut self, failed: &BTreeSet<LinkName>, now: Instant) {
+        for unit in failed {
+            let length =
+                self.lengths.get(unit).map_or(FIRST_PAUSE, |length| (*length * 2).min(LONGEST_PAUSE));
+            self.lengths.insert(unit.clone(), length);
+            self.due.retain(|(_, other)| other != unit);
+            self.due.insert((now + length, unit.clone()));
+        }
+        let paused: BTreeSet<_> = self.due.iter().map(|(_, unit)| unit.clone()).collect();
+        self.lengths.retain(|unit, _| paused.contains(unit));
+    }
+
+    fn take_due(&mut self, now: Instant) -> Vec<LinkName> {
+        let mut due = Vec::new();
+        while self.next().is_some_and(|at| at <= now) {
+            due.extend(self.due.pop_first().map(|(_, unit)| unit));
+        }
+        due
+    }
+}

@@ -1,0 +1,180 @@
+//! Which interfaces an ADD has to make, as far as is known of the cluster.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use portolan_cni::{CniError, Code};
+use portolan_host::Route;
+use portolan_model::doors::pod::FIRST_INTERFACE;
+use portolan_model::guest::{Guest, GuestInterface, GuestState, MissingPart, guest};
+use portolan_model::{Needs, Requester};
+
+use crate::call::{PodArgs, Selection};
+use crate::cluster::Known;
+use crate::links::PodEnd;
+
+/// What an ADD is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) node: &'a str,
+    pub(crate) pod: &'a PodArgs,
+    /// The interface that the call names.
+    pub(crate) interface: &'a str,
+    pub(crate) selection: &'a Selection,
+    /// The cluster's networks of pods and services, as configured.
+    pub(crate) cluster_networks: &'a [IpNet],
+    /// The MTU of subnets that name none.
+    pub(crate) mtu: u16,
+}
+
+/// What an ADD has to make.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Wanted {
+    /// Nothing: the pod asks Portolan for nothing that this call would make.
+    Nothing,
+    /// These interfaces, of the pod with this UID.
+    Interfaces { pod_uid: String, interfaces: Vec<Planned> },
+    /// It cannot be made as it is asked for: someone has to change something.
+    Refused(CniError),
+    /// Not known yet: what is missing.
+    Missing(Vec<String>),
+}
+
+/// An interface to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Planned {
+    pub(crate) interface: String,
+    pub(crate) iface_id: String,
+    pub(crate) end: PodEnd,
+    pub(crate) gateways: Vec<IpAddr>,
+}
+
+/// What an ADD has to make, given what is known.
+pub(crate) fn wanted(call: &Call<'_>, known: &Known) -> Wanted {
+    let PodArgs { namespace, name, uid } = call.pod;
+    let facts = known.pods.get(namespace, name).filter(|facts| facts.is(uid.as_deref()));
+    let Some(facts) = facts else {
+        return Wanted::Missing(vec![format!("pod {} was not seen on node {} yet", call.pod, call.node)]);
+    };
+    if facts.terminating {
+        return Wanted::Refused(pod_ended(call.pod));
+    }
+    let kept = kept_networks(call, known);
+    match guest(&known.world, namespace, name, &kept) {
+        GuestState::Unknown => Wanted::Missing(vec![format!("pod {} has no node yet", call.pod)]),
+        GuestState::Nothing if *call.selection == Selection::Further => Wanted::Nothing,
+        GuestState::Nothing => Wanted::Refused(asks_for_nothing(call)),
+        GuestState::Undecided => undecided(call, known),
+        GuestState::Decided(guest) => select(call, &guest, &facts.uid, &kept),
+    }
+}
+
+/// The refusal of an ADD whose pod is being deleted, or gone.
+pub(crate) fn pod_ended(pod: &PodArgs) -> CniError {
+    let msg = format!("pod {pod} is being deleted");
+    CniError::new(Code::TryAgainLater, msg, "its sandbox is not needed any more")
+}
+
+/// What stays reachable by the first interface when another one takes the default route: pods, services, and this node, whose kubelet
+/// probes the pod.
+fn kept_networks(call: &Call<'_>, known: &Known) -> Vec<IpNet> {
+    let node = known.world.node(call.node).into_iter().flat_map(|node| &node.addresses);
+    call.cluster_networks.iter().copied().chain(node.map(|address| IpNet::from(*address))).collect()
+}
+
+fn asks_for_nothing(call: &Call<'_>) -> CniError {
+    let msg = format!("pod {} asks Portolan for no interface {}", call.pod, call.interface);
+    let details = match call.selection {
+        Selection::All => {
+            "name a network in its annotation k8s.v1.cni.cncf.io/networks; or, where another plugin makes first interfaces, \
+             put portolan-cni after it with \"interfaces\": \"further\""
+        }
+        _ => "name the network in its annotation k8s.v1.cni.cncf.io/networks",
+    };
+    CniError::new(Code::InvalidConfig, msg, details)
+}
+
+/// No address has been locked for the pod.
+fn undecided(call: &Call<'_>, known: &Known) -> Wanted {
+    let requester = Requester::pod(&call.pod.namespace, &call.pod.name);
+    let Needs::Interfaces(request) = known.world.needs(&requester) else {
+        return Wanted::Missing(vec![format!("the requests of pod {}", call.pod)]);
+    };
+    if !request.problems.is_empty() {
+        let problems: Vec<_> = request.problems.iter().map(ToString::to_string).collect();
+        let msg = format!("pod {} asks for interfaces that it cannot have", call.pod);
+        return Wanted::Refused(CniError::new(Code::InvalidConfig, msg, problems.join("; ")));
+    }
+    if !request.waits.is_empty() {
+        let waits = request.waits.iter().map(|wait| format!("pod {}: {wait}", call.pod));
+        return Wanted::Missing(waits.collect());
+    }
+    let interfaces = request.interfaces.iter();
+    let missing = interfaces.map(|one| no_address(call, &one.interface, Some(&one.subnet)));
+    Wanted::Missing(missing.collect())
+}
+
+fn no_address(call: &Call<'_>, interface: &str, subnet: Option<&str>) -> String {
+    let subnet = subnet.map(|subnet| format!(" on Subnet {subnet}")).unwrap_or_default();
+    format!(
+        "interface {interface} of pod {}{subnet} has no address yet, which the controller assigns; the pod's Events say why",
+        call.pod
+    )
+}
+
+/// The interfaces of a call, among all that were decided for the pod.
+fn select(call: &Call<'_>, guest: &Guest<'_>, pod_uid: &str, kept: &[IpNet]) -> Wanted {
+    let selected = |name: &str| match call.selection {
+        Selection::All => true,
+        Selection::Further => name != FIRST_INTERFACE,
+        Selection::Named | Selection::Provider(_) => name == call.interface,
+    };
+    let missing: Vec<_> = guest.missing.iter().filter(|one| selected(&one.interface)).collect();
+    let found: Vec<_> = guest.interfaces.iter().filter(|one| selected(one.name())).collect();
+    let names_one = !matches!(call.selection, Selection::Further);
+    let has = |name: &str| found.iter().any(|one| one.name() == name);
+    if names_one && !has(call.interface) && !missing.iter().any(|one| one.interface == call.interface) {
+        let names = guest.interfaces.iter().map(GuestInterface::name);
+        let names: Vec<_> = names.chain(guest.missing.iter().map(|one| one.interface.as_str())).collect();
+        let msg = format!("pod {} has no interface {} of Portolan's", call.pod, call.interface);
+        let details = format!("it has {}; the call's interface name must be one of these", names.join(", "));
+        return Wanted::Refused(CniError::new(Code::InvalidConfig, msg, details));
+    }
+    if let Selection::Provider(provider) = call.selection
+        && let Some(other) = found.iter().find(|one| one.subnet.config.provider.as_ref() != Some(provider))
+    {
+        let msg = format!("interface {} of pod {} is not of provider {provider}", call.interface, call.pod);
+        let details = format!("it is on Subnet {}; correct provider in the definition", other.subnet.name);
+        return Wanted::Refused(CniError::new(Code::InvalidConfig, msg, details));
+    }
+    if !missing.is_empty() {
+        let text = missing.iter().flat_map(|one| match &one.what {
+            MissingPart::Attachment => vec![no_address(call, &one.interface, None)],
+            MissingPart::Request(waits) => waits
+                .iter()
+                .map(|wait| format!("interface {} of pod {}: {wait}", one.interface, call.pod))
+                .collect(),
+        });
+        return Wanted::Missing(text.collect());
+    }
+    let interfaces = found.into_iter().map(|one| planned(call, one, kept)).collect();
+    Wanted::Interfaces { pod_uid: pod_uid.to_owned(), interfaces }
+}
+
+fn planned(call: &Call<'_>, interface: &GuestInterface<'_>, kept: &[IpNet]) -> Planned {
+    let routes = interface.routes.iter();
+    Planned {
+        interface: interface.name().to_owned(),
+        iface_id: interface.attachment.iface_id.clone(),
+        end: PodEnd {
+            mac: interface.attachment.mac,
+            mtu: interface.subnet.config.mtu.unwrap_or(call.mtu),
+            addresses: interface.addresses.clone(),
+            routes: routes
+                .map(|route| Route { destination: route.destination, gateway: route.gateway })
+                .collect(),
+            kept: if interface.name() == FIRST_INTERFACE { Vec::new() } else { kept.to_vec() },
+        },
+        gateways: interface.gateways.clone(),
+    }
+}

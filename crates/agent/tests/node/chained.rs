@@ -1,0 +1,214 @@
+//! Beside another plugin that makes the first interface.
+
+use std::thread;
+use std::time::Duration;
+
+use portolan_host::LinkMonitor;
+use portolan_testbed::{Namespace, Node, Test};
+use serde_json::{Value, json};
+
+use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_link, wait_for_ports};
+
+const LAYER3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harvester/layer3.yaml");
+
+/// A pod's namespace with the first interface that another plugin made.
+fn first_interface(node: &Node, name: &str) -> Namespace {
+    let netns = node.namespace().network_beside(name).unwrap();
+    netns.ip("link add eth0 type veth peer name eth0-host\nlink set eth0 up\nlink set eth0-host up").unwrap();
+    netns.ip("address add 10.244.1.7/24 dev eth0\nroute add default via 10.244.1.1").unwrap();
+    netns
+}
+
+/// The network configuration of a plugin chained after another, with the other's result.
+fn further() -> Value {
+    json!({ "interfaces": "further", "prevResult": { "cniVersion": "1.1.0",
+        "interfaces": [{ "name": "eth0", "mac": "02:00:00:00:00:07", "sandbox": "/proc/1/ns/net" }],
+        "ips": [{ "address": "10.244.1.7/24", "interface": 0 }] } })
+}
+
+fn way_to(netns: &Namespace, address: &str) -> String {
+    let answer = netns.command("ip").args(["route", "get", address]).read().unwrap();
+    answer.split_whitespace().skip_while(|word| *word != "dev").nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reason() {
+    Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
+        blocking(move || {
+            let stage =
+                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
+            let node = &stage.testbed.nodes()[0];
+            stage.nad("macvlan", r#"{"cniVersion":"0.3.1","name":"macvlan","type":"macvlan"}"#);
+            let networks = "k8s.v1.cni.cncf.io/networks";
+            let nothing = [
+                ("plain", json!({})),
+                ("foreign", json!({ networks: "macvlan" })),
+                ("empty", json!({ networks: "" })),
+                ("address", json!({ "ovn.kubernetes.io/ip_address": "10.0.0.9" })),
+            ];
+            for (name, annotations) in nothing {
+                let uid = stage.pod_with(name, "node1", &annotations);
+                let netns = first_interface(node, name);
+                let runtime = Runtime::new(node, name, name, &uid, &netns);
+                let result = runtime.succeeds_with("ADD", &further());
+                assert_eq!(result["ips"], further()["prevResult"]["ips"], "{name}");
+                // The runtime passes the result of the whole chain.
+                let whole = json!({ "interfaces": "further", "prevResult": result });
+                runtime.succeeds_with("CHECK", &whole);
+                runtime.succeeds_with("DEL", &whole);
+            }
+
+            // What the pod asks for cannot be: the error says where and why.
+            let uid = stage.pod_with("typo", "node1", &json!({ networks: "[{\"name\": 7}]" }));
+            let netns = first_interface(node, "typo");
+            let (code, said) = Runtime::new(node, "typo", "typo", &uid, &netns).call_with("ADD", &further());
+            assert_eq!((code, &said["code"]), (1, &json!(7)), "{said}");
+            assert!(said["details"].as_str().unwrap().contains(networks), "{said}");
+
+            // A pod that waits is deleted: its ADD ends.
+            let uid = stage.pod_with("waits", "node1", &json!({ networks: "missing" }));
+            let netns = first_interface(node, "waits");
+            let runtime = Runtime::new(node, "waits", "waits", &uid, &netns);
+            let add = thread::spawn(move || runtime.call_with("ADD", &further()));
+            stage.kubectl(&["delete", "pod", "waits", "--wait=false"], "");
+            let (code, said) = add.join().unwrap();
+            assert_eq!(code, 1, "{said}");
+            assert!(said["msg"].as_str().unwrap().contains("pod default/waits is being deleted"), "{said}");
+            // One that does not exist is not waited for.
+            let netns = first_interface(node, "nobody");
+            let (code, said) =
+                Runtime::new(node, "nobody", "nobody", "7", &netns).call_with("ADD", &further());
+            assert_eq!((code, &said["code"]), (1, &json!(3)), "{said}");
+            assert_eq!(made_on(node), Vec::<String>::new());
+        })
+        .await;
+    });
+}
+
+#[test]
+fn an_add_that_lasts_too_long_names_what_is_missing() {
+    Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
+        blocking(move || {
+            let stage =
+                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(8), ..Agents::default() });
+            let node = &stage.testbed.nodes()[0];
+            let networks = json!({ "k8s.v1.cni.cncf.io/networks": "missing" });
+            let uid = stage.pod_with("waits", "node1", &networks);
+            let netns = first_interface(node, "waits");
+            let runtime = Runtime::new(node, "waits", "waits", &uid, &netns);
+            let details = |(code, said): (u8, Value)| {
+                assert_eq!((code, &said["code"]), (1, &json!(11)), "{said}");
+                said["details"].as_str().unwrap().to_owned()
+            };
+            let missing = details(runtime.call_with("ADD", &further()));
+            assert!(missing.contains("network attachment definition default/missing"), "{missing}");
+
+            // Without ovs-vswitchd nothing takes the port up.
+            let uid = stage.pod("argo", "node1");
+            stage.assign("argo", &uid, "node1", 7);
+            node.vswitchd().kill().unwrap();
+            let netns = node.namespace().network_beside("argo").unwrap();
+            let argo = Runtime::new(node, "cafe01", "argo", &uid, &netns);
+            let missing = details(argo.call("ADD"));
+            assert!(missing.contains("is ovs-vswitchd running on this node?"), "{missing}");
+            // Without its database the call is answered all the same, and undone when the database is back.
+            node.vswitchd().restart().unwrap();
+            node.ovn_controller().unwrap().kill().unwrap();
+            let (links, add) = (node.namespace().run(LinkMonitor::open).unwrap(), argo.clone());
+            let add = thread::spawn(move || add.call("ADD"));
+            wait_for_link(links);
+            node.ovsdb_server().kill().unwrap();
+            let missing = details(add.join().unwrap());
+            assert!(missing.contains("database of Open vSwitch"), "{missing}");
+            node.ovsdb_server().restart().unwrap();
+            wait_for_ports(node, 0);
+            argo.succeeds("DEL");
+            assert_eq!(made_on(node), Vec::<String>::new());
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_further_interface_takes_the_default_route_and_the_pod_shows_its_networks() {
+    Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
+        blocking(move || {
+            let networks = vec!["10.96.0.0/12".parse().unwrap()];
+            let agents = Agents { deadline: Duration::from_secs(60), cluster_networks: networks, ..Agents::default() };
+            let stage = Stage::start(&lab, 1, agents);
+            let node = &stage.testbed.nodes()[0];
+            // The example as it is shipped: the pod asks for `default-route`.
+            stage.kubectl(&["apply", "-f", LAYER3], "");
+            for subnet in ["vswitch1", "vswitch2"] {
+                stage.validate("subnets.kubeovn.io", subnet);
+            }
+            let uid = stage.uid("vm1");
+            stage.assign_further("vm1", &uid, "node1", ("vswitch1", "commonvpc"), ("net1", "172.20.0.7"));
+            let netns = first_interface(node, "vm1");
+            let vm1 = Runtime::new(node, "cafe01", "vm1", &uid, &netns);
+            assert_eq!(way_to(&netns, "192.0.2.1"), "eth0");
+            let result = vm1.succeeds_with("ADD", &further());
+            assert_eq!(result["interfaces"][2]["name"], "net1", "{result}");
+            assert_eq!([way_to(&netns, "192.0.2.1"), way_to(&netns, "172.30.0.9")], ["net1", "net1"]);
+            assert_eq!([way_to(&netns, "10.244.1.9"), way_to(&netns, "10.96.0.10")], ["eth0", "eth0"]);
+            let probes = node.address().to_string();
+            assert_eq!(way_to(&netns, &probes), "eth0", "the kubelet's probes are answered");
+
+            // Once the kubelet has reported the pod's address, the agent shows all of its networks.
+            let status = json!({ "status": { "podIP": "10.244.1.7", "podIPs": [{ "ip": "10.244.1.7" }] } }).to_string();
+            stage.kubectl(&["patch", "pod", "vm1", "--subresource=status", "--type=merge", "-p", &status], "");
+            let annotation = r"jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}";
+            stage.kubectl(&["wait", "pod", "vm1", "--timeout=60s", &format!("--for={annotation}")], "");
+            let shown = stage.kubectl(&["get", "pod", "vm1", "-o", annotation], "");
+            let shown: Value = serde_json::from_str(&shown).unwrap();
+            assert_eq!(
+                shown,
+                json!([
+                    { "name": "portolan", "interface": "eth0", "ips": ["10.244.1.7"], "default": false, "dns": {} },
+                    { "name": "default/vswitch1", "interface": "net1", "ips": ["172.20.0.7"],
+                      "mac": "0a:58:ac:14:00:07", "default": true, "dns": {} },
+                ])
+            );
+            vm1.succeeds_with("DEL", &further());
+            assert_eq!(made_on(node), Vec::<String>::new());
+        })
+        .await;
+    });
+}
+
+#[test]
+fn two_definitions_without_provider_are_served_one_call_each() {
+    Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
+        blocking(move || {
+            let stage =
+                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
+            let node = &stage.testbed.nodes()[0];
+            for (name, cidr) in [("blue", "10.1.0.0/24"), ("red", "10.2.0.0/24")] {
+                let config = json!({ "cniVersion": "1.0.0", "name": name, "type": "portolan-cni" });
+                stage.nad(name, &config.to_string());
+                stage.subnet(name, cidr, "aegean", Some(&format!("{name}.default.ovn")));
+            }
+            let uid = stage.pod_with("argo", "node1", &json!({ "k8s.v1.cni.cncf.io/networks": "blue,red" }));
+            let decided = ["net1", "net2"];
+            stage.assign_interface("argo", &uid, "node1", ("blue", "aegean"), ("net1", "10.1.0.7"), &decided);
+            stage.assign_interface("argo", &uid, "node1", ("red", "aegean"), ("net2", "10.2.0.7"), &decided);
+            let netns = first_interface(node, "argo");
+            let argo = Runtime::new(node, "cafe01", "argo", &uid, &netns);
+            // As Multus calls: each definition's configuration, one interface each.
+            for (interface, name) in [("net1", "blue"), ("net2", "red")] {
+                let one = Runtime { interface: interface.into(), ..argo.clone() };
+                let result = one.succeeds_with("ADD", &json!({ "name": name }));
+                let names: Vec<_> =
+                    result["interfaces"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+                assert_eq!((names.len(), names[1]), (2, &json!(interface)), "{result}");
+            }
+            for (interface, name) in [("net1", "blue"), ("net2", "red")] {
+                let one = Runtime { interface: interface.into(), ..argo.clone() };
+                one.succeeds_with("CHECK", &json!({ "name": name }));
+                one.succeeds_with("DEL", &json!({ "name": name }));
+            }
+            assert_eq!(made_on(node), Vec::<String>::new());
+        })
+        .await;
+    });
+}

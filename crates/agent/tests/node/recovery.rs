@@ -1,0 +1,62 @@
+//! What the agent makes again, and what it removes, without a call of the plugin.
+
+use std::time::Duration;
+
+use portolan_testbed::Test;
+use serde_json::json;
+
+use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_ports};
+
+#[test]
+fn what_belongs_to_living_sandboxes_is_made_again_and_what_belongs_to_deleted_pods_is_removed() {
+    Test::new().deadline(Duration::from_secs(300)).run(async |lab| {
+        blocking(move || {
+            let mut stage =
+                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
+            let node = &stage.testbed.nodes()[0];
+            let names = ["argo", "ikaros", "kimon"];
+            let uids = names.map(|name| stage.pod(name, "node1"));
+            let mut sandboxes = Vec::new();
+            for (last, (name, uid)) in names.iter().zip(&uids).enumerate() {
+                stage.assign(name, uid, "node1", u8::try_from(last).unwrap() + 7);
+                let netns = node.namespace().network_beside(name).unwrap();
+                let runtime = Runtime::new(node, &format!("cafe0{last}"), name, uid, &netns);
+                runtime.succeeds("ADD");
+                sandboxes.push((runtime, Some(netns)));
+            }
+            assert_eq!(sandboxes.iter().filter(|(runtime, _)| runtime.call("CHECK").0 == 0).count(), 3);
+
+            // Somebody removes a port. Its sandbox lives, so it comes back.
+            let port = sandboxes[0].0.link();
+            node.vsctl(&["del-port", "br-int", &port]).unwrap();
+            wait_for_ports(node, 3);
+            sandboxes[0].0.succeeds("CHECK");
+
+            // A namespace goes, and its pod is deleted, and nobody calls DEL: the plugin is no longer in the configuration.
+            drop(sandboxes[1].1.take());
+            wait_for_ports(node, 3);
+            stage.kubectl(&["delete", "pod", "ikaros", "--force", "--grace-period=0"], "");
+            wait_for_ports(node, 2);
+
+            // The same while the agent is not there.
+            stage.stop_agents();
+            drop(sandboxes[2].1.take());
+            stage.kubectl(&["delete", "pod", "kimon", "--force", "--grace-period=0"], "");
+            stage.start_agents();
+            let node = &stage.testbed.nodes()[0];
+            wait_for_ports(node, 1);
+            sandboxes[0].0.succeeds("CHECK");
+
+            // GC that does not say what is to stay removes nothing.
+            for list in [json!({}), json!({ "cni.dev/valid-attachments": "none" })] {
+                let (code, said) = sandboxes[0].0.call_with("GC", &list);
+                assert_eq!(code, 1);
+                assert!(said["details"].as_str().unwrap().contains("cni.dev/valid-attachments"), "{said}");
+            }
+            sandboxes[0].0.succeeds("CHECK");
+            sandboxes[0].0.succeeds("DEL");
+            assert_eq!(made_on(node), Vec::<String>::new());
+        })
+        .await;
+    });
+}

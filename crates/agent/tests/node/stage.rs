@@ -1,0 +1,368 @@
+//! A cluster without a controller, and what a container runtime does.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use ovn_schema::vswitch::{Interface, Port};
+use ovsdb::{Client, Endpoint, Monitor};
+use portolan_agent::Config;
+use portolan_api::portolan::{DecidedInterface, Holder, IPLock, IPLockSpec, LockAddress};
+use portolan_api::{Domain, Family, Mac};
+use portolan_cni::shim::{Environment, Places, run};
+use portolan_host::{LinkChange, LinkMonitor};
+use portolan_model::{FirstInterface, Settings};
+use portolan_plan::host::LinkName;
+use portolan_testbed::{ApiKind, Namespace, Node, TestLab, Testbed};
+use serde_json::{Value, json};
+use tokio::io::unix::AsyncFd;
+
+/// A cluster without a controller, with an agent of this process on each node, and a VPC's subnet in it.
+pub(crate) struct Stage {
+    // Dropped, and so stopped, before the nodes.
+    agents: Vec<Agent>,
+    pub(crate) testbed: Testbed,
+    settings: Agents,
+}
+
+/// The settings of the agents.
+#[derive(Clone)]
+pub(crate) struct Agents {
+    pub(crate) deadline: Duration,
+    pub(crate) cluster_networks: Vec<IpNet>,
+    pub(crate) first_interface: FirstInterface,
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(60),
+            cluster_networks: Vec::new(),
+            first_interface: FirstInterface::Other,
+        }
+    }
+}
+
+struct Agent {
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Agent {
+    /// Starts an agent and waits until it is ready.
+    fn start(node: &Node, kubeconfig: PathBuf, settings: Agents) -> Self {
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let (ready, is_ready) = mpsc::channel();
+        let name = node.name().to_owned();
+        let body = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
+                let kube =
+                    kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+                let mut config = Config::new(name, kube);
+                config.deadline = settings.deadline;
+                config.cluster_networks = settings.cluster_networks;
+                config.settings = Settings { first_interface: settings.first_interface };
+                tokio::select! {
+                    ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
+                        panic!("the agent ended: {ended:?}")
+                    }
+                    _ = stopped => {}
+                }
+            });
+        };
+        let thread = node.namespace().spawn_thread("agent", body).unwrap();
+        is_ready.recv().expect("the agent becomes ready");
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Stage {
+    pub(crate) fn start(lab: &TestLab, nodes: usize, settings: Agents) -> Self {
+        let _ = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::INFO)
+            .with_env_filter("info,portolan_agent=debug")
+            .with_ansi(false)
+            .with_test_writer()
+            .try_init();
+        let builder = Testbed::builder().nodes(nodes).api(ApiKind::Kubernetes);
+        let testbed = builder.without_controller().without_agents().without_runtimes().start(lab).unwrap();
+        let mut stage = Self { agents: Vec::new(), testbed, settings };
+        for node in stage.testbed.nodes() {
+            stage.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node.name() } }));
+            let status =
+                json!({ "status": { "addresses": [{ "type": "InternalIP", "address": node.address() }] } });
+            stage.patch_status("node", node.name(), &status);
+        }
+        stage.apply(
+            &json!({ "apiVersion": "portolan.dev/v1alpha1", "kind": "Vpc", "metadata": { "name": "aegean" },
+            "spec": {} }),
+        );
+        stage.subnet("sea", "10.0.0.0/24,fd00::/64", "aegean", None);
+        stage.start_agents();
+        stage
+    }
+
+    pub(crate) fn start_agents(&mut self) {
+        let kubeconfig = self.testbed.kubeconfig_for("agents").unwrap();
+        let start = |node| Agent::start(node, kubeconfig.clone(), self.settings.clone());
+        self.agents = self.testbed.nodes().iter().map(start).collect();
+    }
+
+    pub(crate) fn stop_agents(&mut self) {
+        self.agents.clear();
+    }
+
+    pub(crate) fn kubectl(&self, arguments: &[&str], stdin: &str) -> String {
+        self.testbed.kubectl().unwrap().args(arguments).stdin(stdin).read().unwrap()
+    }
+
+    pub(crate) fn apply(&self, object: &Value) {
+        self.kubectl(&["apply", "-f", "-"], &object.to_string());
+    }
+
+    fn patch_status(&self, kind: &str, name: &str, patch: &Value) {
+        let patch = patch.to_string();
+        self.kubectl(&["patch", kind, name, "--subresource=status", "--type=merge", "-p", &patch], "");
+    }
+
+    /// A subnet that is in effect, for every namespace; the default for pods' first interfaces if it has no provider.
+    pub(crate) fn subnet(&self, name: &str, cidr: &str, vpc: &str, provider: Option<&str>) {
+        let mut subnet = json!({ "apiVersion": "portolan.dev/v1alpha1", "kind": "Subnet",
+            "metadata": { "name": name },
+            "spec": { "vpc": vpc, "cidrBlock": cidr, "mtu": 1400, "allowedNamespaces": ["*"] } });
+        match provider {
+            Some(provider) => subnet["spec"]["provider"] = provider.into(),
+            None => subnet["spec"]["default"] = true.into(),
+        }
+        self.apply(&subnet);
+        self.validate("subnets.portolan.dev", name);
+    }
+
+    /// Marks a subnet as validated, as the controller does, and makes its switch.
+    pub(crate) fn validate(&self, kind: &str, name: &str) {
+        let validated = json!({ "status": { "conditions": [{ "type": "Validated", "status": "True", "reason": "Tested",
+            "message": "", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z" }] } });
+        self.patch_status(kind, name, &validated);
+        self.testbed.central().nbctl(&["ls-add", name]).unwrap();
+    }
+
+    pub(crate) fn nad(&self, name: &str, config: &str) {
+        self.apply(&json!({ "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+            "metadata": { "name": name, "namespace": "default" }, "spec": { "config": config } }));
+    }
+
+    /// Makes a pod on a node; returns its UID.
+    pub(crate) fn pod(&self, name: &str, node: &str) -> String {
+        self.pod_with(name, node, &json!({}))
+    }
+
+    pub(crate) fn pod_with(&self, name: &str, node: &str, annotations: &Value) -> String {
+        self.apply(&json!({ "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "annotations": annotations },
+            "spec": { "nodeName": node, "automountServiceAccountToken": false,
+                "containers": [{ "name": "main", "image": "none" }] } }));
+        self.uid(name)
+    }
+
+    pub(crate) fn uid(&self, pod: &str) -> String {
+        self.kubectl(&["get", "pod", pod, "-o=jsonpath={.metadata.uid}"], "")
+    }
+
+    /// What the controller does for a pod's first interface: locks, and a port in OVN.
+    pub(crate) fn assign(&self, pod: &str, uid: &str, node: &str, last: u8) {
+        let addresses = [format!("10.0.0.{last}"), format!("fd00::{last:x}")];
+        let addresses = [addresses[0].as_str(), addresses[1].as_str()];
+        self.assign_addresses(pod, uid, node, ("sea", "aegean"), ("eth0", &addresses), &["eth0"]);
+    }
+
+    /// The same for one further interface, which is all that the pod has.
+    pub(crate) fn assign_further(
+        &self,
+        pod: &str,
+        uid: &str,
+        node: &str,
+        network: (&str, &str),
+        (interface, address): (&str, &str),
+    ) {
+        self.assign_addresses(pod, uid, node, network, (interface, &[address]), &[interface]);
+    }
+
+    /// The same for one of several further interfaces.
+    pub(crate) fn assign_interface(
+        &self,
+        pod: &str,
+        uid: &str,
+        node: &str,
+        network: (&str, &str),
+        (interface, address): (&str, &str),
+        decided: &[&str],
+    ) {
+        self.assign_addresses(pod, uid, node, network, (interface, &[address]), decided);
+    }
+
+    fn assign_addresses(
+        &self,
+        pod: &str,
+        uid: &str,
+        node: &str,
+        (subnet, vpc): (&str, &str),
+        (interface, addresses): (&str, &[&str]),
+        decided: &[&str],
+    ) {
+        let iface_id = format!("port:default/{pod}/{interface}/{}", &uid[..8]);
+        let mac = Mac::derive(addresses[0].parse().unwrap(), None).to_string();
+        let families: Vec<Family> = addresses.iter().map(|one| Family::of(one.parse().unwrap())).collect();
+        let decided = decided
+            .iter()
+            .map(|name| DecidedInterface { interface: (*name).to_owned(), families: families.clone() });
+        let decided: Vec<_> = decided.collect();
+        for address in addresses {
+            let spec = IPLockSpec {
+                subnet: subnet.into(),
+                mac: Some(mac.clone()),
+                holder: Holder {
+                    namespace: Some("default".into()),
+                    name: pod.into(),
+                    uid: uid.into(),
+                    interface: Some(interface.into()),
+                    ..Holder::default()
+                },
+                node: Some(node.into()),
+                iface_id: Some(iface_id.clone()),
+                interfaces: decided.clone(),
+                ..IPLockSpec::default()
+            };
+            let address: LockAddress = address.parse().unwrap();
+            let lock = IPLock::of(&Domain::Vpc(vpc.into()), address, spec);
+            self.apply(&serde_json::to_value(lock).unwrap());
+        }
+        let all = format!("{mac} {}", addresses.join(" "));
+        let arguments = ["lsp-add", subnet, &iface_id, "--", "lsp-set-addresses", &iface_id, &all];
+        self.testbed.central().nbctl(&arguments).unwrap();
+    }
+}
+
+/// What a container runtime does.
+#[derive(Clone)]
+pub(crate) struct Runtime {
+    pub(crate) places: Places,
+    pub(crate) container: String,
+    pub(crate) interface: String,
+    pub(crate) netns: Option<String>,
+    pub(crate) args: String,
+}
+
+impl Runtime {
+    pub(crate) fn new(node: &Node, container: &str, pod: &str, uid: &str, netns: &Namespace) -> Self {
+        Self {
+            places: Places { socket: node.run_directory().join("portolan/cni.sock"), ..Places::default() },
+            container: container.into(),
+            interface: "eth0".into(),
+            netns: Some(netns.path().display().to_string()),
+            args: format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod};K8S_POD_UID={uid}"),
+        }
+    }
+
+    /// The host-side link of the interface.
+    pub(crate) fn link(&self) -> String {
+        LinkName::new(&self.container, &self.interface).to_string()
+    }
+
+    pub(crate) fn call(&self, command: &str) -> (u8, Value) {
+        self.call_with(command, &json!({}))
+    }
+
+    pub(crate) fn call_with(&self, command: &str, more: &Value) -> (u8, Value) {
+        let environment = Environment {
+            command: Some(command.into()),
+            container_id: Some(self.container.clone()),
+            netns: self.netns.clone(),
+            ifname: Some(self.interface.clone()),
+            args: Some(self.args.clone()),
+        };
+        let mut config = json!({ "cniVersion": "1.1.0", "name": "portolan", "type": "portolan-cni" });
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let output = run(&environment, config.to_string().as_bytes(), &self.places);
+        (output.code, serde_json::from_slice(&output.stdout).unwrap_or_default())
+    }
+
+    pub(crate) fn succeeds(&self, command: &str) -> Value {
+        self.succeeds_with(command, &json!({}))
+    }
+
+    pub(crate) fn succeeds_with(&self, command: &str, more: &Value) -> Value {
+        let (code, said) = self.call_with(command, more);
+        assert_eq!(code, 0, "{command}: {said}");
+        said
+    }
+}
+
+/// What agents made on a node: ports, links and guards.
+pub(crate) fn made_on(node: &Node) -> Vec<String> {
+    let ports = node
+        .vsctl(&["--bare", "--columns=name", "find", "Port", "external_ids:portolan/sandbox!=\"\""])
+        .unwrap();
+    let interfaces = node.vsctl(&["--bare", "--columns=name", "list", "Interface"]).unwrap();
+    let links = node.command("ip").args(["-o", "link"]).read().unwrap();
+    let guards = node.command("nft").args(["list", "ruleset"]).read().unwrap();
+    let words = [ports, interfaces, links, guards].join("\n");
+    let found = words.split([' ', '\n', '@', ':']).filter(|word| word.starts_with("pt") && word.len() == 14);
+    found.map(str::to_owned).collect()
+}
+
+/// Waits until Open vSwitch has this many ports of agents, and OVN has installed each of them.
+pub(crate) fn wait_for_ports(node: &Node, count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let socket = node.run_directory().join("openvswitch/db.sock");
+        let client = Client::builder("Open_vSwitch", [Endpoint::Unix(socket)])
+            .monitor(Monitor::of::<Port>().columns(["external_ids", "interfaces", "name"]))
+            .monitor(Monitor::of::<Interface>().columns(["external_ids", "name"]))
+            .connect();
+        client
+            .wait_for(|cache| {
+                let rows = cache.rows::<Port>().filter_map(|(_, row)| row.ok());
+                let ours: Vec<_> =
+                    rows.filter(|row| row.external_ids.contains_key("portolan/sandbox")).collect();
+                let interfaces = ours.iter().flat_map(|port| &port.interfaces);
+                let rows = interfaces.filter_map(|uuid| cache.get::<Interface>(*uuid).ok()?);
+                let installed = rows.filter(|row| row.external_ids.contains_key("ovn-installed")).count();
+                (ours.len() == count && installed == count).then_some(())
+            })
+            .await;
+    });
+}
+
+/// Waits until an agent has made a link, from when the monitor was opened.
+pub(crate) fn wait_for_link(monitor: LinkMonitor) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        #[expect(deprecated, reason = "its successor is unsafe")]
+        let monitor = AsyncFd::new(monitor).unwrap();
+        loop {
+            let mut ready = monitor.readable().await.unwrap();
+            let Ok(changes) = ready.try_io(|monitor| monitor.get_ref().read()) else { continue };
+            let ours = |change: &LinkChange| {
+                matches!(change, LinkChange::Present(link) if link.name.starts_with("pt"))
+            };
+            if changes.unwrap().iter().any(ours) {
+                return;
+            }
+        }
+    });
+}
+
+pub(crate) async fn blocking<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(body).await.unwrap()
+}

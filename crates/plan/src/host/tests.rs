@@ -1,0 +1,240 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use portolan_model::fixtures::{mk_lock, mk_pod, mk_subnet, mk_vpc};
+use portolan_model::{Settings, World};
+
+use super::*;
+use crate::reconciler::{Absence, Reconciler, Urgency};
+
+const UID: &str = "pod-default-argo";
+
+/// A node with everything that its plans depend on.
+struct Case {
+    world: World,
+    pods: BTreeMap<String, (String, String)>,
+    ended: BTreeSet<Sandbox>,
+    observed: Observed,
+    reconciler: Reconciler<Node>,
+}
+
+/// A node on which pod `argo` has an address; its sandbox is not there yet.
+fn case() -> Case {
+    let mut world = World::new(Settings::default());
+    let _ = world.apply(&mk_vpc("aegean"));
+    let _ = world.apply(&mk_subnet("sea", "10.0.0.0/24", "aegean"));
+    let _ = world.apply(&mk_pod("default", "argo", &[]));
+    let _ = world.apply(&mk_lock("vpc/aegean", "sea", "10.0.0.7", "argo", 1));
+    assert_eq!(world.attachments().count(), 1, "the lock is in effect");
+    let mut observed = Observed::default();
+    observed.set_datapath(Some(Datapath::Netdev));
+    Case {
+        world,
+        pods: BTreeMap::from([(UID.into(), ("default".into(), "argo".into()))]),
+        ended: BTreeSet::new(),
+        observed,
+        reconciler: Reconciler::new(Node),
+    }
+}
+
+fn note(container: &str) -> Note {
+    let sandbox = Sandbox { container: container.into(), call: "eth0".into() };
+    Note { sandbox, interface: "eth0".into(), pod_uid: Some(UID.into()), network: "portolan".into() }
+}
+
+impl Case {
+    /// A sandbox's link, guarded, as ADD makes it.
+    fn link(&mut self, container: &str, index: u32) -> LinkName {
+        let note = note(container);
+        let name = note.link();
+        self.observed.set_guard(&name, Guard::Present);
+        for unit in self.observed.set_link(&name, Some(&ObservedLink { index, note })) {
+            self.reconciler.changed(unit, Urgency::Immediate);
+        }
+        name
+    }
+
+    fn link_gone(&mut self, name: &LinkName) {
+        for unit in self.observed.set_link(name, None) {
+            self.reconciler.changed(unit, Urgency::Immediate);
+        }
+    }
+
+    fn round(&mut self) -> (Vec<Change>, Vec<LinkName>) {
+        let Case { world, pods, ended, observed, reconciler } = self;
+        let facts = Facts { observed, world, pods, ended };
+        let round = reconciler.reconcile(|unit| plan(unit, &facts), observed);
+        (round.changes, round.confirm.into_iter().map(|confirm| confirm.unit).collect())
+    }
+
+    /// Applies changes as a node does, and answers them.
+    fn settle(&mut self) -> Vec<Change> {
+        let (changes, _) = self.round();
+        for change in &changes {
+            let unit = change.unit().clone();
+            match change {
+                Change::Plug(_, port) | Change::Correct(_, port) => {
+                    let DesiredPort { note, pod, iface_id } = port.clone();
+                    self.observed.set_port(&unit, Some(ObservedPort { note, pod, iface_id }));
+                }
+                Change::Unplug(_) => self.observed.set_port(&unit, None),
+                Change::RemoveLink(_) => drop(self.observed.set_link(&unit, None)),
+                Change::Guard(_) => self.observed.set_guard(&unit, Guard::Present),
+                Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
+            }
+        }
+        changes
+    }
+
+    fn touch_all(&mut self) {
+        for unit in self.observed.units() {
+            self.reconciler.changed(unit, Urgency::Immediate);
+        }
+    }
+}
+
+fn kinds(changes: &[Change]) -> Vec<&'static str> {
+    let kind = |change: &Change| match change {
+        Change::Plug(..) => "plug",
+        Change::Correct(..) => "correct",
+        Change::Unplug(_) => "unplug",
+        Change::RemoveLink(_) => "remove link",
+        Change::Guard(_) => "guard",
+        Change::RemoveGuard(_) => "remove guard",
+    };
+    changes.iter().map(kind).collect()
+}
+
+#[test]
+fn a_link_of_a_living_sandbox_gets_its_port_once_its_address_is_known() {
+    let mut case = case();
+    let lock = mk_lock("vpc/aegean", "sea", "10.0.0.7", "argo", 1);
+    let _ = case.world.delete(&lock);
+    let name = case.link("cafe01", 5);
+    assert_eq!(case.settle(), []);
+    let _ = case.world.apply(&lock);
+    case.reconciler.changed(name.clone(), Urgency::Immediate);
+    let changes = case.settle();
+    let [Change::Plug(plugged, port)] = &changes[..] else { panic!("{changes:?}") };
+    assert_eq!((plugged, port.pod.as_str()), (&name, "default/argo"));
+    assert!(port.iface_id.as_deref().is_some_and(|id| id.starts_with("port:default/argo/eth0/")));
+    case.touch_all();
+    assert_eq!(case.settle(), [], "planning again changes nothing");
+}
+
+#[test]
+fn an_open_vswitch_that_lost_its_database_gets_the_ports_of_living_sandboxes_again() {
+    let mut case = case();
+    let name = case.link("cafe01", 5);
+    let first = case.settle();
+    case.observed.set_port(&name, None);
+    case.observed.set_datapath(None);
+    case.touch_all();
+    assert_eq!(case.settle(), [], "there is no bridge yet");
+    case.observed.set_datapath(Some(Datapath::Netdev));
+    case.reconciler.observed([], [Key::Bridge]);
+    assert_eq!(case.settle(), first);
+}
+
+#[test]
+fn a_port_whose_namespace_is_gone_stays_while_its_pod_is_known() {
+    let mut case = case();
+    let name = case.link("cafe01", 5);
+    case.settle();
+    case.link_gone(&name);
+    assert_eq!(case.settle(), []);
+    assert!(case.observed.port(&name).is_some());
+}
+
+#[test]
+fn a_port_whose_namespace_is_gone_and_whose_pod_is_missing_goes_only_after_a_live_read() {
+    let mut case = case();
+    let name = case.link("cafe01", 5);
+    case.settle();
+    case.link_gone(&name);
+    case.pods.clear();
+    case.reconciler.changed(name.clone(), Urgency::Immediate);
+    let (changes, confirm) = case.round();
+    assert_eq!((changes, confirm), (Vec::new(), vec![name.clone()]));
+    case.reconciler.answered(name.clone(), Absence::Confirmed);
+    assert_eq!(kinds(&case.settle()), ["unplug", "remove guard"]);
+    assert!(!case.observed.has(&name));
+}
+
+#[test]
+fn a_port_stays_while_its_link_exists_whatever_becomes_of_its_pod() {
+    let mut case = case();
+    let name = case.link("cafe01", 5);
+    case.settle();
+    case.pods.clear();
+    let _ = case.world.delete(&mk_pod("default", "argo", &[]));
+    case.reconciler.removed(name.clone());
+    assert_eq!(case.settle(), []);
+    assert!(case.observed.port(&name).is_some());
+}
+
+#[test]
+fn what_an_ended_sandbox_had_goes_port_first_and_guard_last() {
+    let mut case = case();
+    let name = case.link("cafe01", 5);
+    case.settle();
+    case.ended.insert(note("cafe01").sandbox);
+    case.reconciler.removed(name.clone());
+    assert_eq!(kinds(&case.settle()), ["unplug", "remove link", "remove guard"]);
+    assert!(!case.observed.has(&name));
+}
+
+#[test]
+fn the_newest_sandbox_of_a_pod_has_the_iface_id() {
+    let mut case = case();
+    let old = case.link("cafe01", 5);
+    case.settle();
+    let new = case.link("cafe02", 9);
+    let changes = case.settle();
+    let iface_id = |name: &LinkName| case.observed.port(name).and_then(|port| port.iface_id.clone());
+    assert_eq!((kinds(&changes).len(), iface_id(&old)), (2, None), "{changes:?}");
+    assert!(iface_id(&new).is_some());
+    // The newer one ends; the older one, whose namespace still lives, has it again.
+    case.link_gone(&new);
+    case.settle();
+    assert!(case.observed.port(&old).unwrap().iface_id.is_some());
+}
+
+#[test]
+fn a_guard_that_has_outlived_its_link_goes_and_a_missing_one_comes_back() {
+    let mut case = case();
+    let leftover = LinkName::new("cafe99", "eth0");
+    case.observed.set_guard(&leftover, Guard::Present);
+    let name = case.link("cafe01", 5);
+    case.observed.set_guard(&name, Guard::Absent);
+    case.touch_all();
+    let changes = case.settle();
+    assert!(changes.contains(&Change::RemoveGuard(leftover)), "{changes:?}");
+    assert!(changes.contains(&Change::Guard(name)), "{changes:?}");
+}
+
+#[test]
+fn notes_are_read_back_as_they_were_written() {
+    for (uid, network) in [(Some("7"), "portolan"), (None, ""), (Some("7"), "a name with spaces")] {
+        let note = Note { pod_uid: uid.map(str::to_owned), network: network.into(), ..note("cafe01") };
+        assert_eq!(note.to_string().parse(), Ok(note));
+    }
+    let long = Note { network: "n".repeat(300), ..note(&"c".repeat(128)) };
+    assert!(long.to_string().len() <= 255);
+    assert_eq!(long.to_string().parse(), Ok(Note { network: String::new(), ..long }));
+    for other in ["", "portolan", "portolan a b c", "docker0", "portolan  eth0 net1 7"] {
+        assert!(other.parse::<Note>().is_err(), "{other:?}");
+    }
+}
+
+#[test]
+fn a_link_has_a_name_of_its_own() {
+    let name = LinkName::new("cafe01", "net1");
+    assert_eq!(name.as_str().len(), 14);
+    assert_eq!(LinkName::parse(name.as_str()), Some(name.clone()));
+    assert_ne!(name, LinkName::new("cafe01", "eth0"));
+    for other in ["pt", "pt0", "eth0", "ptz123456789ab", "pt0123456789abc"] {
+        assert_eq!(LinkName::parse(other), None, "{other}");
+    }
+}
