@@ -132,12 +132,3 @@ where
 {
     Api::namespaced(client.clone(), namespace)
 }
-
-/// Whether an object of this name is there with this UID.
-async fn has_uid<K>(client: &Client, api: &Api<K>, name: &str, uid: &str) -> kube::Result<bool>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-{
-    let object = served::get(client, api, name).await?;
-    Ok(object.is_some_and(|object| object.uid().as_deref() == Some(uid)))
-}
