@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kube::ResourceExt;
 use portolan_api::kubeovn;
 use portolan_api::nad::NetworkAttachmentDefinition;
-use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
+use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment, Subnet, Vpc};
 use portolan_model::AttachmentId;
 use portolan_model::fixtures::{mk_nad, mk_stored, mk_subnet, mk_validated, mk_vpc};
 use portolan_model::holder::Read;
@@ -105,19 +105,32 @@ impl Scene {
     }
 
     /// The locks to be created now, without creating them.
+    /// Gateways get theirs, and whatever else is to be done is done.
     fn proposals(&mut self) -> Vec<IPLock> {
-        let actions = self.engine.actions();
-        actions
-            .into_iter()
-            .filter_map(|action| match action {
-                Action::CreateLock(lock) => Some(*lock),
-                _ => None,
-            })
-            .collect()
+        let mut proposals = Vec::new();
+        for action in self.engine.actions() {
+            match action {
+                Action::CreateLock(lock) if is_guest(&lock) => proposals.push(*lock),
+                other => self.perform(other),
+            }
+        }
+        proposals
+    }
+
+    /// The locks of guests.
+    fn guest_locks(&self) -> impl Iterator<Item = &IPLock> {
+        self.locks.values().filter(|lock| is_guest(lock))
+    }
+
+    /// Deletes the subnets, as a watch reports it.
+    fn delete_subnets(&mut self) {
+        for subnet in std::mem::take(&mut self.subnets) {
+            self.engine.feed(&Change::Deleted(subnet));
+        }
     }
 
     fn store(&mut self, lock: IPLock) {
-        self.creations += 1;
+        self.creations += usize::from(is_guest(&lock));
         let name = lock.name_any();
         if !self.locks.contains_key(&name) {
             self.version += 1;
@@ -238,6 +251,11 @@ impl Scene {
     }
 }
 
+/// True for a lock that is not a gateway's.
+fn is_guest(lock: &IPLock) -> bool {
+    lock.spec.holder.kind != HolderKind::Subnet
+}
+
 fn named(name: &str, uid: &str) -> kube::core::ObjectMeta {
     kube::core::ObjectMeta { name: Some(name.into()), uid: Some(uid.into()), ..Default::default() }
 }
@@ -292,7 +310,7 @@ fn deletion_in_any_order_leaves_nothing() {
         for step in order {
             match step {
                 0 => scene.delete_pod("app"),
-                1 => subnets().into_iter().for_each(|subnet| scene.engine.feed(&Change::Deleted(subnet))),
+                1 => scene.delete_subnets(),
                 _ => scene.engine.feed(&Change::Deleted(mk_vpc("blue"))),
             }
             scene.settle();
@@ -483,7 +501,8 @@ fn a_wrong_object_gets_one_event_per_mistake_and_one_when_it_is_right() {
     .unwrap();
     scene.engine.feed(&Change::Applied(vpc));
     scene.settle();
-    assert_eq!(scene.reasons().last().unwrap(), &"InvalidVpc");
+    // Its subnets have something to say about it too.
+    assert!(scene.reasons().contains(&"InvalidVpc"), "{:?}", scene.reported);
 }
 
 #[test]
@@ -503,7 +522,7 @@ fn a_pod_that_waits_gets_an_event_for_each_thing_it_waits_for_and_one_at_the_end
     subnet.spec.provider = Some("later.default.ovn".into());
     scene.engine.feed(&Change::Applied(subnet));
     scene.settle();
-    assert_eq!(scene.locks.len(), 1);
+    assert_eq!(scene.guest_locks().count(), 1);
     assert_eq!(scene.reasons().last().unwrap(), &"Resolved");
 }
 
