@@ -40,11 +40,13 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 unit: setup
 	$(CARGO) test --workspace
 
-lint: setup ## Formatting, clippy, spelling, generated files
+lint: setup ## Formatting, clippy, spelling, generated files, documentation of the code, fuzz targets
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
 	$(CARGO) xtask codegen --check
-	@if [ -x $(TYPOS) ]; then $(TYPOS); else echo "lint: no typos here, spelling is not checked"; fi
+	$(TYPOS)
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --quiet --workspace --no-deps
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}
 
 bench: setup ## Measure beside the references and peers, in one run; prints ratios
 	$(CARGO) bench --package ovsdb --bench sync

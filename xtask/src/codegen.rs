@@ -14,6 +14,7 @@ use anyhow::Context;
 
 mod api;
 mod core_kinds;
+mod field_reference;
 mod ovn_schema;
 mod rustfmt;
 
@@ -40,6 +41,7 @@ const GENERATORS: &[Generator] = &[
     },
     Generator { owns: &["deploy/crds"], generate: api::manifests },
     Generator { owns: &[], generate: api::pages },
+    Generator { owns: &[], generate: field_reference::generate },
     Generator { owns: &[], generate: core_kinds::generate },
 ];
 

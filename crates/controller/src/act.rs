@@ -2,6 +2,8 @@
 
 pub(crate) mod events;
 pub(crate) mod status;
+#[cfg(test)]
+mod tests;
 mod validated;
 pub(crate) mod writer;
 

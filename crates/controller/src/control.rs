@@ -24,11 +24,11 @@ const ACTIONS_AT_A_TIME: usize = 64;
 pub(crate) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
 
 pub(crate) async fn run(
+    client: kube::Client,
     config: Config,
     mut reads: Reads,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let client = portolan_watch::client(config.kube).context("cannot make a client of the API server")?;
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
     let mut nb = Northbound::connect(config.nb, config.nb_tls);

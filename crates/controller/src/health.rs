@@ -56,7 +56,9 @@ impl Health {
         let followers = if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) };
         let northbound = match &*self.northbound.borrow() {
             ovsdb::Status::Ready { .. } => Ok(()),
-            other => Err(format!("{other:?}")),
+            ovsdb::Status::Connecting { error: Some(error), .. } => Err(error.to_string()),
+            ovsdb::Status::Connecting { error: None, .. } => Err("not connected yet".to_owned()),
+            ovsdb::Status::Closed => Err("the session has ended".to_owned()),
         };
         vec![
             ("loop", synced.map(drop)),
@@ -140,5 +142,52 @@ pub(crate) async fn serve(listener: TcpListener, health: Health) {
             }
             drop(place);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use portolan_watch::Followers;
+    use portolan_watch::fake::{Answer, FakeApi};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::engine::Engine;
+
+    /// The failed checks.
+    fn failed(checks: &[Check]) -> Vec<&'static str> {
+        checks.iter().filter(|(_, result)| result.is_err()).map(|(name, _)| *name).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_check_can_fail() {
+        let api = FakeApi::default();
+        let followers = Followers::new(api.client());
+        let (engine, mut messages) = mpsc::channel::<Message>(1);
+        let (nb, northbound) = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None });
+        let health = Health { engine, followers: followers.status(), northbound };
+        // A loop that does not answer.
+        assert_eq!(failed(&health.alive().await), ["loop"]);
+        drop(messages.try_recv());
+        // One that does, of a controller that knows nothing yet.
+        let task = tokio::spawn(async move {
+            let mut engine = Engine::new(Default::default(), Default::default());
+            while let Some(message) = messages.recv().await {
+                message(&mut engine);
+            }
+        });
+        assert_eq!(failed(&health.alive().await), [""; 0]);
+        health.followers.in_step().await;
+        assert_eq!(failed(&health.ready().await), ["listed", "northbound"]);
+        let mut changes = health.followers.changes();
+        api.always("", Answer::Code(503));
+        api.cut_watches();
+        changes.changed().await.unwrap();
+        let checks = health.ready().await;
+        assert_eq!(failed(&checks), ["listed", "followers", "northbound"]);
+        let text = format!("{checks:?}");
+        assert!(text.contains("customresourcedefinitions.apiextensions.k8s.io: not in step"), "{text}");
+        drop(nb);
+        task.abort();
     }
 }

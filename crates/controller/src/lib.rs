@@ -26,6 +26,8 @@ mod tasks;
 
 use std::future::Future;
 
+use anyhow::Context as _;
+
 pub use engine::Engine;
 pub use readers::{Reader, Reads, readers};
 
@@ -60,7 +62,7 @@ impl Config {
 /// When no client can be made of the configuration, or a part of the controller ended, which would leave the others waiting for
 /// ever. What fails outside is tried again.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    control::run(config, Reads::none(), shutdown).await
+    run_with_readers(config, Reads::none(), shutdown).await
 }
 
 /// Like [`run`], and lends the World to readers.
@@ -72,5 +74,19 @@ pub async fn run_with_readers(
     reads: Reads,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    control::run(config, reads, shutdown).await
+    let client =
+        portolan_watch::client(config.kube.clone()).context("cannot make a client of the API server")?;
+    control::run(client, config, reads, shutdown).await
+}
+
+/// Like [`run`], with a client that was made already.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_client(
+    client: kube::Client,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    control::run(client, config, Reads::none(), shutdown).await
 }

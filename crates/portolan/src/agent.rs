@@ -19,6 +19,9 @@ pub(crate) struct Arguments {
     /// This node's Open vSwitch database; `unix:/run/openvswitch/db.sock` unless given.
     #[arg(long, value_name = "ENDPOINT")]
     ovsdb: Option<Endpoint>,
+    /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give the controller the same.
+    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
+    mtu: u16,
     /// Where to listen for the CNI plugin.
     #[arg(long, value_name = "PATH")]
     cni_socket: Option<PathBuf>,
@@ -31,6 +34,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
     let mut config = portolan_agent::Config::new(arguments.node, kube);
+    config.mtu = arguments.mtu;
     if let Some(ovsdb) = arguments.ovsdb {
         config.ovsdb = ovsdb;
     }

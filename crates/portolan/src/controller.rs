@@ -1,6 +1,6 @@
 //! `portolan controller`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -27,10 +27,24 @@ pub(crate) struct Arguments {
         default_value = "unix:/run/ovn/ovnnb_db.sock"
     )]
     ovn_nb: Vec<Endpoint>,
+    /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give agents the same.
+    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
+    mtu: u16,
+    /// Serve /healthz and /readyz over plain HTTP at this address; a port alone means 127.0.0.1. Not served unless given.
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = health_address)]
+    health_address: Option<SocketAddr>,
     #[command(flatten)]
     tls: OvnTls,
     #[command(flatten)]
     trace: Trace,
+}
+
+/// `HOST:PORT`, or a port of this machine's own.
+fn health_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| format!("{text:?} is neither a port nor an address with a port"))
 }
 
 /// The API `trace.portolan.dev`, which answers `portolan trace`.
@@ -66,6 +80,8 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
     let mut config = Config::new(kube.clone(), arguments.ovn_nb.clone());
     config.nb_tls = arguments.tls.files();
+    config.plan.mtu = arguments.mtu;
+    config.health = arguments.health_address;
     let Some(listen) = arguments.trace.trace_address else {
         return portolan_controller::run(config, stop).await;
     };
@@ -101,5 +117,24 @@ impl Worlds for OfController {
         reader: impl FnOnce(&World) -> T + Send + 'static,
     ) -> Result<T, NotAvailable> {
         self.0.read(reader).await.ok_or(NotAvailable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_served_on_loopback() {
+        assert_eq!(health_address("9100").unwrap().to_string(), "127.0.0.1:9100");
+        assert_eq!(health_address("0.0.0.0:9100").unwrap().to_string(), "0.0.0.0:9100");
+        assert!(health_address("here").is_err());
+    }
+
+    #[tokio::test]
+    async fn controller_and_agent_mean_the_same_mtu() {
+        let kube = kube::Config::new("http://127.0.0.1".parse().unwrap());
+        assert_eq!(Config::new(kube.clone(), Vec::new()).plan.mtu, crate::DEFAULT_MTU);
+        assert_eq!(portolan_agent::Config::new("node", kube).mtu, crate::DEFAULT_MTU);
     }
 }

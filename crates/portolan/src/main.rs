@@ -26,6 +26,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 
+/// The MTU of pods unless a flag says otherwise: 1500 less what geneve takes, with room for IPv6 between the nodes.
+const DEFAULT_MTU: u16 = 1400;
+
 /// Virtual networks for Kubernetes, on Open vSwitch and OVN.
 #[derive(Debug, Parser)]
 #[command(name = "portolan", version, arg_required_else_help = true)]

@@ -4,6 +4,7 @@
 //!   test(), Test       run a test's body in a TestLab of its own; print logs and collect artefacts when it fails
 //!   Etcd, KubeApiServer    real Kubernetes parts
 //!   Testbed            a portolan_lab Cluster with pods (Pod), traffic (ping, tcp, udp) and what a failure leaves behind
+//!   Faults             an API server that refuses requests, forgets history, cuts watches, serves kinds late
 //! ```
 //!
 //! ```no_run
@@ -29,6 +30,10 @@ mod artefacts;
 #[cfg(feature = "cluster")]
 mod capture;
 mod etcd;
+#[cfg(feature = "cluster")]
+mod faults;
+#[cfg(feature = "cluster")]
+mod heartbeat;
 mod https;
 mod kube_apiserver;
 #[cfg(feature = "cluster")]
@@ -46,9 +51,13 @@ mod traffic;
 mod veth_guest;
 
 pub use etcd::{Etcd, EtcdBuilder};
+#[cfg(feature = "cluster")]
+pub use faults::{Faults, Injected};
+#[cfg(feature = "cluster")]
+pub use heartbeat::Heartbeat;
 pub use kube_apiserver::{KubeApiServer, KubeApiServerBuilder};
 #[cfg(feature = "cluster")]
-pub use northbound::Northbound;
+pub use northbound::{Northbound, Recording};
 #[cfg(feature = "cluster")]
 pub use pod::{Pod, PodBuilder};
 pub use portolan_lab::*;

@@ -12,6 +12,9 @@ use crate::testbed::Testbed;
 /// The key of `external_ids` that says which unit a row belongs to.
 const UNIT: &str = "portolan/unit";
 
+/// Columns that change when other rows come and go, or that OVN itself writes.
+const MAY_CHANGE: &[&str] = &["ports", "up"];
+
 /// A copy of the tables of the northbound database whose rows can be Portolan's.
 #[derive(Clone)]
 pub struct Northbound {
@@ -91,6 +94,55 @@ impl Northbound {
         let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let comments = records.filter_map(|record| Some(record.get("_comment")?.as_str()?.to_owned()));
         comments.filter(|comment| comment.contains("portolan-controller")).collect()
+    }
+}
+
+/// What happens to the rows that there were when this was made.
+#[derive(Debug)]
+pub struct Recording {
+    changes: ovsdb::Changes,
+    rows: BTreeSet<ovsdb::Uuid>,
+}
+
+impl Northbound {
+    /// Records from now on what happens to Portolan's rows that there are now.
+    pub fn record(&self) -> Recording {
+        let mut changes = self.client.changes();
+        // What there is comes first.
+        let mut rows = BTreeSet::new();
+        while let Some(batch) = changes.try_next() {
+            rows.extend(
+                batch
+                    .changes
+                    .iter()
+                    .filter(|change| unit_of(change.row()).is_some())
+                    .map(|change| change.uuid()),
+            );
+        }
+        Recording { changes, rows }
+    }
+}
+
+impl Recording {
+    /// Which of the rows were removed or changed in the meantime, in the order of time; also those that were put back. Who hangs on a
+    /// switch, and whether a port is bound, may change.
+    pub fn disturbed(mut self) -> Vec<String> {
+        let mut disturbed = Vec::new();
+        while let Some(batch) = self.changes.try_next() {
+            for change in batch.changes.iter().filter(|change| self.rows.contains(&change.uuid())) {
+                let Some(old) = &change.old else { continue };
+                let what = format!("{} of {}", change.table(), unit_of(old).unwrap_or_default());
+                let Some(new) = &change.new else {
+                    disturbed.push(format!("{what}: removed"));
+                    continue;
+                };
+                let columns = old.iter().filter(|(column, value)| {
+                    !MAY_CHANGE.contains(&column.as_str()) && new.datum(column) != Some(*value)
+                });
+                disturbed.extend(columns.map(|(column, _)| format!("{what}: {column} changed")));
+            }
+        }
+        disturbed
     }
 }
 

@@ -7,10 +7,11 @@ use portolan_lab::cluster::{
     Api, ApiServerOptions, Audit, Cluster, ClusterBuilder, LabApiServer, PortolanApiServer, StartApiServer,
 };
 use portolan_lab::pki::Authority;
-use portolan_lab::{Lab, Process, Result};
+use portolan_lab::{Daemon, Lab, Process, Result, built_program};
 
 use crate::artefacts;
 use crate::etcd::Etcd;
+use crate::faults::{Faults, Faulty};
 use crate::kube_apiserver::KubeApiServer;
 use crate::test_lab::TestLab;
 
@@ -86,19 +87,50 @@ impl LabApiServer for KubeApiServer {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Testbed {
+    // Dropped, and so ended, before what it uses.
+    controller_manager: Option<Arc<Process>>,
     cluster: Cluster,
+    faults: Option<Faults>,
 }
 
 /// How a cluster under test shall be.
 #[must_use = "no cluster runs until it is started"]
 pub struct TestbedBuilder {
     cluster: ClusterBuilder,
+    api: ApiKind,
+    faults: Option<Faults>,
+    workload_controllers: WorkloadControllers,
+}
+
+/// Whether something makes the pods of StatefulSets and Deployments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WorkloadControllers {
+    Absent,
+    Started,
 }
 
 impl Testbed {
     /// A cluster of three nodes on Portolan's own API server, with everything running.
     pub fn builder() -> TestbedBuilder {
-        TestbedBuilder { cluster: Cluster::builder() }
+        TestbedBuilder {
+            cluster: Cluster::builder(),
+            api: ApiKind::default(),
+            faults: None,
+            workload_controllers: WorkloadControllers::Absent,
+        }
+    }
+
+    /// The kube-controller-manager, if it was built with one.
+    pub fn controller_manager(&self) -> Option<&Process> {
+        self.controller_manager.as_deref()
+    }
+
+    /// The faults of its API server.
+    ///
+    /// # Panics
+    /// When it was built without.
+    pub fn faults(&self) -> &Faults {
+        self.faults.as_ref().expect("the testbed was built with faults")
     }
 }
 
@@ -122,8 +154,21 @@ impl TestbedBuilder {
     }
 
     /// Which API server it has; Portolan's own unless set.
-    pub fn api(self, kind: ApiKind) -> Self {
-        self.with(|cluster| cluster.api(kind.into()))
+    pub fn api(mut self, kind: ApiKind) -> Self {
+        self.api = kind;
+        self
+    }
+
+    /// A real kube-controller-manager makes and deletes the pods of StatefulSets, Deployments and ReplicaSets, and collects garbage.
+    pub fn workload_controllers(mut self) -> Self {
+        self.workload_controllers = WorkloadControllers::Started;
+        self
+    }
+
+    /// The controller and the agents reach the API server through a proxy that can be made to misbehave: [`Testbed::faults`].
+    pub fn faults(mut self) -> Self {
+        self.faults = Some(Faults::new());
+        self
     }
 
     /// Its API server writes an audit log.
@@ -153,12 +198,38 @@ impl TestbedBuilder {
 
     /// Raises it in a test's lab. Returns when every part says that it is ready.
     pub fn start(self, lab: &TestLab) -> Result<Testbed> {
-        let cluster = self.cluster.start(lab)?;
+        let api = match &self.faults {
+            Some(faults) => Api::Custom(Arc::new(Faulty { kind: self.api, faults: faults.clone() })),
+            None => self.api.into(),
+        };
+        let cluster = self.cluster.api(api).start(lab)?;
         artefacts::collect_on_failure(lab, &cluster);
-        Ok(Testbed { cluster })
+        let controller_manager = match self.workload_controllers {
+            WorkloadControllers::Started => Some(Arc::new(start_controller_manager(lab, &cluster)?)),
+            WorkloadControllers::Absent => None,
+        };
+        Ok(Testbed { controller_manager, cluster, faults: self.faults })
     }
 
-    fn with(self, change: impl FnOnce(ClusterBuilder) -> ClusterBuilder) -> Self {
-        Self { cluster: change(self.cluster) }
+    fn with(mut self, change: impl FnOnce(ClusterBuilder) -> ClusterBuilder) -> Self {
+        self.cluster = change(self.cluster);
+        self
     }
+}
+
+/// Starts the controllers that make and delete pods, and no others: those of nodes would miss the heartbeats of kubelets.
+fn start_controller_manager(lab: &Lab, cluster: &Cluster) -> Result<Process> {
+    let kubeconfig = cluster.kubeconfig_for("system:kube-controller-manager")?;
+    let controllers = [
+        "statefulset-controller",
+        "deployment-controller",
+        "replicaset-controller",
+        "garbage-collector-controller",
+    ];
+    Daemon::new("kube-controller-manager", built_program("kube-controller-manager")?)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .arg(format!("--controllers={}", controllers.join(",")))
+        .args(["--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=500"])
+        .start(lab.home())
 }

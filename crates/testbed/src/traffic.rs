@@ -302,7 +302,9 @@ impl Udp<'_> {
                 }
                 Ok(())
             })?;
-            finish(sender)
+            finish(sender)?;
+            // The witness sends by another port of the switch, and could overtake. What waits in vain for an answer gives them time.
+            Ping { from: self.from, to: self.to.into(), patience: PATIENCE }.sent_in_vain()
         };
         if let Err(why) = dropped(self.from, self.to, witness, attempt) {
             panic!("UDP from {} to {}: {why}", self.from.name(), self.to.name());

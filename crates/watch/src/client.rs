@@ -15,5 +15,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub fn client(mut config: kube::Config) -> Result<kube::Client, Error> {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT);
-    Ok(kube::Client::try_from(config)?)
+    kube::Client::try_from(config).map_err(|error| {
+        // kube reports every client certificate that rustls does not take as an invalid private key.
+        let is_version_1 = format!("{error:?}").contains("UnsupportedCertVersion");
+        if is_version_1 { Error::CertificateVersion } else { error.into() }
+    })
 }

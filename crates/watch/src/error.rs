@@ -13,6 +13,12 @@ pub enum Error {
     /// A request was not answered in time.
     #[error("the API server did not answer within {0:?}")]
     Timeout(Duration),
+    /// The client certificate cannot be used.
+    #[error(
+        "the client certificate of the kubeconfig is an X.509 version 1 certificate, which TLS libraries refuse: issue it as version 3 \
+         (with openssl, by adding an extension such as extendedKeyUsage=clientAuth)"
+    )]
+    CertificateVersion,
     /// A watch was closed too soon to have been of use.
     #[error("the API server closed the watch after {0:?}")]
     Cut(Duration),

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 use portolan_api::condition::{self, ConditionUpdate, READY, SUPPORTED, VALIDATED};
 use portolan_api::kubeovn::support::{unsupported_subnet, unsupported_vpc};
 use portolan_api::{kubeovn, portolan};
-use portolan_model::{Unit, doors};
+use portolan_model::{Group, Unit, UnitState, doors};
 use portolan_watch::{Change, Object};
 
 use super::reports::Topic;
@@ -255,13 +255,13 @@ impl Engine {
     /// A subnet without its VPC has no router, and its pods reach nothing beyond it. Beside that nothing is claimed: whether
     /// OVN has it is not observed yet.
     fn desired_readiness(&self, facts: &Facts) -> DesiredCondition {
-        let missing = facts.needs_vpc.as_deref().filter(|vpc| self.world.vpc(vpc).is_none());
+        // A VPC that cannot be understood, or that only a list lacks, is not missing.
+        let is_absent = |vpc: &&str| self.world.state(&Unit::Vpc((*vpc).to_owned())) == UnitState::Absent;
+        let missing = facts.needs_vpc.as_deref().filter(is_absent);
         let says = missing.map(|vpc| Statement {
             holds: false,
             reason: "VpcNotFound",
-            message: format!(
-                "spec.vpc: there is no VPC {vpc:?} that is in effect; the subnet has no router until there is"
-            ),
+            message: format!("spec.vpc: there is no VPC {vpc:?}; the subnet has no router until there is"),
         });
         DesiredCondition { type_: READY, generation: facts.generation, says }
     }
@@ -270,8 +270,8 @@ impl Engine {
     pub(super) fn verdict_as_update(verdict: &Verdict) -> StatusUpdate {
         let (group, name) = verdict.subnet.clone();
         let kind = match group {
-            portolan_model::Group::Portolan => Kind::Subnet,
-            portolan_model::Group::KubeOvn => Kind::KubeOvnSubnet,
+            Group::Portolan => Kind::Subnet,
+            Group::KubeOvn => Kind::KubeOvnSubnet,
         };
         let (uid, generation) = verdict.judged.clone();
         let holds = verdict.errors.is_empty();

@@ -117,7 +117,7 @@ impl MemDb {
                 (Mutator::Delete, value) => fit(&column.column_type, value, Cardinality::Any)?,
                 (_, value) => fit(&column.column_type, value, Cardinality::UpToColumn)?,
             };
-            if mutation.mutator == Mutator::Insert {
+            if matches!(mutation.mutator, Mutator::Insert | Mutator::Delete) {
                 self.limits.check(table, &mutation.column, &column, &value)?;
             }
             prepared.push((mutation, column, value));

@@ -12,7 +12,7 @@ pub(crate) const SAME_CIDR: &str = example!("same-cidr");
 pub(crate) const MTU: &str = example!("mtu");
 
 #[test]
-fn what_one_network_joins_is_connected() {
+fn connected_subnets_reach_each_other() {
     let manifests = &[LAYER2, LAYER3, PEERING, MTU];
     in_a_cluster(Testbed::builder().nodes(2), manifests, |cluster| {
         layer2(cluster);
@@ -23,7 +23,7 @@ fn what_one_network_joins_is_connected() {
 }
 
 #[test]
-fn what_nothing_joins_is_apart() {
+fn unconnected_subnets_cannot_reach_each_other() {
     in_a_cluster(Testbed::builder().nodes(2), &[ISOLATION, SAME_CIDR], |cluster| {
         isolation(cluster);
         same_cidr(cluster);

@@ -5,10 +5,9 @@
 //! `PORTOLAN_CHARTER=full`.
 
 use portolan_testbed::Database;
-use portolan_testbed::{Testbed, cluster::Component};
+use portolan_testbed::{Heartbeat, Testbed, cluster::Component};
 
 use crate::guests::{PATIENCE, guests, in_a_cluster, is_full};
-use crate::heartbeat::Heartbeat;
 use crate::{addresses, connectivity, dhcp, policy_routes};
 
 /// How many pairs are tried unless all are.

@@ -11,6 +11,5 @@ mod deletion;
 mod dhcp;
 mod faults;
 mod guests;
-mod heartbeat;
 mod policy_routes;
 mod tenancy;

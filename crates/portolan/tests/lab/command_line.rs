@@ -58,6 +58,8 @@ impl Labs {
     pub(crate) fn look(&self, arguments: &[&str]) -> (String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
         command.args(arguments).env("PORTOLAN_LAB_DIRECTORY", self.directory()).env_remove("KUBECONFIG");
+        // Whoever runs the tests may have a kubeconfig, which a lab does not take precedence over.
+        command.env("HOME", self.directory()).env_remove("KUBERNETES_SERVICE_HOST");
         let output = command.output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "portolan {}: {said}", arguments.join(" "));

@@ -106,10 +106,12 @@ fn commands_reach_into_pods(labs: &Labs, kubectl: &Kubectl) {
 fn commands_for_clusters_find_the_lab(labs: &Labs) {
     let (table, remark) = labs.look(&["get", "subnets"]);
     assert!(table.contains("web.default.ovn"), "{table}");
-    assert_eq!(remark, "using lab \"sea\": no KUBECONFIG is set, and it is the only lab\n");
+    assert_eq!(remark, "using lab \"sea\": there is no kubeconfig, and it is the only lab\n");
     let (trace, _) = labs.look(&["trace", "client", "server"]);
     assert!(trace.starts_with("ping from default/client to default/server: reachable\n"), "{trace}");
-    assert_eq!(trace.matches("OVN agrees").count(), 2, "{trace}");
+    assert!(trace.contains("\nReply:\n") && trace.contains("→ pod client ("), "{trace}");
+    let (named, remark) = labs.look(&["get", "subnets", "--lab", "sea"]);
+    assert_eq!((named, remark.as_str()), (table, ""));
 }
 
 fn what_is_wrong_is_said(labs: &Labs) {

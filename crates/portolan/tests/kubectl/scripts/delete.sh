@@ -38,7 +38,7 @@ apiVersion: v1
 kind: List
 items:
 - {apiVersion: v1, kind: Pod, metadata: {name: free}, spec: {containers: [{name: m, image: i}]}}
-- {apiVersion: v1, kind: Pod, metadata: {name: bound}, spec: {nodeName: n, containers: [{name: m, image: i}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: bound}, spec: {nodeName: "n", containers: [{name: m, image: i}]}}
 END
 run kubectl delete pod free
 run kubectl delete pod bound --wait=false

@@ -6,13 +6,13 @@ kind: List
 items:
 - {apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {app: x, "n": "1"}}, data: {k: "10"}}
 - {apiVersion: v1, kind: ConfigMap, metadata: {name: b, labels: {app: x, "n": "2"}}, data: {k: "9", l: "1"}}
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {app: y}}, binaryData: {k: AAEC}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {app: "y"}}, binaryData: {k: AAEC}}
 - {apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {k: v}}
 - {apiVersion: v1, kind: Service, metadata: {name: svc}, spec: {selector: {app: x}, ports: [{port: 80}]}}
 - {apiVersion: v1, kind: Service, metadata: {name: np}, spec: {type: NodePort, ports: [{name: a, port: 80}, {name: b, port: 53, protocol: UDP}]}}
 - {apiVersion: v1, kind: Service, metadata: {name: ext}, spec: {type: ExternalName, externalName: example.com}}
 - {apiVersion: v1, kind: Pod, metadata: {name: p1, labels: {app: x}}, spec: {nodeName: n1, containers: [{name: m, image: i}, {name: o, image: j}]}}
-- {apiVersion: v1, kind: Pod, metadata: {name: p2, labels: {app: y}}, spec: {containers: [{name: m, image: i}], readinessGates: [{conditionType: a/b}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: p2, labels: {app: "y"}}, spec: {containers: [{name: m, image: i}], readinessGates: [{conditionType: a/b}]}}
 - {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: {containers: [{name: m, image: i}]}}}}
 - {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: ss}, spec: {serviceName: svc, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: {containers: [{name: m, image: i}]}}}}
 - {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: ds}, spec: {selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: {nodeSelector: {a: b}, containers: [{name: m, image: i}]}}}}

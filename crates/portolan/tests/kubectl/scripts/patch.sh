@@ -9,7 +9,7 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec:
-      containers: [{name: main, image: a, args: [x, y]}, {name: side, image: b}]
+      containers: [{name: main, image: a, args: [x, z]}, {name: side, image: b}]
       tolerations: [{key: k, operator: Exists}]
 END
 containers='-o=jsonpath={range .spec.template.spec.containers[*]}{.name}={.image} {.args}{"\n"}{end}'
@@ -30,11 +30,9 @@ run kubectl patch deployment web --type=json -p '[{"op": "test", "path": "/spec/
 run kubectl patch deployment web --type=json -p '[{"op": "add", "path": "/metadata/labels", "value": {"a": "x"}}]'
 run kubectl patch deployment web --type=json -p '[{"op": "test", "path": "/spec/replicas", "value": 7}]'
 run kubectl patch deployment web --type=json -p '[{"op": "remove", "path": "/spec/nothing"}]'
-run kubectl patch deployment web --type=json -p '{"op": "remove"}'
 run kubectl patch deployment web -p 'replicas: 3'
 run kubectl patch deployment web -p 'spec: {replicas: 3}'
 run kubectl patch deployment web -p '{"spec": {"replicas": 3}}'
-run kubectl patch deployment web -p '{"spec": {"replicas": "three"}}'
 run kubectl patch deployment web -p '{"spec": {"replicas": -1}}'
 run kubectl patch deployment web -p '{"metadata": {"name": "other"}}'
 run kubectl patch deployment web --subresource=status -p '{"status": {"replicas": 3, "readyReplicas": 2}, "spec": {"replicas": 9}}'

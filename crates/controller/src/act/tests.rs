@@ -1,0 +1,129 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use portolan_api::condition::{READY, VALIDATED};
+use portolan_api::kubeovn;
+use portolan_watch::Followers;
+use portolan_watch::fake::FakeApi;
+use tokio::sync::{Notify, Semaphore};
+
+use super::status::StatusWriter;
+use super::writer::{Write, Writer};
+use crate::engine::{DesiredCondition, Kind, Statement, StatusUpdate};
+
+/// Writes numbers, when it is let.
+struct Slow {
+    permits: Arc<Semaphore>,
+    written: Arc<Mutex<Vec<(u32, u32)>>>,
+    done: Arc<Notify>,
+}
+
+impl Write for Slow {
+    type Key = u32;
+    type Value = u32;
+    const ATTEMPTS: Option<u32> = None;
+
+    fn merge(_: u32, newer: u32) -> u32 {
+        newer
+    }
+
+    async fn write(&self, key: u32, value: u32) -> Result<(), String> {
+        self.permits.acquire().await.unwrap().forget();
+        self.written.lock().unwrap().push((key, value));
+        self.done.notify_one();
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_values_for_one_object_only_the_newest_is_written_and_a_few_objects_at_a_time() {
+    let (permits, written, done) = (Arc::new(Semaphore::new(0)), Arc::default(), Arc::new(Notify::new()));
+    let slow = Slow { permits: Arc::clone(&permits), written: Arc::clone(&written), done: Arc::clone(&done) };
+    let writer = Writer::new(slow);
+    let followers = Followers::new(FakeApi::default().client());
+    let task = tokio::spawn(writer.clone().run(followers.recoveries()));
+    writer.want(1, 1);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    // The first is under way; these wait for it, and for each other.
+    for value in 2..100 {
+        writer.want(1, value);
+    }
+    permits.add_permits(2);
+    while written.lock().unwrap().len() < 2 {
+        done.notified().await;
+    }
+    assert_eq!(*written.lock().unwrap(), [(1, 1), (1, 99)]);
+    // Of a thousand objects eight are written at a time.
+    for key in 0..1000 {
+        writer.want(key, 0);
+    }
+    permits.add_permits(8);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(written.lock().unwrap().len(), 10);
+    task.abort();
+}
+
+#[tokio::test]
+async fn a_condition_is_written_only_to_the_generation_it_was_decided_for() {
+    let api = FakeApi::default();
+    api.define::<kubeovn::Subnet>();
+    let mut subnet = kubeovn::Subnet::new("web", kubeovn::SubnetSpec::default());
+    subnet.metadata.uid = Some("uid".into());
+    subnet.metadata.generation = Some(2);
+    api.put(&subnet);
+    let writer = StatusWriter(api.client());
+    let update = |uid: &str, generation| StatusUpdate {
+        kind: Kind::KubeOvnSubnet,
+        name: "web".into(),
+        uid: uid.into(),
+        conditions: vec![DesiredCondition {
+            type_: VALIDATED,
+            generation: Some(generation),
+            says: Some(Statement { holds: true, reason: "Valid", message: String::new() }),
+        }],
+    };
+    let key = (Kind::KubeOvnSubnet, "web".to_owned());
+    for (uid, generation, writes) in [("uid", 1, 0), ("other", 2, 0), ("uid", 2, 1), ("uid", 2, 1)] {
+        writer.write(key.clone(), update(uid, generation)).await.unwrap();
+        assert_eq!(api.requests("PATCH").len(), writes, "{uid} {generation}");
+    }
+    // Both groups keep what others wrote, and a condition that is no longer wanted is removed.
+    let mut removed = update("uid", 2);
+    removed.conditions[0].says = None;
+    writer.write(key, removed).await.unwrap();
+    let stored = api.stored::<kubeovn::Subnet>("", "web").unwrap();
+    assert_eq!(stored["status"]["conditions"], serde_json::json!([]));
+}
+
+#[test]
+fn conditions_of_different_types_are_written_together() {
+    let condition = |type_, holds| DesiredCondition {
+        type_,
+        generation: Some(1),
+        says: Some(Statement { holds, reason: "Because", message: String::new() }),
+    };
+    let update =
+        |conditions| StatusUpdate { kind: Kind::Subnet, name: "web".into(), uid: "uid".into(), conditions };
+    let older = update(vec![condition(READY, false), condition(VALIDATED, false)]);
+    let merged = StatusWriter::merge(older, update(vec![condition(VALIDATED, true)]));
+    assert_eq!(merged.conditions, [condition(VALIDATED, true), condition(READY, false)]);
+}
+
+#[tokio::test]
+async fn an_object_that_was_deleted_gets_no_condition_and_causes_no_error() {
+    let api = FakeApi::default();
+    api.define::<kubeovn::Subnet>();
+    let writer = StatusWriter(api.client());
+    let update = StatusUpdate {
+        kind: Kind::KubeOvnSubnet,
+        name: "gone".into(),
+        uid: "uid".into(),
+        conditions: Vec::new(),
+    };
+    writer.write((Kind::KubeOvnSubnet, "gone".into()), update).await.unwrap();
+    assert_eq!(api.requests("PATCH"), [""; 0]);
+    assert!(api.stored::<Pod>("", "gone").is_none());
+}

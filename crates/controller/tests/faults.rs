@@ -1,0 +1,136 @@
+//! The controller and an API server that fails: nothing of the old is touched, and new pods are served afterwards. Time is
+//! virtual; there is no northbound database, and none is needed to take addresses.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt as _;
+use kube::core::ObjectMeta;
+use portolan_api::kubeovn;
+use portolan_api::nad::NetworkAttachmentDefinition;
+use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
+use portolan_controller::Config;
+use portolan_model::fixtures::{mk_nad, mk_subnet, mk_vpc};
+use portolan_watch::fake::{Answer, FakeApi};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+const CREATE_LOCK: &str = "POST /apis/portolan.dev/v1alpha1/iplocks";
+
+/// An API server with a network, and a controller of it.
+struct Scene {
+    api: FakeApi,
+    controller: JoinHandle<()>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let api = FakeApi::default();
+        api.define::<Vpc>();
+        api.define::<Subnet>();
+        api.define::<NetworkAttachment>();
+        api.define::<IPLock>();
+        api.define::<NetworkAttachmentDefinition>();
+        api.define::<kubeovn::Subnet>();
+        let metadata = ObjectMeta { name: Some("node-1".into()), ..ObjectMeta::default() };
+        api.put(&Node { metadata, ..Node::default() });
+        api.put(&mk_vpc("blue"));
+        let mut subnet = mk_subnet("web", "10.0.0.0/24", "blue");
+        subnet.spec.provider = Some("web.default.ovn".into());
+        api.put(&subnet);
+        api.put(&mk_nad("default", "web"));
+        let controller = start(&api);
+        Scene { api, controller }
+    }
+
+    fn pod(&self, name: &str) {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {
+                "name": name, "namespace": "default", "uid": format!("uid-{name}"),
+                "annotations": {"k8s.v1.cni.cncf.io/networks": "web"},
+            },
+            "spec": {"nodeName": "node-1", "containers": []},
+        }))
+        .unwrap();
+        self.api.put(&pod);
+    }
+
+    fn end(self) {
+        assert!(!self.controller.is_finished(), "the controller ended");
+        self.controller.abort();
+    }
+}
+
+fn start(api: &FakeApi) -> JoinHandle<()> {
+    let kube = kube::Config::new("http://fake".parse().unwrap());
+    let nb = ovsdb::Endpoint::parse_list("unix:/nonexistent/nb.sock").unwrap();
+    let (client, config) = (api.client(), Config::new(kube, nb));
+    tokio::spawn(async move {
+        portolan_controller::run_with_client(client, config, std::future::pending()).await.unwrap();
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_any_failure_of_the_api_server_new_pods_get_addresses_and_old_locks_stay() {
+    for failure in [
+        Answer::Refused,
+        Answer::Code(410),
+        Answer::TooManyRequests(1),
+        Answer::Code(500),
+        Answer::Code(503),
+        Answer::NamelessNotFound,
+    ] {
+        let scene = Scene::new();
+        scene.pod("old");
+        scene.api.requested(CREATE_LOCK, 1).await;
+        // The API server fails for a while, on everything but discovery, and forgets its history.
+        scene.api.always("/v1", failure.clone());
+        scene.api.compact();
+        scene.api.cut_watches();
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        scene.pod("new");
+        scene.api.lift();
+        scene.api.requested(CREATE_LOCK, 2).await;
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        assert_eq!(scene.api.requests("DELETE"), [""; 0], "{failure:?}");
+        assert_eq!(scene.api.requests(CREATE_LOCK).len(), 2, "{failure:?}");
+        scene.end();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_subnet_is_validated_although_others_write_its_status_at_the_same_time() {
+    let scene = Scene::new();
+    let mut subnet = mk_subnet("db", "10.0.1.0/24", "blue");
+    subnet.status = None;
+    scene.api.script("PATCH /apis/portolan.dev/v1alpha1/subnets/db/status", 3, Answer::Code(409));
+    scene.api.put(&subnet);
+    scene.api.requested("PATCH /apis/portolan.dev/v1alpha1/subnets/db/status", 4).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let stored = scene.api.stored::<Subnet>("", &subnet.name_any()).unwrap();
+    let condition = &stored["status"]["conditions"][0];
+    assert_eq!((&condition["type"], &condition["status"]), (&json!("Validated"), &json!("True")), "{stored}");
+    scene.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unsupported_field_is_said_on_the_object_and_a_resolved_problem_is_not_the_last_word() {
+    let scene = Scene::new();
+    let spec = json!({
+        "cidrBlock": "10.7.0.0/16", "vpc": "blue", "provider": "later.default.ovn", "natOutgoing": true,
+    });
+    let mut subnet = kubeovn::Subnet::new("nat", serde_json::from_value(spec).unwrap());
+    subnet.metadata.generation = Some(1);
+    scene.api.put(&subnet);
+    let status = "PATCH /apis/kubeovn.io/v1/subnets/nat/status";
+    scene.api.requested(status, 1).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let stored = scene.api.stored::<kubeovn::Subnet>("", "nat").unwrap();
+    let conditions = stored["status"]["conditions"].as_array().unwrap();
+    let supported = conditions.iter().find(|condition| condition["type"] == "Supported").unwrap();
+    assert_eq!(supported["status"], "False");
+    assert!(supported["message"].as_str().unwrap().contains("spec.natOutgoing"), "{supported}");
+    let event = "POST /apis/events.k8s.io/v1/namespaces/default/events";
+    scene.api.requested(event, 1).await;
+    scene.end();
+}
