@@ -23,7 +23,7 @@ pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confir
         let found = &mut found;
         match read {
             Read::Pod { namespace, name } => {
-                get::<Pod>(client, &in_namespace(client, namespace), name, found).await?
+                get::<Pod>(client, &in_namespace(client, namespace), name, found).await?;
             }
             Read::StatefulSet { namespace, name } => {
                 get::<StatefulSet>(client, &in_namespace(client, namespace), name, found).await?;

@@ -322,7 +322,7 @@ proptest! {
                     scene.retry();
                 }
                 Step::Settle => {
-                    open.drain(..).collect::<Vec<_>>().into_iter().for_each(|lock| scene.store(lock));
+                    std::mem::take(&mut open).into_iter().for_each(|lock| scene.store(lock));
                     scene.settle();
                 }
             }
