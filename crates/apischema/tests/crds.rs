@@ -125,8 +125,9 @@ fn ip_locks() {
     crd.bad(&with(&pod, "/hostIP", json!("node")), None, &["hostIP must be an IP address"]);
     let set = with(&pod, "/holder/kind", json!("StatefulSet"));
     crd.good(&with(&set, "/node", json!("n2")), Some(&set));
-    let frozen =
-        "a lock is immutable; only those of a StatefulSet or a VirtualMachine move with the current pod";
+    crd.good(&with(&set, "/interfaces", json!([])), Some(&set));
+    let frozen = "a lock is immutable; only user, target, node, hostIP and interfaces of a StatefulSet's or a \
+                  VirtualMachine's change, with the current pod";
     crd.bad(&with(&pod, "/node", json!("n2")), Some(&pod), &[frozen]);
     for (field, value, message) in [
         ("/address", json!("10.0.0.6"), "address is immutable"),
@@ -136,10 +137,15 @@ fn ip_locks() {
         ("/mac", json!("0a:58:0a:00:00:06"), "mac is immutable"),
         ("/mac", Value::Null, "mac is immutable"),
         ("/ifaceId", json!("other"), "ifaceId is immutable"),
-        ("/interfaces", json!([]), "interfaces is immutable"),
     ] {
         crd.bad(&with(&set, field, value), Some(&set), &[message]);
     }
+    let pod = |name: &str| json!({"node": "n2", "pod": name, "uid": format!("uid-of-{name}")});
+    let machine = with(&set, "/holder/kind", json!("VirtualMachine"));
+    crd.good(&with(&machine, "/target", pod("next")), Some(&machine));
+    crd.bad(&with(&set, "/target", pod("next")), Some(&set), &["only the lock of a VirtualMachine has a target"]);
+    let used = with(&machine, "/user", json!({"pod": "now", "uid": "uid-of-now"}));
+    crd.bad(&with(&used, "/target", pod("now")), Some(&used), &["target must be another pod than user"]);
     crd.every_rule_was_broken_once();
 }
 
@@ -168,6 +174,11 @@ fn subnets_of_kube_ovn() {
     crd.bad(&with(&base, "/cidrBlock", Value::Null), Some(&base), &[cidr]);
     let vpc = "vpc is immutable, and can be neither added nor removed; make a new Subnet";
     crd.bad(&with(&base, "/vpc", Value::Null), Some(&base), &[vpc]);
+    crd.good(&with(&base, "/provider", json!("a.default.ovn")), Some(&base));
+    let isolated = json!({"cidrBlock": "10.0.0.0/24", "provider": "a.default.ovn"});
+    let provider = "provider decides the address domain of a Subnet that names no vpc, and is immutable there; \
+                    make a new Subnet";
+    crd.bad(&with(&isolated, "/provider", json!("b.default.ovn")), Some(&isolated), &[provider]);
     crd.every_rule_was_broken_once();
 }
 

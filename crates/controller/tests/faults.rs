@@ -16,6 +16,8 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 const CREATE_LOCK: &str = "POST /apis/portolan.dev/v1alpha1/iplocks";
+/// The locks of gateways: the scene has one Subnet.
+const GATEWAYS: usize = 1;
 
 /// An API server with a network, and a controller of it.
 struct Scene {
@@ -82,7 +84,7 @@ async fn after_any_failure_of_the_api_server_new_pods_get_addresses_and_old_lock
     ] {
         let scene = Scene::new();
         scene.pod("old");
-        scene.api.requested(CREATE_LOCK, 1).await;
+        scene.api.requested(CREATE_LOCK, GATEWAYS + 1).await;
         // The API server fails for a while, on everything but discovery, and forgets its history.
         scene.api.always("/v1", failure.clone());
         scene.api.compact();
@@ -90,10 +92,10 @@ async fn after_any_failure_of_the_api_server_new_pods_get_addresses_and_old_lock
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
         scene.pod("new");
         scene.api.lift();
-        scene.api.requested(CREATE_LOCK, 2).await;
+        scene.api.requested(CREATE_LOCK, GATEWAYS + 2).await;
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
         assert_eq!(scene.api.requests("DELETE"), [""; 0], "{failure:?}");
-        assert_eq!(scene.api.requests(CREATE_LOCK).len(), 2, "{failure:?}");
+        assert_eq!(scene.api.requests(CREATE_LOCK).len(), GATEWAYS + 2, "{failure:?}");
         scene.end();
     }
 }

@@ -11,7 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use ovsdb::Endpoint;
-use portolan_api::portolan::IPLock;
+use portolan_api::portolan::{HolderKind, IPLock};
 use portolan_controller::Config;
 use portolan_testbed::cluster::define_kinds;
 use portolan_testbed::{ApiKind, Northbound, TestLab, Testbed};
@@ -56,8 +56,17 @@ impl Stage {
         tokio::spawn(async move { portolan_controller::run(config, std::future::pending()).await.unwrap() })
     }
 
-    /// Waits until there are so many locks, and returns their names.
+    /// Waits until there are no locks, of gateways either.
+    async fn no_locks(&self) {
+        self.locks_of(&[HolderKind::Pod, HolderKind::Subnet], 0).await;
+    }
+
+    /// Waits until pods hold so many locks, and returns their names.
     async fn locks(&self, count: usize) -> BTreeSet<String> {
+        self.locks_of(&[HolderKind::Pod], count).await
+    }
+
+    async fn locks_of(&self, holders: &[HolderKind], count: usize) -> BTreeSet<String> {
         let mut events =
             watcher(Api::<IPLock>::all(self.testbed.client()), watcher::Config::default()).boxed();
         let (mut names, mut listed) = (BTreeSet::new(), false);
@@ -65,12 +74,13 @@ impl Stage {
             match events.next().await.unwrap().unwrap() {
                 Event::Init => names.clear(),
                 Event::InitDone => listed = true,
-                Event::InitApply(lock) | Event::Apply(lock) => {
+                Event::InitApply(lock) | Event::Apply(lock) if holders.contains(&lock.spec.holder.kind) => {
                     names.insert(lock.name_any());
                 }
                 Event::Delete(lock) => {
                     names.remove(&lock.name_any());
                 }
+                Event::InitApply(_) | Event::Apply(_) => {}
             }
             if listed && names.len() == count {
                 return names;
@@ -97,8 +107,8 @@ impl Stage {
         }
     }
 
-    /// What the controller wrote: verbs and resources.
-    fn writes(&self) -> Vec<(String, String)> {
+    /// What the controller wrote: verbs, resources and names.
+    fn writes(&self) -> Vec<(String, String, String)> {
         let audit = std::fs::read_to_string(self.testbed.api().audit_log().unwrap()).unwrap();
         let events = audit.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         let writes = events.filter(|event| {
@@ -106,11 +116,16 @@ impl Stage {
             event["user"]["username"] == USER && ["create", "update", "patch", "delete"].contains(&verb)
         });
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-        writes.map(|event| (text(&event["verb"]), text(&event["objectRef"]["resource"]))).collect()
+        let object = |event: &serde_json::Value, field: &str| text(&event["objectRef"][field]);
+        writes.map(|event| (text(&event["verb"]), object(&event, "resource"), object(&event, "name"))).collect()
     }
 
-    fn count(&self, verb: &str, resource: &str) -> usize {
-        self.writes().iter().filter(|write| (write.0.as_str(), write.1.as_str()) == (verb, resource)).count()
+    /// How often it did this to one of these locks.
+    fn count(&self, verb: &str, locks: &BTreeSet<String>) -> usize {
+        let of_locks = |write: &&(String, String, String)| {
+            (write.0.as_str(), write.1.as_str()) == (verb, "iplocks") && locks.contains(&write.2)
+        };
+        self.writes().iter().filter(of_locks).count()
     }
 
     /// Deletes all that was made, and waits until nothing is left of it.
@@ -118,7 +133,7 @@ impl Stage {
         self.kubectl(&["delete", "--wait=false", "--grace-period=0", "--force", "-f-"], POD);
         self.kubectl(&["delete", "--wait=false", "-f-"], OBJECTS);
         self.units(&[]).await;
-        self.locks(0).await;
+        self.no_locks().await;
     }
 }
 
@@ -144,16 +159,17 @@ fn a_pod_costs_one_write_per_address_and_leaves_nothing() {
         stage.units(&["subnet/db", "subnet/web", "vpc/blue"]).await;
         let before = stage.writes().len();
         stage.kubectl(&["apply", "-f-"], POD);
-        stage.locks(2).await;
+        let locks = stage.locks(2).await;
         stage.units(ALL).await;
         let shown = stage.testbed.central().nbctl(&["show"]).unwrap();
         assert!(shown.contains("port:default/app/net1/"), "{shown}");
-        // The watch may show a subnet's condition before the audit log has the write.
-        let mut writes = stage.writes().split_off(before);
-        writes.retain(|(_, resource)| resource != "subnets");
-        assert_eq!(writes, vec![("create".to_owned(), "iplocks".to_owned()); 2], "one write per address");
+        assert_eq!(stage.count("create", &locks), 2, "one write per address");
+        // The watch may show a subnet's condition and gateway before the audit log has the write.
+        let mut others = stage.writes().split_off(before);
+        others.retain(|(_, resource, _)| !["subnets", "iplocks"].contains(&resource.as_str()));
+        assert_eq!(others, []);
         stage.empty().await;
-        assert_eq!(stage.count("delete", "iplocks"), 2);
+        assert_eq!(stage.count("delete", &locks), 2);
         assert!(!controller.is_finished());
         controller.abort();
     });
@@ -177,7 +193,7 @@ fn a_controller_killed_between_lock_and_plan_is_replaced_by_the_next() {
         let second = stage.start_controller().await;
         stage.units(ALL).await;
         assert_eq!(stage.locks(2).await, locks);
-        assert_eq!(stage.count("create", "iplocks"), 2, "the locks that were there are enough");
+        assert_eq!(stage.count("create", &locks), 2, "the locks that were there are enough");
         stage.empty().await;
         second.abort();
     });

@@ -42,14 +42,16 @@ pub(crate) struct AttachmentRow {
 pub(crate) fn rows(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<AttachmentRow> {
     let world = &snapshot.world;
     let mut held: BTreeMap<&AttachmentId, Vec<&Lock>> = BTreeMap::new();
-    for lock in world.locks() {
+    // A gateway's address is locked too, and is no interface of anyone's.
+    for lock in world.locks().filter(|lock| lock.attachment.kind() != HolderKind::Subnet) {
         held.entry(&lock.attachment).or_default().push(lock);
     }
     let pods = PodsByUid::of(snapshot);
     let mut rows: Vec<_> = held.iter().map(|(id, locks)| held_row(snapshot, &pods, id, locks)).collect();
     let have: BTreeSet<_> = held.keys().map(|id| (id.uid(), id.interface())).collect();
     for requester in world.unsatisfied() {
-        if let Some(request) = world.request(requester) {
+        let request = world.request(requester);
+        if let Some(request) = request.filter(|request| request.holder.kind != HolderKind::Subnet) {
             let has = |interface: &str| have.contains(&(request.holder.uid.as_str(), interface));
             rows.extend(requested_rows(requester, &request, has));
         }
