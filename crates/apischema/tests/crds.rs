@@ -143,7 +143,11 @@ fn ip_locks() {
     let pod = |name: &str| json!({"node": "n2", "pod": name, "uid": format!("uid-of-{name}")});
     let machine = with(&set, "/holder/kind", json!("VirtualMachine"));
     crd.good(&with(&machine, "/target", pod("next")), Some(&machine));
-    crd.bad(&with(&set, "/target", pod("next")), Some(&set), &["only the lock of a VirtualMachine has a target"]);
+    crd.bad(
+        &with(&set, "/target", pod("next")),
+        Some(&set),
+        &["only the lock of a VirtualMachine has a target"],
+    );
     let used = with(&machine, "/user", json!({"pod": "now", "uid": "uid-of-now"}));
     crd.bad(&with(&used, "/target", pod("now")), Some(&used), &["target must be another pod than user"]);
     crd.every_rule_was_broken_once();

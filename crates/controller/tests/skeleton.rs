@@ -117,7 +117,9 @@ impl Stage {
         });
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let object = |event: &serde_json::Value, field: &str| text(&event["objectRef"][field]);
-        writes.map(|event| (text(&event["verb"]), object(&event, "resource"), object(&event, "name"))).collect()
+        writes
+            .map(|event| (text(&event["verb"]), object(&event, "resource"), object(&event, "name")))
+            .collect()
     }
 
     /// How often it did this to one of these locks.

@@ -143,7 +143,9 @@ fn a_gateway_that_is_taken() {
     subnet.spec.gateway = Some("10.0.0.9".to_owned());
     assert_eq!(
         errors_of(&subnet, &world),
-        [r#"spec.gateway: "10.0.0.9" is taken by pod/default/a/eth0/pod-default-a; choose another gateway"#]
+        [
+            r#"spec.gateway: "10.0.0.9" is taken by Pod default/a; choose another gateway, or remove what has the address"#
+        ]
     );
 }
 

@@ -48,7 +48,8 @@ fn refusals_are_told_and_waiters_served(cluster: &Testbed) {
     let gateway = "10.31.0.6 is the gateway of Subnet small; ask for another";
     assert_told(cluster, "default", "usurper", "AddressIsGateway", &[gateway]);
     ask("rival", "10.31.0.1");
-    let taken = "10.31.0.1 in vpc/addresses is taken by Pod default/static1; waiting for it, or ask for another";
+    let taken =
+        "10.31.0.1 in vpc/addresses is taken by Pod default/static1; waiting for it, or ask for another";
     assert_told(cluster, "default", "rival", "AddressTaken", &[taken]);
     ask("stranger", "10.32.0.1");
     let outside = "10.32.0.1 is not in Subnet small, which has 10.31.0.0/29; ask for another";
