@@ -10,7 +10,7 @@ mod subnet;
 mod vpc;
 
 pub use ip_lock::{
-    DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, IPLockStatus, LockConfig, LockUser,
+    DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, IPLockStatus, LockConfig, LockTarget, LockUser,
 };
 pub use lock_name::{LockAddress, LockDomain, LockName};
 pub use network_attachment::{

@@ -47,13 +47,15 @@ impl Actor {
             Action::MoveLock { moved, requester } => self.move_lock(moved, requester).await,
             Action::Confirm(release) => {
                 let confirmation =
-                    live::confirm(&self.client, &release.confirm).await.unwrap_or_else(|error| {
+                    live::read(&self.client, &release.reads()).await.unwrap_or_else(|error| {
                         tracing::warn!(lock = release.lock, error = %Plain(&error), "cannot confirm that the lock may go");
                         Confirmation::Failed
                     });
                 self.answer(move |engine| engine.confirmed(&release, &confirmation)).await;
             }
-            Action::DeleteLock { lock, uid } => self.delete_lock(lock, uid).await,
+            Action::DeleteLock { lock, uid, resource_version } => {
+                self.delete_lock(lock, uid, resource_version).await;
+            }
             Action::ConfirmAbsence { unit, owners } => {
                 let absence = live::unit_absence(&self.client, &unit, &owners).await.unwrap_or_else(|error| {
                     tracing::warn!(%unit, error = %Plain(&error), "cannot read the owner of rows that the cache does not know");
@@ -100,19 +102,23 @@ impl Actor {
     }
 
     async fn move_lock(&self, moved: Move, requester: Requester) {
+        let version = known_version(moved.resource_version);
         let patch = json!({
-            "metadata": {"uid": moved.uid},
-            "spec": {"user": moved.user, "node": moved.node, "hostIP": moved.host_ip},
+            "metadata": {"uid": moved.uid, "resourceVersion": version},
+            "spec": {
+                "user": moved.user, "node": moved.node, "hostIP": moved.host_ip, "interfaces": moved.interfaces,
+            },
         });
         let locks = Api::<IPLock>::all(self.client.clone());
         if let Err(error) = locks.patch(&moved.lock, &PatchParams::default(), &Patch::Merge(patch)).await {
             tracing::warn!(lock = moved.lock, error = %Plain(&error), "cannot move the lock");
-            self.answer(move |engine| engine.not_moved(requester)).await;
+            self.answer(move |engine| engine.not_moved(&moved.lock, requester)).await;
         }
     }
 
-    async fn delete_lock(&self, lock: String, uid: String) {
-        let preconditions = Preconditions { uid: Some(uid), resource_version: None };
+    async fn delete_lock(&self, lock: String, uid: String, resource_version: u64) {
+        let resource_version = known_version(resource_version);
+        let preconditions = Preconditions { uid: Some(uid), resource_version };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match Api::<IPLock>::all(self.client.clone()).delete(&lock, &parameters).await {
             Ok(_) => tracing::info!(lock, "gave an address back"),
@@ -125,4 +131,9 @@ impl Actor {
             }
         }
     }
+}
+
+/// A version that the API server can compare with; none if it was no number.
+fn known_version(version: u64) -> Option<String> {
+    (version != u64::MAX).then(|| version.to_string())
 }

@@ -17,7 +17,7 @@ mod northbound;
 mod reports;
 mod subnets;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
@@ -49,14 +49,16 @@ pub enum Action {
         /// Whose pod it follows.
         requester: Requester,
     },
-    /// Confirm by a live read that a lock may go: answer with [`Engine::confirmed`].
+    /// Read what [`Release::reads`] names, live: answer with [`Engine::confirmed`].
     Confirm(Release),
-    /// Delete a lock whose port is gone, if it still has this UID. The watch answers.
+    /// Delete a lock whose port is gone, if it still has this UID and version. The watch answers.
     DeleteLock {
         /// The lock's name.
         lock: String,
         /// The lock's UID.
         uid: String,
+        /// The version that was decided upon: one that changed since may be in use again.
+        resource_version: u64,
     },
     /// Confirm by a live read that nothing asks for a unit any more which has rows and which the World lacks: answer
     /// with [`Engine::unit_absence`].
@@ -110,11 +112,15 @@ pub struct Engine {
     unlisted: BTreeSet<Kind>,
     /// Who is to be decided again.
     requesters: BTreeSet<Requester>,
+    /// Whose turn it is because something became free: decided before all others.
+    woken: VecDeque<Requester>,
     /// Which units of the northbound database are dirty, waiting or stale.
     northbound: Reconciler<DatabaseTarget<Unit>>,
     /// VPCs and subnets that a list lacks and that are being read live.
     confirming: BTreeSet<Unit>,
     creating: Creations,
+    /// Locks that are being moved, by name.
+    moving: BTreeMap<String, Move>,
     releasing: BTreeMap<String, Releasing>,
     /// The names of those in `releasing` whose ports are being removed.
     removing: BTreeSet<String>,
@@ -137,9 +143,11 @@ impl Engine {
             plan_settings,
             unlisted: Kind::ALL.iter().copied().collect(),
             requesters: BTreeSet::new(),
+            woken: VecDeque::new(),
             northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
             confirming: BTreeSet::new(),
             creating: Creations::default(),
+            moving: BTreeMap::new(),
             releasing: BTreeMap::new(),
             removing: BTreeSet::new(),
             conditions: Conditions::default(),
@@ -194,6 +202,9 @@ impl Engine {
     fn note(&mut self, dirty: Dirty, evidence: Evidence) {
         self.note_units(dirty.units, evidence);
         self.requesters.extend(dirty.requesters);
+        for change in &dirty.locks {
+            self.lock_changed(change);
+        }
     }
 }
 

@@ -6,51 +6,53 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt};
-use portolan_api::portolan::{Holder, HolderKind, IPLock, NetworkAttachment};
+use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
-use portolan_ipam::Confirm;
-use portolan_model::{Unit, UnitState, VpcPair, World, doors};
+use portolan_model::holder::{self, Read, Users};
+use portolan_model::{Source, Unit, UnitState, VpcPair, World};
 use portolan_plan::Absence;
 use portolan_watch as served;
 use serde::de::DeserializeOwned;
 
 use crate::engine::Confirmation;
 
-/// What a live read found of who should be there.
-enum Found {
-    /// It is not there, or another one of its name is.
-    Gone,
-    /// It is there and will not run again.
-    Finished,
-    /// It is there.
-    There(Option<Box<portolan_model::Pod>>),
-    /// It is of a kind that is not read.
-    Unknown,
+/// Reads objects live: a World that has those that exist, and no others.
+pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confirmation> {
+    let mut found = World::default();
+    for read in reads {
+        let found = &mut found;
+        match read {
+            Read::Pod { namespace, name } => {
+                get::<Pod>(client, &in_namespace(client, namespace), name, found).await?;
+            }
+            Read::StatefulSet { namespace, name } => {
+                get::<StatefulSet>(client, &in_namespace(client, namespace), name, found).await?;
+            }
+            Read::NetworkAttachment { namespace, name } => {
+                get::<NetworkAttachment>(client, &in_namespace(client, namespace), name, found).await?;
+            }
+            Read::Node { name } => get::<Node>(client, &Api::all(client.clone()), name, found).await?,
+            Read::Subnet { name } => {
+                get::<portolan::Subnet>(client, &Api::all(client.clone()), name, found).await?;
+                get::<kubeovn::Subnet>(client, &Api::all(client.clone()), name, found).await?;
+            }
+            Read::Lock { name } => get::<IPLock>(client, &Api::all(client.clone()), name, found).await?,
+            // Virtual machines are not watched yet, so nothing is known of them.
+            Read::VirtualMachine { .. } => return Ok(Confirmation::Failed),
+        }
+    }
+    Ok(Confirmation::Found(Box::new(found)))
 }
 
-/// Confirms that a lock may go.
-pub(crate) async fn confirm(client: &Client, confirm: &Confirm) -> kube::Result<Confirmation> {
-    let yes = |yes: bool| if yes { Confirmation::Yes } else { Confirmation::No };
-    Ok(match confirm {
-        Confirm::HolderGone(holder) => yes(matches!(find(client, holder).await?, Found::Gone)),
-        Confirm::HolderFinished(holder) => {
-            yes(matches!(find(client, holder).await?, Found::Gone | Found::Finished))
-        }
-        Confirm::OrdinalGone(holder) => yes(ordinal_is_gone(client, holder).await?),
-        Confirm::NotAsked(holder) => match find(client, holder).await? {
-            Found::Gone => Confirmation::Yes,
-            Found::There(Some(pod)) => Confirmation::Holder(pod),
-            Found::There(None) | Found::Finished | Found::Unknown => Confirmation::No,
-        },
-        Confirm::LocksThere(locks) => {
-            for (name, uid) in locks {
-                if !has_uid(client, &Api::<IPLock>::all(client.clone()), name, uid).await? {
-                    return Ok(Confirmation::No);
-                }
-            }
-            Confirmation::Yes
-        }
-    })
+async fn get<K>(client: &Client, api: &Api<K>, name: &str, found: &mut World) -> kube::Result<()>
+where
+    K: Resource<DynamicType = ()> + Source + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    if let Some(object) = served::get(client, api, name).await? {
+        // Nothing is planned from this World.
+        drop(found.apply(&object));
+    }
+    Ok(())
 }
 
 /// Whether nothing asks for a unit any more, of which the database has rows with these owners.
@@ -69,7 +71,10 @@ pub(crate) async fn unit_absence(
             let uids = [native.and_then(|subnet| subnet.uid()), kubeovn.and_then(|subnet| subnet.uid())];
             uids.iter().flatten().any(|uid| owners.contains(uid))
         }
-        Unit::Attachment(id) => !matches!(find(client, &id.holder()).await?, Found::Gone | Found::Finished),
+        Unit::Attachment(id) => match read(client, &holder::reads(id, &Users::default())).await? {
+            Confirmation::Found(found) => holder::released(&found, id, &Users::default()).is_none(),
+            Confirmation::Failed => true,
+        },
     };
     Ok(if is_there { Absence::Refuted } else { Absence::Confirmed })
 }
@@ -121,59 +126,9 @@ where
     Ok((native, served::get(client, &Api::<B>::all(client.clone()), name).await?))
 }
 
-async fn find(client: &Client, holder: &Holder) -> kube::Result<Found> {
-    let there = match holder.kind {
-        HolderKind::Pod => {
-            let pods = namespaced::<Pod>(client, holder);
-            let pod = served::get(client, &pods, &holder.name).await?;
-            return Ok(match pod.filter(|pod| pod.uid().as_ref() == Some(&holder.uid)) {
-                None => Found::Gone,
-                Some(pod) => {
-                    let pod = doors::pod::pod(&pod);
-                    if pod.finished { Found::Finished } else { Found::There(Some(Box::new(pod))) }
-                }
-            });
-        }
-        HolderKind::StatefulSet => match holder.name.rsplit_once('-') {
-            Some((set, _)) => {
-                has_uid(client, &namespaced::<StatefulSet>(client, holder), set, &holder.uid).await?
-            }
-            None => false,
-        },
-        HolderKind::NetworkAttachment => {
-            has_uid(client, &namespaced::<NetworkAttachment>(client, holder), &holder.name, &holder.uid)
-                .await?
-        }
-        HolderKind::Node => {
-            has_uid(client, &Api::<Node>::all(client.clone()), &holder.name, &holder.uid).await?
-        }
-        // Virtual machines are not watched yet, so nothing is known of them.
-        HolderKind::VirtualMachine => return Ok(Found::Unknown),
-    };
-    Ok(if there { Found::There(None) } else { Found::Gone })
-}
-
-async fn ordinal_is_gone(client: &Client, holder: &Holder) -> kube::Result<bool> {
-    let Some((name, _)) = holder.name.rsplit_once('-') else { return Ok(true) };
-    let set = served::get(client, &namespaced::<StatefulSet>(client, holder), name).await?;
-    let set = set.filter(|set| set.uid().as_ref() == Some(&holder.uid));
-    let in_range = set.is_some_and(|set| doors::pod::stateful_set(&set).has_ordinal(&holder.name));
-    let pods = namespaced::<Pod>(client, holder);
-    Ok(!in_range && served::get(client, &pods, &holder.name).await?.is_none())
-}
-
-fn namespaced<K>(client: &Client, holder: &Holder) -> Api<K>
+fn in_namespace<K>(client: &Client, namespace: &str) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    Api::namespaced(client.clone(), holder.namespace.as_deref().unwrap_or_default())
-}
-
-/// Whether an object of this name is there with this UID.
-async fn has_uid<K>(client: &Client, api: &Api<K>, name: &str, uid: &str) -> kube::Result<bool>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-{
-    let object = served::get(client, api, name).await?;
-    Ok(object.is_some_and(|object| object.uid().as_deref() == Some(uid)))
+    Api::namespaced(client.clone(), namespace)
 }

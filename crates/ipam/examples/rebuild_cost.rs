@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::Ipam;
 use portolan_model::fixtures::{mk_lock, mk_subnet};
-use portolan_model::{World, doors};
+use portolan_model::{Claim, LockChange, World, doors};
 
 fn main() {
     let count: u32 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
@@ -28,7 +28,9 @@ fn main() {
     let ipam = best(|| {
         let mut ipam = Ipam::new();
         for lock in &locks {
-            ipam.take(&doors::portolan::lock(lock).expect("a lock of ours"));
+            let claim = Claim::of(&doors::portolan::lock(lock).expect("a lock of ours"));
+            let lock = claim.lock.clone();
+            ipam.apply(&LockChange { lock, before: None, after: Some(claim), exists: true });
         }
         ipam
     });

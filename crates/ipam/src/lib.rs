@@ -13,17 +13,22 @@
 //! as ranges, so that its memory follows how many are taken and a search costs the same in a subnet that is almost full.
 //! [`waiters`] has who comes next when one becomes free.
 
+mod allocation;
 pub mod choice;
 pub mod decide;
 pub mod domain;
+mod gateway;
 pub mod ipam;
+mod keep;
 pub mod range_set;
+pub mod refusal;
 pub mod release;
 pub mod waiters;
 
-pub use decide::{Decision, Move, Refusal};
+pub use decide::{Decision, Move};
 pub use domain::Usage;
 pub use ipam::Ipam;
 pub use range_set::RangeSet;
-pub use release::{Confirm, Release, ReleaseReason};
-pub use waiters::Waiters;
+pub use refusal::{Refusal, TakenBy};
+pub use release::{Release, ReleaseReason};
+pub use waiters::{WaitKey, Waiters};

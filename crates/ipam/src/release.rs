@@ -1,145 +1,135 @@
-//! Locks to be given back, and what must be confirmed first.
+//! Locks to be deleted, and what must be confirmed first.
 
 use std::fmt;
 
-use portolan_api::portolan::{Holder, HolderKind};
+use portolan_model::holder::{self, Read, Released, Users};
 use portolan_model::{AttachmentId, Lock, Request, Requester, World};
 
-/// A lock to be deleted once a live read confirms why, and the removal of its port has been committed.
+use crate::keep::keeps;
+
+/// A lock to be deleted once live reads confirm why, and the removal of its port has been committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The lock's name.
     pub lock: String,
-    /// The lock's UID: the precondition of the deletion.
+    /// The lock's UID: a precondition of the deletion.
     pub uid: String,
+    /// The version that was decided upon: a precondition of the deletion. A lock that changed since may be in use again.
+    pub resource_version: u64,
     /// Whose it is: [`World::release`] takes it out of effect.
     pub attachment: AttachmentId,
+    /// Who uses it, as it says.
+    pub users: Users,
     /// Why.
     pub reason: ReleaseReason,
-    /// What a live read must confirm first. Absence from a cache proves nothing.
-    pub confirm: Confirm,
 }
 
-/// Why a lock is to be given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a lock is to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleaseReason {
-    /// Its holder is not known, or is another one of the same name.
-    HolderGone,
-    /// Its holder has Succeeded or Failed.
-    HolderFinished,
-    /// Its ordinal is not in the range of the StatefulSet's replicas.
-    OrdinalGone,
-    /// Its holder does not ask for this interface.
-    NotAsked,
-    /// Its holder has another lock for the same interface and family, which was created first.
-    Duplicate,
+    /// Its holder holds it no more.
+    Released(Released),
+    /// Its holder does not ask for this interface, or asks for it with another address, MAC address or subnet.
+    NotRequested {
+        /// Who asks.
+        requester: Requester,
+    },
+    /// Its holder has other locks for the same interface and family, which were created first.
+    Duplicate {
+        /// Name and UID of those.
+        winners: Vec<(String, String)>,
+    },
 }
 
 impl fmt::Display for ReleaseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ReleaseReason::HolderGone => "its holder is gone",
-            ReleaseReason::HolderFinished => "its holder has finished",
-            ReleaseReason::OrdinalGone => "its ordinal is not among the replicas",
-            ReleaseReason::NotAsked => "its holder does not ask for the interface",
-            ReleaseReason::Duplicate => "its holder has an older lock for the interface",
-        })
+        match self {
+            ReleaseReason::Released(released) => released.fmt(f),
+            ReleaseReason::NotRequested { .. } => f.write_str("its holder does not ask for it any more"),
+            ReleaseReason::Duplicate { .. } => f.write_str("its holder has an older lock for the interface"),
+        }
     }
 }
 
-/// What a live read must confirm before a lock is deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Confirm {
-    /// That the holder is not there, or has another UID.
-    HolderGone(Holder),
-    /// That the holder is not there, has another UID, or has Succeeded or Failed.
-    HolderFinished(Holder),
-    /// That the StatefulSet is not there, has another UID, or has no such ordinal; and that the ordinal's pod is not there.
-    OrdinalGone(Holder),
-    /// That the holder, if it is there, does not ask for the interface.
-    NotAsked(Holder),
-    /// That these locks are there with these UIDs: the ones that win.
-    LocksThere(Vec<(String, String)>),
+impl Release {
+    /// What must be read live before the lock may be deleted.
+    pub fn reads(&self) -> Vec<Read> {
+        match &self.reason {
+            ReleaseReason::Released(_) => holder::reads(&self.attachment, &self.users),
+            ReleaseReason::NotRequested { requester } => {
+                let mut reads = holder::reads(&self.attachment, &self.users);
+                if let Requester::Pod { namespace, name } = requester {
+                    let read = Read::Pod { namespace: namespace.clone(), name: name.clone() };
+                    if !reads.contains(&read) {
+                        reads.push(read);
+                    }
+                }
+                reads
+            }
+            ReleaseReason::Duplicate { winners } => {
+                winners.iter().map(|(name, _)| Read::Lock { name: name.clone() }).collect()
+            }
+        }
+    }
+
+    /// Whether what was read live confirms that the lock may be deleted. `found` has the objects that were read and no others,
+    /// `world` is what the release was decided upon.
+    pub fn is_confirmed(&self, found: &World, world: &World) -> bool {
+        match &self.reason {
+            ReleaseReason::Released(_) => holder::released(found, &self.attachment, &self.users).is_some(),
+            ReleaseReason::NotRequested { requester } => {
+                holder::released(found, &self.attachment, &self.users).is_some()
+                    || found.has_same_requester(world, requester)
+            }
+            ReleaseReason::Duplicate { winners } => {
+                winners.iter().all(|(name, uid)| found.lock(name).is_some_and(|lock| lock.uid == *uid))
+            }
+        }
+    }
 }
 
-/// The locks that a requester's name stands on and that are to be given back.
+/// The locks of a requester that are to be deleted.
 pub(crate) fn releases(world: &World, requester: &Requester, request: Option<&Request>) -> Vec<Release> {
+    let satisfied = world.is_satisfied(requester);
     let mut releases = Vec::new();
     for id in world.holdings_of(requester) {
         let held = world.held_locks(&id);
-        match reason(world, &id, request) {
-            Some(reason) => {
-                let all = held.counted.iter().chain(&held.surplus);
-                releases.extend(all.map(|lock| release(lock, &id, reason, confirm(&id, reason))));
-            }
+        let all = || held.counted.iter().chain(&held.surplus).copied();
+        let reasons: Vec<_> = all().map(|lock| holder::released(world, &id, &Users::of(lock))).collect();
+        let released =
+            reasons.iter().all(Option::is_some).then(|| reasons.first().copied().flatten()).flatten();
+        let not_requested = || {
+            let left_alone = satisfied && world.is_current(requester, &id);
+            let request =
+                request.filter(|request| !left_alone && request.is_ready() && holds(request, &id))?;
+            (!keeps(world, request, &id))
+                .then(|| ReleaseReason::NotRequested { requester: requester.clone() })
+        };
+        match released.map(ReleaseReason::Released).or_else(not_requested) {
+            Some(reason) => releases.extend(all().map(|lock| release(lock, &id, reason.clone()))),
             None => {
                 let winners = held.counted.iter().map(|lock| (lock.name.clone(), lock.uid.clone())).collect();
-                let confirm = Confirm::LocksThere(winners);
-                let surplus = held.surplus.iter();
-                releases.extend(
-                    surplus.map(|lock| release(lock, &id, ReleaseReason::Duplicate, confirm.clone())),
-                );
+                let reason = ReleaseReason::Duplicate { winners };
+                releases.extend(held.surplus.iter().map(|lock| release(lock, &id, reason.clone())));
             }
         }
     }
     releases
 }
 
-fn release(lock: &Lock, id: &AttachmentId, reason: ReleaseReason, confirm: Confirm) -> Release {
-    Release { lock: lock.name.clone(), uid: lock.uid.clone(), attachment: id.clone(), reason, confirm }
+/// True if a request is made for the holder of an interface.
+pub(crate) fn holds(request: &Request, id: &AttachmentId) -> bool {
+    let holder = &request.holder;
+    (holder.kind, holder.name.as_str(), holder.uid.as_str()) == (id.kind(), id.name(), id.uid())
 }
 
-fn confirm(id: &AttachmentId, reason: ReleaseReason) -> Confirm {
-    let holder = id.holder();
-    match reason {
-        ReleaseReason::HolderFinished => Confirm::HolderFinished(holder),
-        ReleaseReason::OrdinalGone => Confirm::OrdinalGone(holder),
-        ReleaseReason::NotAsked => Confirm::NotAsked(holder),
-        ReleaseReason::HolderGone | ReleaseReason::Duplicate => Confirm::HolderGone(holder),
+fn release(lock: &Lock, id: &AttachmentId, reason: ReleaseReason) -> Release {
+    Release {
+        lock: lock.name.clone(),
+        uid: lock.uid.clone(),
+        resource_version: lock.resource_version,
+        attachment: id.clone(),
+        users: Users::of(lock),
+        reason,
     }
-}
-
-/// Why an interface's holder seems to hold it no more; none if it does.
-fn reason(world: &World, id: &AttachmentId, request: Option<&Request>) -> Option<ReleaseReason> {
-    let namespace = id.namespace().unwrap_or_default();
-    let gone = match id.kind() {
-        HolderKind::Pod => match world.pod(namespace, id.name()) {
-            Some(pod) if pod.uid == id.uid() && pod.finished => Some(ReleaseReason::HolderFinished),
-            Some(pod) if pod.uid == id.uid() => None,
-            _ => Some(ReleaseReason::HolderGone),
-        },
-        HolderKind::StatefulSet => {
-            let set = id.name().rsplit_once('-').and_then(|(set, _)| world.stateful_set(namespace, set));
-            match set {
-                Some(set) if set.uid != id.uid() => Some(ReleaseReason::HolderGone),
-                // A pod beyond the range may still be on its way down.
-                Some(set) if !set.has_ordinal(id.name()) && world.pod(namespace, id.name()).is_none() => {
-                    Some(ReleaseReason::OrdinalGone)
-                }
-                Some(_) => None,
-                None => Some(ReleaseReason::HolderGone),
-            }
-        }
-        HolderKind::VirtualMachine => {
-            let same = world.machine(namespace, id.name()).is_some_and(|machine| machine.uid == id.uid());
-            (!same).then_some(ReleaseReason::HolderGone)
-        }
-        HolderKind::NetworkAttachment => {
-            let same = world
-                .network_attachment(namespace, id.name())
-                .is_some_and(|attachment| attachment.uid == id.uid());
-            (!same).then_some(ReleaseReason::HolderGone)
-        }
-        HolderKind::Node => {
-            let same = world.node(id.name()).is_some_and(|node| node.uid == id.uid());
-            (!same).then_some(ReleaseReason::HolderGone)
-        }
-    };
-    // Only a request that is known whole can tell that something is not asked for.
-    let not_asked = || {
-        let request = request.filter(|request| request.is_ready() && request.holder.uid == id.uid())?;
-        let asked = request.interfaces.iter().any(|interface| interface.interface == id.interface());
-        (!asked).then_some(ReleaseReason::NotAsked)
-    };
-    gone.or_else(not_asked)
 }

@@ -1,61 +1,98 @@
-//! Who comes next when an address of a full subnet becomes free.
+//! Who waits for an address, a MAC address or a subnet with something free, and whose turn it is when that becomes free.
+//!
+//! Whoever waits is registered under everything that it waits for. When one of those becomes free, the first in line has the turn:
+//! it is decided again. Whatever comes of that, the turn ends or is passed on ([`Waiters::decided`]): it ends when the thing itself
+//! turns out to be taken after all, as no one further back could have it either; it is passed on to the next in line when the
+//! thing was taken up, as there may be more of it, and when the attempt failed for another reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use portolan_api::Family;
 use portolan_model::Requester;
 
-/// Those who wait for full subnets, in the order in which they came.
+/// Something that can become free.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitKey {
+    /// One address or MAC address: the name of the lock on it.
+    Lock(String),
+    /// Any address of a family in a subnet.
+    Subnet {
+        /// The subnet.
+        name: String,
+        /// The family.
+        family: Family,
+    },
+}
+
+/// Those who wait, in the order in which they came.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Waiters {
     next_ticket: u64,
-    tickets: BTreeMap<Requester, (u64, Vec<String>)>,
-    queues: BTreeMap<String, BTreeMap<u64, Requester>>,
+    tickets: BTreeMap<Requester, (u64, BTreeSet<WaitKey>)>,
+    queues: BTreeMap<WaitKey, BTreeMap<u64, Requester>>,
+    /// Who has the turn for what, and has not been decided since.
+    turns: BTreeMap<Requester, BTreeSet<WaitKey>>,
 }
 
 impl Waiters {
-    /// Someone waits for these subnets. Who waits already keeps the place.
-    pub fn wait(&mut self, requester: &Requester, subnets: impl IntoIterator<Item = String>) {
-        let ticket = self.tickets.get(requester).map_or(self.next_ticket, |(ticket, _)| *ticket);
+    /// Something became free: who is to be decided again.
+    pub fn freed(&mut self, key: &WaitKey) -> Option<Requester> {
+        let first = self.queues.get(key)?.values().next()?.clone();
+        self.give_turn(first, key.clone())
+    }
+
+    /// A requester was decided, and now waits for these; for nothing, if it got what it asked for or asks for nothing.
+    /// Answers who is to be decided next.
+    pub fn decided(&mut self, requester: &Requester, waits_for: BTreeSet<WaitKey>) -> Vec<Requester> {
+        let had = self.turns.remove(requester).unwrap_or_default();
+        let ticket = self.tickets.get(requester).map(|(ticket, _)| *ticket);
         self.remove(requester);
-        self.next_ticket = self.next_ticket.max(ticket + 1);
-        let subnets: Vec<_> = subnets.into_iter().collect();
-        for subnet in &subnets {
-            self.queues.entry(subnet.clone()).or_default().insert(ticket, requester.clone());
+        let passed: Vec<_> = had.into_iter().filter(|key| !waits_for.contains(key)).collect();
+        if !waits_for.is_empty() {
+            let ticket = ticket.unwrap_or(self.next_ticket);
+            self.next_ticket = self.next_ticket.max(ticket + 1);
+            for key in &waits_for {
+                self.queues.entry(key.clone()).or_default().insert(ticket, requester.clone());
+            }
+            self.tickets.insert(requester.clone(), (ticket, waits_for));
         }
-        if !subnets.is_empty() {
-            self.tickets.insert(requester.clone(), (ticket, subnets));
-        }
+        let after = ticket.map_or(0, |ticket| ticket + 1);
+        let next =
+            |waiters: &Self, key: &WaitKey| Some(waiters.queues.get(key)?.range(after..).next()?.1.clone());
+        passed
+            .into_iter()
+            .filter_map(|key| {
+                let requester = next(self, &key)?;
+                self.give_turn(requester, key)
+            })
+            .collect()
     }
 
-    /// Who is to be decided again now that an address of a subnet became free: the first in line, who keeps the place until
-    /// [`leave`](Self::leave).
-    pub fn first(&self, subnet: &str) -> Option<&Requester> {
-        self.queues.get(subnet)?.values().next()
+    fn give_turn(&mut self, requester: Requester, key: WaitKey) -> Option<Requester> {
+        self.turns.entry(requester.clone()).or_default().insert(key);
+        Some(requester)
     }
 
-    /// Someone got what was waited for, or is gone. Answers who is first in line now, for there may be more addresses free
-    /// than there were events.
-    pub fn leave(&mut self, requester: &Requester) -> Vec<Requester> {
-        let subnets = self.remove(requester);
-        subnets.iter().filter_map(|subnet| self.first(subnet).cloned()).collect()
-    }
-
-    fn remove(&mut self, requester: &Requester) -> Vec<String> {
-        let Some((ticket, subnets)) = self.tickets.remove(requester) else { return Vec::new() };
-        for subnet in &subnets {
-            if let Some(queue) = self.queues.get_mut(subnet) {
+    fn remove(&mut self, requester: &Requester) {
+        let Some((ticket, keys)) = self.tickets.remove(requester) else { return };
+        for key in keys {
+            if let Some(queue) = self.queues.get_mut(&key) {
                 queue.remove(&ticket);
                 if queue.is_empty() {
-                    self.queues.remove(subnet);
+                    self.queues.remove(&key);
                 }
             }
         }
-        subnets
     }
 
-    /// How many wait for a subnet.
-    pub fn len(&self, subnet: &str) -> usize {
-        self.queues.get(subnet).map_or(0, BTreeMap::len)
+    /// What a requester waits for.
+    pub fn waits_for(&self, requester: &Requester) -> impl Iterator<Item = &WaitKey> {
+        self.tickets.get(requester).into_iter().flat_map(|(_, keys)| keys)
+    }
+
+    /// True if someone waits for this.
+    pub fn has(&self, key: &WaitKey) -> bool {
+        self.queues.contains_key(key)
     }
 
     /// True if no one waits.
@@ -68,21 +105,39 @@ impl Waiters {
 mod tests {
     use super::*;
 
+    fn lock(name: &str) -> WaitKey {
+        WaitKey::Lock(name.to_owned())
+    }
+
+    fn set(keys: &[&str]) -> BTreeSet<WaitKey> {
+        keys.iter().map(|key| lock(key)).collect()
+    }
+
     #[test]
-    fn first_come_first_served() {
+    fn first_come_first_served_and_a_vain_attempt_keeps_the_place() {
+        let mut waiters = Waiters::default();
+        let [a, b] = ["a", "b"].map(|name| Requester::pod("default", name));
+        assert_eq!(waiters.decided(&b, set(&["x"])), []);
+        assert_eq!(waiters.decided(&a, set(&["x"])), []);
+        assert_eq!(waiters.freed(&lock("x")), Some(b.clone()));
+        assert_eq!(waiters.decided(&b, set(&["x"])), [], "it is taken after all: no use to ask the next");
+        assert_eq!(waiters.freed(&lock("x")), Some(b.clone()));
+        assert_eq!(waiters.decided(&b, set(&[])), std::slice::from_ref(&a), "there may be more");
+        assert_eq!(waiters.decided(&a, set(&[])), []);
+        assert!(waiters.is_empty());
+    }
+
+    #[test]
+    fn whoever_cannot_use_what_is_free_does_not_keep_it_from_others() {
         let mut waiters = Waiters::default();
         let [a, b, c] = ["a", "b", "c"].map(|name| Requester::pod("default", name));
-        waiters.wait(&b, ["web".to_owned()]);
-        waiters.wait(&a, ["web".to_owned(), "db".to_owned()]);
-        waiters.wait(&c, ["db".to_owned()]);
-        // Trying again in vain does not cost the place.
-        waiters.wait(&b, ["web".to_owned()]);
-        assert_eq!(waiters.first("web"), Some(&b));
-        assert_eq!(waiters.leave(&b), std::slice::from_ref(&a));
-        assert_eq!(waiters.first("db"), Some(&a));
-        assert_eq!(waiters.leave(&a), std::slice::from_ref(&c));
-        assert_eq!(waiters.leave(&a), []);
-        assert_eq!(waiters.leave(&c), []);
-        assert!(waiters.is_empty() && waiters.len("web") == 0);
+        let _ = waiters.decided(&a, set(&["x", "y"]));
+        let _ = waiters.decided(&b, set(&["x"]));
+        let _ = waiters.decided(&c, set(&["y"]));
+        assert_eq!(waiters.freed(&lock("x")), Some(a.clone()));
+        assert_eq!(waiters.decided(&a, set(&["y"])), std::slice::from_ref(&b));
+        assert_eq!(waiters.decided(&b, set(&[])), []);
+        assert_eq!(waiters.freed(&lock("y")), Some(a.clone()), "its place in the other line is kept");
+        assert_eq!(waiters.decided(&a, set(&[])), [c]);
     }
 }

@@ -15,6 +15,8 @@ use crate::unit::NoUnit;
 pub const NETWORK_ATTACHMENT_INTERFACE: &str = "attachment";
 /// The interface that a node holds addresses for.
 pub const NODE_INTERFACE: &str = "node";
+/// The interface that a Subnet holds the addresses of its gateway for: a port of the VPC's router, and no attachment.
+pub const GATEWAY_INTERFACE: &str = "gateway";
 
 /// Which interface of which holder. Cheap to clone; two lives of one pod name differ by their UIDs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +24,7 @@ pub struct AttachmentId(Arc<Parts>);
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Parts {
-    // Invariant: no part has a slash, none is empty, and a namespace is there for every kind but Node.
+    // Invariant: no part has a slash, none is empty, and a namespace is there for every kind that has one.
     kind: HolderKind,
     namespace: Option<String>,
     name: String,
@@ -33,10 +35,9 @@ struct Parts {
 impl AttachmentId {
     /// The id of a holder's interface, if the holder is well formed.
     pub fn new(holder: &Holder, interface: &str) -> Option<Self> {
-        let namespace_fits = match (&holder.namespace, holder.kind) {
-            (None, HolderKind::Node) => true,
-            (Some(_), HolderKind::Node) | (None, _) => false,
-            (Some(namespace), _) => is_dns_label(namespace),
+        let namespace_fits = match &holder.namespace {
+            None => !holder.kind.is_namespaced(),
+            Some(namespace) => holder.kind.is_namespaced() && is_dns_label(namespace),
         };
         let fits = namespace_fits
             && is_dns_subdomain(&holder.name)
@@ -58,7 +59,7 @@ impl AttachmentId {
         self.0.kind
     }
 
-    /// The holder's namespace; none for a node.
+    /// The holder's namespace; none for a node and a Subnet.
     pub fn namespace(&self) -> Option<&str> {
         self.0.namespace.as_deref()
     }
@@ -115,6 +116,7 @@ fn kind_text(kind: HolderKind) -> &'static str {
         HolderKind::VirtualMachine => "vm",
         HolderKind::NetworkAttachment => "networkattachment",
         HolderKind::Node => "node",
+        HolderKind::Subnet => "subnet",
     }
 }
 
@@ -141,7 +143,7 @@ impl FromStr for AttachmentId {
     fn from_str(text: &str) -> Result<Self, NoUnit> {
         let parts: Vec<_> = text.split('/').collect();
         let (kind, namespace, name, interface, uid) = match *parts.as_slice() {
-            ["node", name, interface, uid] => ("node", None, name, interface, uid),
+            [kind @ ("node" | "subnet"), name, interface, uid] => (kind, None, name, interface, uid),
             [kind, namespace, name, interface, uid] => (kind, Some(namespace), name, interface, uid),
             _ => return Err(NoUnit),
         };
@@ -151,6 +153,7 @@ impl FromStr for AttachmentId {
             HolderKind::VirtualMachine,
             HolderKind::NetworkAttachment,
             HolderKind::Node,
+            HolderKind::Subnet,
         ];
         let holder = Holder {
             kind: kinds.into_iter().find(|k| kind_text(*k) == kind).ok_or(NoUnit)?,

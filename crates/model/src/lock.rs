@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::net::IpAddr;
 
-use portolan_api::portolan::{DecidedInterface, LockAddress, LockUser};
-use portolan_api::{Domain, Mac};
+use portolan_api::portolan::{DecidedInterface, HolderKind, LockAddress, LockTarget, LockUser};
+use portolan_api::{Domain, FieldErrors, Mac};
 
 use crate::attachment::AttachmentId;
 
@@ -35,6 +35,8 @@ pub struct Lock {
     pub host_ip: Option<IpAddr>,
     /// For a holder that outlives its pods: the pod that uses it now.
     pub user: Option<LockUser>,
+    /// For a virtual machine that migrates: the pod that is about to use it.
+    pub target: Option<LockTarget>,
     /// The name of the interface's port.
     pub iface_id: Option<String>,
     /// All that was decided for the holder.
@@ -58,4 +60,43 @@ impl Lock {
         let key = |lock: &Lock| (lock.generation <= 1, lock.resource_version);
         key(self).cmp(&key(other)).then_with(|| self.name.cmp(&other.name))
     }
+}
+
+/// An address that a lock takes, whether or not the rest of the lock can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The lock's name.
+    pub lock: String,
+    /// Where the address is taken.
+    pub domain: Domain,
+    /// What is taken.
+    pub address: LockAddress,
+    /// The subnet whose guests have one address less; none for a gateway, which is no guest's address anyway.
+    pub subnet: Option<String>,
+}
+
+impl Claim {
+    /// What a lock takes.
+    pub fn of(lock: &Lock) -> Self {
+        let gateway = lock.attachment.kind() == HolderKind::Subnet;
+        Self {
+            lock: lock.name.clone(),
+            domain: lock.domain.clone(),
+            address: lock.address,
+            subnet: (!gateway).then(|| lock.subnet.clone()),
+        }
+    }
+}
+
+/// A lock that cannot be read, but takes the address that its name says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableLock {
+    /// The object's name.
+    pub name: String,
+    /// The object's UID.
+    pub uid: String,
+    /// The address that its name says, if the name says in which domain: that of a long domain name does not.
+    pub claim: Option<Claim>,
+    /// What is wrong with it.
+    pub errors: FieldErrors,
 }

@@ -28,6 +28,11 @@ pub enum Requester {
         /// Its name.
         name: String,
     },
+    /// A Subnet, for the addresses of its gateway.
+    Subnet {
+        /// Its name.
+        name: String,
+    },
     /// A virtual machine. Its pods ask in its place; without them it still holds.
     VirtualMachine {
         /// Its namespace.
@@ -52,6 +57,11 @@ impl Requester {
     pub fn node(name: impl Into<String>) -> Self {
         Requester::Node { name: name.into() }
     }
+
+    /// A Subnet.
+    pub fn subnet(name: impl Into<String>) -> Self {
+        Requester::Subnet { name: name.into() }
+    }
 }
 
 impl fmt::Display for Requester {
@@ -62,6 +72,7 @@ impl fmt::Display for Requester {
                 write!(f, "networkattachment/{namespace}/{name}")
             }
             Requester::Node { name } => write!(f, "node/{name}"),
+            Requester::Subnet { name } => write!(f, "subnet/{name}"),
             Requester::VirtualMachine { namespace, name } => write!(f, "vm/{namespace}/{name}"),
         }
     }

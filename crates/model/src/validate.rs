@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use portolan_api::kubeovn::support::{FieldReport, unsupported_subnet, unsupported_vpc};
 use portolan_api::nad::{NadConfig, NetworkAttachmentDefinition};
-use portolan_api::portolan::{IPLock, LockAddress, LockName, NetworkAttachment};
+use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{FieldError, FieldErrors, FieldPath, Provider, Reason, kubeovn, portolan};
 
 use crate::doors;
@@ -14,7 +14,7 @@ use crate::peering::PeeringProblem;
 use crate::pod::Pod;
 use crate::subnet::{Subnet, Validation};
 use crate::vpc::Vpc;
-use crate::world::World;
+use crate::world::{GatewayProblem, World};
 
 /// What there is to say about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -275,11 +275,19 @@ fn overlaps(ours: impl Iterator<Item = IpNet>, theirs: &[IpNet]) -> Vec<(IpNet, 
 
 fn check_gateway(subnet: &Subnet, world: &World, notes: &mut Notes) {
     let spec = FieldPath::SPEC;
-    for gateway in subnet.config.gateway.addresses() {
-        let name = LockName::new(&subnet.domain, LockAddress::Ip(gateway)).to_string();
-        if let Some(lock) = world.lock(&name) {
-            let message = format!("is taken by {}; choose another gateway", lock.attachment);
-            notes.errors.add(&spec.field("gateway"), gateway.to_string(), Reason::Duplicate, message);
+    match world.gateway_problem(subnet) {
+        // The controller locks it, or finds out who has it.
+        None | Some(GatewayProblem::Pending { .. }) => {}
+        Some(problem @ GatewayProblem::Taken { address, .. }) => {
+            notes.errors.add(
+                &spec.field("gateway"),
+                address.to_string(),
+                Reason::Duplicate,
+                problem.to_string(),
+            );
+        }
+        Some(problem @ GatewayProblem::OtherDomain { .. }) => {
+            notes.errors.add_bare(&spec.field("provider"), Reason::Forbidden, problem.to_string());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The World: all that users asked for, in plain maps with the indexes that planning and deciding need.
 
 mod evaluation;
+mod gateways;
 mod holding;
 mod index;
 mod interfaces;
@@ -18,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use portolan_api::portolan::HolderKind;
 use portolan_api::{Domain, Provider};
 
+pub use self::gateways::GatewayProblem;
 pub use self::holding::HeldLocks;
 use self::holding::Holding;
 use self::index::Index;
@@ -29,7 +31,7 @@ use crate::attachment::{Attachment, AttachmentId};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
 use crate::group::Group;
-use crate::lock::Lock;
+use crate::lock::{Claim, Lock, UnreadableLock};
 use crate::nad::Nad;
 use crate::node::Node;
 use crate::peering::{Peering, VpcPair};
@@ -79,7 +81,8 @@ pub struct World {
     machines: BTreeMap<Name, VirtualMachine>,
     network_attachments: BTreeMap<Name, RequestedAttachment>,
     locks: BTreeMap<String, Lock>,
-    /// Attachments whose holders are confirmed to be gone; each is forgotten with its last lock.
+    unreadable_locks: BTreeMap<String, UnreadableLock>,
+    /// Attachments that a live read confirmed to be held no more; each is forgotten with its last lock, or when a lock changes.
     released: BTreeSet<AttachmentId>,
     /// VPCs and subnets that a list lacks and no live read has confirmed to be gone, with the UIDs they had.
     unconfirmed: BTreeMap<Unit, BTreeSet<String>>,
@@ -98,6 +101,10 @@ pub struct World {
     vpcs_by_remote: Index<String, String>,
     /// VPCs that cannot be understood.
     held_vpcs: BTreeSet<String>,
+    /// By the name of a lock: the subnets whose gateway's address it is on.
+    subnets_by_gateway: Index<String, String>,
+    /// Subnets whose gateway is not theirs to use: see [`World::gateway_problem`].
+    blocked_gateways: BTreeSet<String>,
     holdings_by_subnet: Index<String, AttachmentId>,
     holdings_by_node: Index<String, AttachmentId>,
     holdings_by_holder: Index<HolderName, AttachmentId>,
@@ -248,6 +255,11 @@ impl World {
         self.subnets.get(name).is_some_and(|rivals| rivals.get(group).is_some())
     }
 
+    /// True if there is a subnet of this name and UID, in either group and whether or not it can be understood.
+    pub fn has_subnet_of_uid(&self, name: &str, uid: &str) -> bool {
+        self.subnets.get(name).is_some_and(|rivals| rivals.iter().any(|(_, subnet)| subnet.meta.uid == uid))
+    }
+
     /// The subnets that can be understood and serve a provider, whether or not they are in effect.
     pub fn subnets_of_provider(&self, provider: &Provider) -> impl Iterator<Item = &Subnet> {
         self.subnets_by_provider.get(provider).filter_map(|name| self.known_subnet(name))
@@ -342,8 +354,29 @@ impl World {
         self.locks.get(name)
     }
 
-    /// All locks, by name.
+    /// All locks that can be read, by name.
     pub fn locks(&self) -> impl Iterator<Item = &Lock> {
         self.locks.values()
+    }
+
+    /// A lock that cannot be read, by its name.
+    pub fn unreadable_lock(&self, name: &str) -> Option<&UnreadableLock> {
+        self.unreadable_locks.get(name)
+    }
+
+    /// The locks that cannot be read.
+    pub fn unreadable_locks(&self) -> impl Iterator<Item = &UnreadableLock> {
+        self.unreadable_locks.values()
+    }
+
+    /// True if there are locks that cannot be read.
+    pub fn has_unreadable_locks(&self) -> bool {
+        !self.unreadable_locks.is_empty()
+    }
+
+    /// Every address that a lock takes.
+    pub fn claims(&self) -> impl Iterator<Item = Claim> {
+        let unreadable = self.unreadable_locks.values().filter_map(|lock| lock.claim.clone());
+        self.locks.values().map(Claim::of).chain(unreadable)
     }
 }

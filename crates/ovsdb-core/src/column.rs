@@ -17,6 +17,15 @@ pub struct Column<R, T> {
     marker: PhantomData<fn() -> (R, T)>,
 }
 
+// Derived, these would ask the same of `R` and `T`.
+impl<R, T> Clone for Column<R, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, T> Copy for Column<R, T> {}
+
 /// A column with the value that an update gives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment<R> {

@@ -274,12 +274,12 @@ impl<T: Target> Reconciler<T> {
         for waiting in &waiting {
             self.waiting.insert(waiting.unit.clone(), waiting.until.clone());
         }
-        self.forget_failures(dirty, &changes);
+        self.forget_failures(&dirty, &changes);
         Round { changes, confirm, waiting, absent }
     }
 
     /// What needs no change has not failed.
-    fn forget_failures(&mut self, compared: BTreeSet<T::Unit>, changes: &[T::Change]) {
+    fn forget_failures(&mut self, compared: &BTreeSet<T::Unit>, changes: &[T::Change]) {
         if self.failures.is_empty() {
             return;
         }

@@ -116,7 +116,7 @@ impl Northbound {
                     .changes
                     .iter()
                     .filter(|change| unit_of(change.row()).is_some())
-                    .map(|change| change.uuid()),
+                    .map(ovsdb::change::Change::uuid),
             );
         }
         Recording { changes, rows }

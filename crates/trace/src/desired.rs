@@ -97,6 +97,7 @@ pub(crate) fn object_of(unit: &Unit) -> ObjectReference {
                 HolderKind::VirtualMachine => "VirtualMachine",
                 HolderKind::NetworkAttachment => "NetworkAttachment",
                 HolderKind::Node => "Node",
+                HolderKind::Subnet => "Subnet",
             };
             object(kind, id.namespace(), id.name(), None)
         }

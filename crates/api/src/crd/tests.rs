@@ -115,7 +115,7 @@ fn locks_and_attachments_can_be_watched_by_node_and_subnet() {
         let version = crd.spec.versions.into_iter().next().unwrap();
         version.selectable_fields.unwrap().into_iter().map(|field| field.json_path).collect()
     };
-    assert_eq!(fields(3), [".spec.domain", ".spec.subnet", ".spec.node"]);
+    assert_eq!(fields(3), [".spec.domain", ".spec.subnet", ".spec.node", ".spec.target.node"]);
     assert_eq!(fields(2), [".spec.node", ".spec.subnet", ".status.vni", ".status.address", ".status.hostIP"]);
 }
 
@@ -267,7 +267,9 @@ fn cel_lets_only_sticky_locks_move() {
     assert_eq!(check(&lock("VirtualMachine", "n2", None), &lock("VirtualMachine", "n1", None)), [""; 0]);
     assert_eq!(
         check(&lock("Pod", "n2", None), &lock("Pod", "n1", None)),
-        ["a lock is immutable; only those of a StatefulSet or a VirtualMachine move with the current pod"]
+        [
+            "a lock is immutable; only user, target, node, hostIP and interfaces of a StatefulSet's or a VirtualMachine's change, with the current pod"
+        ]
     );
     assert_eq!(
         check(&lock("VirtualMachine", "n1", Some("0a:58:0a:00:00:07")), &lock("VirtualMachine", "n1", None)),
@@ -276,6 +278,19 @@ fn cel_lets_only_sticky_locks_move() {
     let mut moved = lock("VirtualMachine", "n1", None);
     moved["spec"]["holder"]["uid"] = "d".into();
     assert_eq!(check(&moved, &lock("VirtualMachine", "n1", None)), ["holder is immutable"]);
+    // What was decided follows the pod: a template may name other networks than it did.
+    let mut decided = lock("StatefulSet", "n1", None);
+    decided["spec"]["interfaces"] = json!([{"interface": "net1", "families": ["IPv4"]}]);
+    assert_eq!(check(&decided, &lock("StatefulSet", "n1", None)), [""; 0]);
+    let target = |kind: &str, uid: &str| {
+        let mut lock = lock(kind, "n1", None);
+        lock["spec"]["user"] = json!({"pod": "vm-1", "uid": "u1"});
+        lock["spec"]["target"] = json!({"node": "n2", "pod": "vm-2", "uid": uid});
+        cel("iplocks.portolan.dev", &lock, None)
+    };
+    assert_eq!(target("VirtualMachine", "u2"), [""; 0]);
+    assert_eq!(target("VirtualMachine", "u1"), ["target must be another pod than user"]);
+    assert_eq!(target("StatefulSet", "u2"), ["only the lock of a VirtualMachine has a target"]);
     for (address, good) in
         [("10.0.0.7", true), ("0a:58:0a:00:00:07", true), ("fd00::1", true), ("FD00::1", false), ("x", false)]
     {
@@ -300,5 +315,15 @@ fn cel_on_kube_ovn_subnets_treats_empty_as_absent() {
     assert_eq!(
         check(json!({}), json!({"cidrBlock": "10.0.0.0/24"})),
         ["cidrBlock is immutable; make a new Subnet"]
+    );
+    let with =
+        |provider: &str, vpc: &str| json!({"cidrBlock": "10.0.0.0/24", "provider": provider, "vpc": vpc});
+    let moved = "provider decides the address domain of a Subnet that names no vpc, and is immutable there; make a new Subnet";
+    assert_eq!(check(with("a.default.ovn", ""), with("ovn", "")), [moved]);
+    assert_eq!(check(with("ovn", ""), with("", "")), [""; 0], "both mean the cluster's own pods");
+    assert_eq!(
+        check(with("a.default.ovn", "blue"), with("b.default.ovn", "blue")),
+        [""; 0],
+        "the VPC is the domain"
     );
 }

@@ -45,6 +45,8 @@ use crate::subnet_config::{SubnetConfig, SubnetFields};
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "(has(self.cidrBlock) ? self.cidrBlock : '') == (has(oldSelf.cidrBlock) ? oldSelf.cidrBlock : '')",
      "message": "cidrBlock is immutable; make a new Subnet", "fieldPath": ".cidrBlock"},
+    {"rule": "(has(self.vpc) && self.vpc != '') || (has(self.provider) && self.provider != 'ovn' ? self.provider : '') == (has(oldSelf.provider) && oldSelf.provider != 'ovn' ? oldSelf.provider : '')",
+     "message": "provider decides the address domain of a Subnet that names no vpc, and is immutable there; make a new Subnet", "fieldPath": ".provider"},
     {"rule": "(has(self.vpc) ? self.vpc : '') == (has(oldSelf.vpc) ? oldSelf.vpc : '')",
      "message": "vpc is immutable, and can be neither added nor removed; make a new Subnet", "fieldPath": ".vpc"}
 ]))]

@@ -1,5 +1,6 @@
 //! `IPLock`: the fact that an address is taken, and by whom. The only hard state of addressing.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use kube_core::ResourceExt;
@@ -31,6 +32,7 @@ use crate::mac::{Mac, parse_interface_mac};
     selectable = ".spec.domain",
     selectable = ".spec.subnet",
     selectable = ".spec.node",
+    selectable = ".spec.target.node",
     printcolumn(name = "Domain", type_ = "string", json_path = ".spec.domain"),
     printcolumn(name = "Address", type_ = "string", json_path = ".spec.address"),
     printcolumn(name = "Subnet", type_ = "string", json_path = ".spec.subnet"),
@@ -45,13 +47,15 @@ use crate::mac::{Mac, parse_interface_mac};
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "self == oldSelf || oldSelf.holder.kind in ['StatefulSet', 'VirtualMachine']",
-     "message": "a lock is immutable; only those of a StatefulSet or a VirtualMachine move with the current pod"},
+     "message": "a lock is immutable; only user, target, node, hostIP and interfaces of a StatefulSet's or a VirtualMachine's change, with the current pod"},
     {"rule": "has(self.mac) == has(oldSelf.mac) && (!has(self.mac) || self.mac == oldSelf.mac)",
      "message": "mac is immutable", "fieldPath": ".mac"},
     {"rule": "has(self.ifaceId) == has(oldSelf.ifaceId) && (!has(self.ifaceId) || self.ifaceId == oldSelf.ifaceId)",
      "message": "ifaceId is immutable", "fieldPath": ".ifaceId"},
-    {"rule": "has(self.interfaces) == has(oldSelf.interfaces) && (!has(self.interfaces) || self.interfaces == oldSelf.interfaces)",
-     "message": "interfaces is immutable", "fieldPath": ".interfaces"}
+    {"rule": "!has(self.target) || self.holder.kind == 'VirtualMachine'",
+     "message": "only the lock of a VirtualMachine has a target", "fieldPath": ".target"},
+    {"rule": "!has(self.target) || !has(self.user) || self.target.uid != self.user.uid",
+     "message": "target must be another pod than user", "fieldPath": ".target"}
 ]))]
 pub struct IPLockSpec {
     /// The address domain: `vpc/<name>`, `subnet/<name>` or `vni/<number>`. Immutable.
@@ -86,11 +90,14 @@ pub struct IPLockSpec {
     /// For a holder that outlives its pods: the pod that uses it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<LockUser>,
+    /// For a virtual machine that migrates: the pod that is about to use it, and where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<LockTarget>,
     /// `external_ids:iface-id` of the interface, which is the name of its port in OVN. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub iface_id: Option<String>,
-    /// All that was decided for the pod, so that its node knows when it has every lock. Immutable.
+    /// All that was decided for the pod, so that its node knows when it has every lock. It changes only with `user`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub interfaces: Vec<DecidedInterface>,
@@ -102,7 +109,7 @@ pub struct IPLockSpec {
 pub struct Holder {
     /// The kind of the holder.
     pub kind: HolderKind,
-    /// Its namespace; none for a Node.
+    /// Its namespace; none for a Node and a Subnet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
@@ -124,24 +131,71 @@ pub struct Holder {
 )]
 #[schemars(inline)]
 pub enum HolderKind {
-    /// A pod. Freed when it is gone, Succeeded or Failed.
+    /// A pod. Freed when it is deleted, has Succeeded or has Failed.
     #[default]
     Pod,
-    /// An ordinal of a StatefulSet. Freed when it leaves the range of replicas, or the set goes.
+    /// An ordinal of a StatefulSet. Freed when no pod uses it, and it is not in the range of replicas or the set was deleted.
     StatefulSet,
-    /// A virtual machine. Freed with it.
+    /// A virtual machine. Freed when it was deleted and no pod runs it.
     VirtualMachine,
-    /// A `NetworkAttachment`. Freed with it.
+    /// A `NetworkAttachment`. Freed when it is deleted.
     NetworkAttachment,
-    /// A node's own port. Freed with the node.
+    /// A node's own port. Freed when the node is deleted.
     Node,
+    /// A Subnet, for its gateway. Freed when the Subnet is deleted or has another gateway.
+    Subnet,
 }
 
 impl HolderKind {
-    /// True for holders that keep their addresses while pods come and go: `user`, `node` and `hostIP` move.
+    /// True for holders that keep their addresses while pods come and go: `user`, `node`, `hostIP` and `interfaces` follow the
+    /// current pod.
     pub fn is_sticky(self) -> bool {
         matches!(self, HolderKind::StatefulSet | HolderKind::VirtualMachine)
     }
+
+    /// True for holders that are in a namespace.
+    pub fn is_namespaced(self) -> bool {
+        !matches!(self, HolderKind::Node | HolderKind::Subnet)
+    }
+}
+
+impl fmt::Display for HolderKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HolderKind::Pod => "Pod",
+            HolderKind::StatefulSet => "StatefulSet ordinal",
+            HolderKind::VirtualMachine => "VirtualMachine",
+            HolderKind::NetworkAttachment => "NetworkAttachment",
+            HolderKind::Node => "Node",
+            HolderKind::Subnet => "the gateway of Subnet",
+        })
+    }
+}
+
+/// A holder as people read it: `Pod default/web`.
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// The pod that is about to use the lock of a migrating virtual machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LockTarget {
+    /// The node it was scheduled to.
+    #[schemars(length(min = 1, max = 253))]
+    pub node: String,
+    /// Its name, in the holder's namespace.
+    #[schemars(length(min = 1, max = 253))]
+    pub pod: String,
+    /// Its UID.
+    #[schemars(length(min = 1, max = 64))]
+    pub uid: String,
 }
 
 /// The pod that uses the lock of a holder which outlives it.
@@ -244,17 +298,13 @@ impl IPLock {
                 errors.add_bare(&path.field(field), Reason::Required, "is required");
             }
         }
-        match (holder.kind, &holder.namespace) {
-            (HolderKind::Node, Some(namespace)) => {
-                errors.add(
-                    &path.field("namespace"),
-                    namespace,
-                    Reason::Invalid,
-                    "is set, but a Node has no namespace",
-                );
+        match (holder.kind.is_namespaced(), &holder.namespace) {
+            (false, Some(namespace)) => {
+                let message = format!("is set, but a {:?} has no namespace", holder.kind);
+                errors.add(&path.field("namespace"), namespace, Reason::Invalid, message);
             }
-            (HolderKind::Node, None) | (_, Some(_)) => {}
-            (_, None) => errors.add_bare(&path.field("namespace"), Reason::Required, "is required"),
+            (false, None) | (true, Some(_)) => {}
+            (true, None) => errors.add_bare(&path.field("namespace"), Reason::Required, "is required"),
         }
     }
 }

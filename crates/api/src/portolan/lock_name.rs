@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use crate::cidr::parse_address;
+use crate::cidr::{Family, parse_address};
 use crate::domain::Domain;
 use crate::field_error::Problem;
 use crate::mac::Mac;
@@ -38,6 +38,16 @@ pub enum LockAddress {
     Ip(IpAddr),
     /// A MAC address that someone asked for.
     Mac(Mac),
+}
+
+impl LockAddress {
+    /// The family of an IP address; none of a MAC address.
+    pub fn family(self) -> Option<Family> {
+        match self {
+            LockAddress::Ip(ip) => Some(Family::of(ip)),
+            LockAddress::Mac(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for LockAddress {

@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
@@ -80,15 +79,12 @@ macro_rules! observed_subnet {
 observed_subnet!(portolan::Subnet, kubeovn::Subnet);
 
 impl Observed for IPLock {
-    fn before(engine: &mut Engine, change: &Change<Self>) {
+    fn after(engine: &mut Engine, change: &Change<Self>) {
         match change {
-            Change::Applied(lock) => engine.lock_comes(lock),
-            Change::Deleted(lock) => {
-                // Its address may be what stood in the way of a subnet's gateway.
-                engine.subnets.recheck();
-                engine.lock_goes(&lock.name_any());
-            }
-            Change::Listed(locks) => engine.locks_listed(locks),
+            Change::Applied(_) => {}
+            // Its address may be what stood in the way of a subnet's gateway.
+            Change::Deleted(_) => engine.subnets.recheck(),
+            Change::Listed(_) => engine.locks_listed(),
         }
     }
 }

@@ -1,30 +1,30 @@
-//! Locks: from a decision to a lock that exists, and from a holder that is gone to a lock that is deleted.
+//! Locks: from a decision to a lock that exists, and from a holder that is absent to a lock that is deleted.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 use ovsdb::Cache;
-use portolan_api::portolan::IPLock;
-use portolan_ipam::{Decision, Release, ReleaseReason};
-use portolan_model::{Lock, Pod, Requester, Unit, UnitState, doors};
+use portolan_api::portolan::HolderKind;
+use portolan_ipam::{Decision, Release, ReleaseReason, WaitKey};
+use portolan_model::{Claim, Group, LockChange, Requester, Unit, UnitState, World, doors};
 use portolan_plan::{Target as _, Urgency};
 
 use super::northbound::Evidence;
 use super::reports::Topic;
 use super::{Action, Engine, Retry, Subject};
 
-/// A lock that was asked for and that no watch has shown yet.
+/// A lock whose creation was requested and that no watch has shown yet. Its address is promised in the Ipam.
 #[derive(Debug)]
 pub(super) struct Creating {
     requester: Requester,
-    /// What is promised by it, so that no one else is meanwhile.
-    promised: Option<Lock>,
     /// The API server has answered: a watch will show whose it is.
     answered: bool,
 }
 
-/// The locks that were asked for, also by who asked.
+/// The locks whose creation was requested, also by requester.
+///
+/// Invariant: a name is in it at most once, as the Ipam promises an address to one requester only.
 #[derive(Debug, Default)]
 pub(super) struct Creations {
     by_name: BTreeMap<String, Creating>,
@@ -32,13 +32,12 @@ pub(super) struct Creations {
 }
 
 impl Creations {
-    fn insert(&mut self, name: String, creating: Creating) {
-        self.remove(&name);
-        self.by_requester.entry(creating.requester.clone()).or_default().insert(name.clone());
-        self.by_name.insert(name, creating);
+    fn insert(&mut self, name: String, requester: Requester) {
+        self.by_requester.entry(requester.clone()).or_default().insert(name.clone());
+        self.by_name.insert(name, Creating { requester, answered: false });
     }
 
-    fn remove(&mut self, name: &str) -> Option<Creating> {
+    fn remove(&mut self, name: &str) -> Option<Requester> {
         let creating = self.by_name.remove(name)?;
         if let Entry::Occupied(mut names) = self.by_requester.entry(creating.requester.clone()) {
             names.get_mut().remove(name);
@@ -46,10 +45,10 @@ impl Creations {
                 names.remove();
             }
         }
-        Some(creating)
+        Some(creating.requester)
     }
 
-    fn is_asked_by(&self, requester: &Requester) -> bool {
+    fn has_any_of(&self, requester: &Requester) -> bool {
         self.by_requester.contains_key(requester)
     }
 }
@@ -81,28 +80,25 @@ pub enum Creation {
     Failed,
 }
 
-/// What a live read found.
+/// What live reads found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Confirmation {
-    /// What was to be confirmed is so.
-    Yes,
-    /// It is not so.
-    No,
-    /// The holder is there, and this is what it is: so only if that is what was decided upon.
-    Holder(Box<Pod>),
-    /// It could not be found out; try again later.
+    /// The objects that [`Release::reads`] names, as far as they exist; and no others.
+    Found(Box<World>),
+    /// Something could not be read; try again later.
     Failed,
 }
 
 impl Engine {
-    /// Decides for everyone who is to be decided for.
+    /// Decides for everyone who is to be decided for: first those whose turn it is, then by name.
     pub(super) fn decide(&mut self) {
-        // In order of names; who waits for a full subnet is woken in order of arrival.
-        while let Some(requester) = self.requesters.pop_first() {
-            // Until the watch shows what became of earlier decisions, another one would only repeat them.
-            if self.creating.is_asked_by(&requester) {
+        while let Some(requester) = self.woken.pop_front().or_else(|| self.requesters.pop_first()) {
+            // Until the watch shows what became of earlier decisions, another one would only repeat them. The answer brings the
+            // requester back.
+            if self.creating.has_any_of(&requester) {
                 continue;
             }
+            self.requesters.remove(&requester);
             let decision = self.ipam.decide(&self.world, &requester);
             self.act_on(&requester, decision);
         }
@@ -110,26 +106,28 @@ impl Engine {
 
     fn act_on(&mut self, requester: &Requester, decision: Decision) {
         self.report_refusals(requester, &decision);
-        let full: BTreeSet<String> = decision.full_subnets().collect();
-        if full.is_empty() {
-            let next = self.waiters.leave(requester);
-            self.requesters.extend(next);
-        } else {
-            self.waiters.wait(requester, full);
-        }
+        let mut waits_for = decision.waits_for();
         for lock in decision.create {
-            let promised = doors::portolan::lock(&lock).ok();
-            if let Some(promised) = &promised {
-                self.ipam.take(promised);
+            let name = lock.name_any();
+            // What we decide can be read back; if it could not, it would be refused for ever.
+            let Ok(parsed) = doors::portolan::lock(&lock) else { continue };
+            if self.ipam.promise(Claim::of(&parsed), parsed.attachment.clone()) {
+                self.creating.insert(name, requester.clone());
+                self.actions.push(Action::CreateLock(Box::new(lock)));
+            } else {
+                waits_for.insert(WaitKey::Lock(name));
             }
-            let creating = Creating { requester: requester.clone(), promised, answered: false };
-            self.creating.insert(lock.name_any(), creating);
-            self.actions.push(Action::CreateLock(Box::new(lock)));
         }
-        let moves = decision.moves.into_iter();
-        self.actions.extend(moves.map(|moved| Action::MoveLock { moved, requester: requester.clone() }));
+        let next = self.waiters.decided(requester, waits_for);
+        self.woken.extend(next);
+        for moved in decision.moves {
+            if self.moving.get(&moved.lock) != Some(&moved) {
+                self.moving.insert(moved.lock.clone(), moved.clone());
+                self.actions.push(Action::MoveLock { moved, requester: requester.clone() });
+            }
+        }
         for release in decision.releases {
-            if self.releasing.get(&release.lock).is_some_and(|known| known.release.uid == release.uid) {
+            if self.releasing.get(&release.lock).is_some_and(|known| known.release == release) {
                 continue;
             }
             let releasing = Releasing {
@@ -140,6 +138,9 @@ impl Engine {
             self.releasing.insert(release.lock.clone(), releasing);
             self.actions.push(Action::Confirm(release));
         }
+        if matches!(requester, Requester::Subnet { .. }) {
+            self.subnets.recheck();
+        }
     }
 
     /// Reports what stands in the way of a request.
@@ -148,7 +149,18 @@ impl Engine {
         // The Event is about the pod, also where something that outlives it holds the addresses.
         let uid = request.user.map_or(request.holder.uid, |user| user.uid);
         let problems = decision.refusals.iter().map(|refusal| (refusal.reason(), refusal.to_string()));
-        self.report(Subject::from(requester), uid, Topic::Request, problems.collect());
+        self.report(self.subject(requester), uid, Topic::Request, problems.collect());
+    }
+
+    /// The object that a report to a requester is about.
+    fn subject(&self, requester: &Requester) -> Subject {
+        let mut subject = Subject::from(requester);
+        if let Requester::Subnet { name } = requester
+            && let Some(Group::KubeOvn) = self.world.known_subnet(name).map(|subnet| subnet.group)
+        {
+            subject.api_version = "kubeovn.io/v1".to_owned();
+        }
+        subject
     }
 
     /// The API server answered the creation of a lock.
@@ -158,40 +170,41 @@ impl Engine {
         match creation {
             Creation::Exists => creating.answered = true,
             Creation::Failed => {
-                if let Some(creating) = self.forget_creation(name) {
-                    self.requesters.remove(&creating);
-                    self.retries.insert(Retry::Requester(creating));
+                if let Some(requester) = self.withdraw(name) {
+                    self.requesters.remove(&requester);
+                    self.retries.insert(Retry::Requester(requester));
                 }
             }
         }
     }
 
-    /// A lock could not follow the pod of who asks.
-    pub fn not_moved(&mut self, requester: Requester) {
+    /// A lock could not follow the pod of its requester, or no one knows whether it did: decide again.
+    pub fn not_moved(&mut self, lock: &str, requester: Requester) {
+        self.moving.remove(lock);
         self.retries.insert(Retry::Requester(requester));
     }
 
-    /// A live read answered whether a lock may go.
+    /// Live reads answered whether a lock may go.
     pub fn confirmed(&mut self, release: &Release, confirmation: &Confirmation) {
         let Some(releasing) = self.releasing.get_mut(&release.lock) else { return };
         if releasing.release != *release || releasing.stage != Stage::Confirming {
             return;
         }
-        let requester = releasing.requester.clone();
-        let yes = match confirmation {
-            Confirmation::Yes => true,
-            Confirmation::Holder(pod) => self.world.pod(&pod.namespace, &pod.name) == Some(pod),
-            Confirmation::No | Confirmation::Failed => false,
+        let confirmed = match confirmation {
+            Confirmation::Found(found) => release.is_confirmed(found, &self.world),
+            Confirmation::Failed => false,
         };
-        if !yes {
+        if !confirmed {
+            let requester = releasing.requester.clone();
             self.releasing.remove(&release.lock);
             self.retries.insert(Retry::Requester(requester));
             return;
         }
         releasing.stage = Stage::Removing;
         self.removing.insert(release.lock.clone());
-        let unit = Unit::Attachment(release.attachment.clone());
-        if release.reason != ReleaseReason::Duplicate {
+        let unit = unit_of(release);
+        let gateway = release.attachment.kind() == HolderKind::Subnet;
+        if !gateway && !matches!(release.reason, ReleaseReason::Duplicate { .. }) {
             let dirty = self.world.release(&release.attachment);
             self.note(dirty, Evidence::Event);
             // Its rows go even if this process never saw them in effect: a live read confirmed why.
@@ -209,19 +222,22 @@ impl Engine {
             if releasing.stage != Stage::Removing {
                 continue;
             }
-            let unit = Unit::Attachment(releasing.release.attachment.clone());
-            let removed = match releasing.release.reason {
+            let Release { reason, attachment, .. } = &releasing.release;
+            let unit = unit_of(&releasing.release);
+            let is_current = || !self.northbound.is_pending(&unit) && !changing.contains(&unit);
+            let state = self.world.state(&unit);
+            let removed = match (reason, attachment.kind()) {
                 // The port stays, without what the duplicate says.
-                ReleaseReason::Duplicate => !self.northbound.is_pending(&unit) && !changing.contains(&unit),
-                _ => {
-                    self.world.state(&unit) == UnitState::Absent
-                        && self.northbound.target().owners(&unit, cache).is_empty()
-                }
+                (ReleaseReason::Duplicate { .. }, _) => is_current(),
+                // A Subnet that exists has another gateway now, or is another one of the same name.
+                (_, HolderKind::Subnet) if state != UnitState::Absent => is_current(),
+                _ => state == UnitState::Absent && self.northbound.target().owners(&unit, cache).is_empty(),
             };
             if removed {
                 releasing.stage = Stage::Deleting;
-                let uid = releasing.release.uid.clone();
-                self.actions.push(Action::DeleteLock { lock: name, uid });
+                let Release { uid, resource_version, .. } = &releasing.release;
+                let (uid, resource_version) = (uid.clone(), *resource_version);
+                self.actions.push(Action::DeleteLock { lock: name, uid, resource_version });
             } else {
                 self.removing.insert(name);
             }
@@ -237,80 +253,76 @@ impl Engine {
         if let Some(releasing) = self.releasing.get_mut(name) {
             releasing.stage = Stage::Removing;
             self.removing.insert(name.to_owned());
-            let unit = Unit::Attachment(releasing.release.attachment.clone());
+            let unit = unit_of(&releasing.release);
             self.northbound.changed(unit, Urgency::Deferrable);
         }
     }
 
-    pub(super) fn lock_comes(&mut self, object: &IPLock) {
-        let name = object.name_any();
-        let old = self.world.lock(&name).cloned();
-        let new = doors::portolan::lock(object).ok();
-        if self.releasing.get(&name).is_some_and(|known| Some(&known.release.uid) != object.uid().as_ref()) {
-            self.releasing.remove(&name);
+    /// The World has seen a lock come, change or go.
+    pub(super) fn lock_changed(&mut self, change: &LockChange) {
+        let name = &change.lock;
+        self.moving.remove(name);
+        let freed = self.ipam.apply(change);
+        let current = self.world.lock(name);
+        let releasing = self.releasing.get(name).map(|releasing| &releasing.release);
+        // A lock that changed since its release was decided may be in use again: its requester is decided anew.
+        if releasing.is_some_and(|release| {
+            current.is_none_or(|lock| {
+                (&lock.uid, lock.resource_version) != (&release.uid, release.resource_version)
+            })
+        }) {
+            self.releasing.remove(name);
         }
-        if old != new {
-            if let Some(old) = &old {
-                self.free(old);
+        if let Some(requester) = self.creating.remove(name) {
+            if !change.exists {
+                let withdrawn = self.ipam.withdraw(name);
+                self.wake(withdrawn);
             }
-            if let Some(new) = &new {
-                self.ipam.take(new);
-            }
-        }
-        if let Some(creating) = self.creating.remove(&name) {
-            if let (None, Some(promised)) = (&new, &creating.promised) {
-                self.ipam.free(promised);
-            }
-            self.requesters.insert(creating.requester);
-        }
-    }
-
-    pub(super) fn lock_goes(&mut self, name: &str) {
-        self.releasing.remove(name);
-        if let Some(old) = self.world.lock(name).cloned() {
-            self.free(&old);
-        }
-        if let Some(requester) = self.forget_creation(name) {
             self.requesters.insert(requester);
         }
+        self.wake(freed);
     }
 
-    pub(super) fn locks_listed(&mut self, locks: &[IPLock]) {
-        let names: BTreeSet<String> = locks.iter().map(ResourceExt::name_any).collect();
-        let gone: Vec<String> = self
-            .world
-            .locks()
-            .map(|lock| &lock.name)
-            .filter(|name| !names.contains(*name))
-            .cloned()
-            .collect();
-        for name in gone {
-            self.lock_goes(&name);
-        }
-        for lock in locks {
-            self.lock_comes(lock);
-        }
-        // What was answered before the list was made and is not in it is gone again.
+    /// A list of locks is complete: a lock whose creation was answered before and that is not in the list was deleted.
+    pub(super) fn locks_listed(&mut self) {
         let answered = self.creating.by_name.iter().filter(|(_, creating)| creating.answered);
         let answered: Vec<String> = answered.map(|(name, _)| name.clone()).collect();
         for name in answered {
-            if let Some(requester) = self.forget_creation(&name) {
+            if let Some(requester) = self.withdraw(&name) {
                 self.requesters.insert(requester);
             }
         }
     }
 
-    fn free(&mut self, lock: &Lock) {
-        self.ipam.free(lock);
-        let next = self.waiters.first(&lock.subnet).cloned();
-        self.requesters.extend(next);
+    /// A lock is not created after all: its address is free for others.
+    fn withdraw(&mut self, name: &str) -> Option<Requester> {
+        let requester = self.creating.remove(name)?;
+        let freed = self.ipam.withdraw(name);
+        self.wake(freed);
+        Some(requester)
     }
 
-    fn forget_creation(&mut self, name: &str) -> Option<Requester> {
-        let creating = self.creating.remove(name)?;
-        if let Some(promised) = &creating.promised {
-            self.free(promised);
+    /// An address became free: whoever is first in line for it, and for any address of its subnet, has the turn.
+    fn wake(&mut self, freed: Option<Claim>) {
+        let Some(claim) = freed else { return };
+        let mut keys = vec![WaitKey::Lock(claim.lock)];
+        if let Some(family) = claim.address.family() {
+            let subnet = |name: &str| WaitKey::Subnet { name: name.to_owned(), family };
+            match &claim.subnet {
+                Some(name) => keys.push(subnet(name)),
+                None => keys.extend(self.world.subnets_of_domain(&claim.domain).map(|one| subnet(&one.name))),
+            }
         }
-        Some(creating.requester)
+        for key in keys {
+            self.woken.extend(self.waiters.freed(&key));
+        }
+    }
+}
+
+/// The unit whose rows must be up to date before a lock is deleted.
+fn unit_of(release: &Release) -> Unit {
+    match release.attachment.kind() {
+        HolderKind::Subnet => Unit::Subnet(release.attachment.name().to_owned()),
+        _ => Unit::Attachment(release.attachment.clone()),
     }
 }

@@ -46,6 +46,7 @@ impl From<&Requester> for Subject {
         let (api_version, kind, namespace, name) = match requester {
             Requester::Pod { namespace, name } => ("v1", "Pod", Some(namespace), name),
             Requester::Node { name } => ("v1", "Node", None, name),
+            Requester::Subnet { name } => ("portolan.dev/v1alpha1", "Subnet", None, name),
             Requester::NetworkAttachment { namespace, name } => {
                 ("portolan.dev/v1alpha1", "NetworkAttachment", Some(namespace), name)
             }

@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kube::ResourceExt;
 use portolan_api::kubeovn;
 use portolan_api::nad::NetworkAttachmentDefinition;
-use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
-use portolan_ipam::Confirm;
+use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment, Subnet, Vpc};
+use portolan_model::AttachmentId;
 use portolan_model::fixtures::{mk_nad, mk_stored, mk_subnet, mk_validated, mk_vpc};
+use portolan_model::holder::Read;
 use portolan_plan::memdb::MemDb;
 use portolan_plan::northbound::DATABASE;
 use portolan_plan::{Absence, tag};
@@ -28,6 +29,7 @@ struct Scene {
     vpcs: Vec<Vpc>,
     subnets: Vec<Subnet>,
     pods: BTreeMap<String, Pod>,
+    sets: BTreeMap<String, StatefulSet>,
     locks: BTreeMap<String, IPLock>,
     /// The units whose owners were read live.
     live_reads: Vec<String>,
@@ -41,15 +43,15 @@ impl Scene {
     fn unlisted(nb: MemDb) -> Self {
         let engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
         let cache = nb.cache(DATABASE.indexes());
-        let (pods, locks) = (BTreeMap::new(), BTreeMap::new());
         Scene {
             engine,
             nb,
             cache,
             vpcs: Vec::new(),
             subnets: Vec::new(),
-            pods,
-            locks,
+            pods: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            locks: BTreeMap::new(),
             live_reads: Vec::new(),
             version: 0,
             reported: Vec::new(),
@@ -103,19 +105,32 @@ impl Scene {
     }
 
     /// The locks to be created now, without creating them.
+    /// Gateways get theirs, and whatever else is to be done is done.
     fn proposals(&mut self) -> Vec<IPLock> {
-        let actions = self.engine.actions();
-        actions
-            .into_iter()
-            .filter_map(|action| match action {
-                Action::CreateLock(lock) => Some(*lock),
-                _ => None,
-            })
-            .collect()
+        let mut proposals = Vec::new();
+        for action in self.engine.actions() {
+            match action {
+                Action::CreateLock(lock) if is_guest(&lock) => proposals.push(*lock),
+                other => self.perform(other),
+            }
+        }
+        proposals
+    }
+
+    /// The locks of guests.
+    fn guest_locks(&self) -> impl Iterator<Item = &IPLock> {
+        self.locks.values().filter(|lock| is_guest(lock))
+    }
+
+    /// Deletes the subnets, as a watch reports it.
+    fn delete_subnets(&mut self) {
+        for subnet in std::mem::take(&mut self.subnets) {
+            self.engine.feed(&Change::Deleted(subnet));
+        }
     }
 
     fn store(&mut self, lock: IPLock) {
-        self.creations += 1;
+        self.creations += usize::from(is_guest(&lock));
         let name = lock.name_any();
         if !self.locks.contains_key(&name) {
             self.version += 1;
@@ -151,23 +166,20 @@ impl Scene {
     fn perform(&mut self, action: Action) {
         match action {
             Action::CreateLock(lock) => self.store(*lock),
-            Action::MoveLock { moved, .. } => panic!("nothing moves here: {moved:?}"),
+            Action::MoveLock { moved, .. } => self.move_lock(&moved),
             Action::Confirm(release) => {
-                let there = |uid: &str| self.pods.values().any(|pod| pod.uid().as_deref() == Some(uid));
-                let yes = match &release.confirm {
-                    Confirm::HolderGone(holder) => !there(&holder.uid),
-                    other => panic!("not here: {other:?}"),
-                };
-                let confirmation = if yes { Confirmation::Yes } else { Confirmation::No };
+                let confirmation = self.found(&release.reads());
                 self.engine.confirmed(&release, &confirmation);
             }
-            Action::DeleteLock { lock, uid } => {
-                let id = &self.locks[&lock].spec.holder.uid;
-                assert!(
-                    !self.units().iter().any(|unit| unit.contains(id)),
-                    "the port of {lock} is still there"
-                );
+            Action::DeleteLock { lock, uid, resource_version } => {
+                let holder = &self.locks[&lock].spec.holder;
+                let id = AttachmentId::new(holder, holder.interface.as_deref().unwrap()).unwrap();
+                let deleted = format!("attachment/{id}");
+                let duplicate =
+                    self.locks.values().any(|other| other.name_any() != lock && other.spec.holder == *holder);
+                assert!(duplicate || !self.units().contains(&deleted), "the port of {lock} is still there");
                 assert_eq!(self.locks[&lock].uid().unwrap(), uid);
+                assert_eq!(self.locks[&lock].resource_version().unwrap(), resource_version.to_string());
                 let lock = self.locks.remove(&lock).unwrap();
                 self.engine.feed(&Change::Deleted(lock));
             }
@@ -201,11 +213,47 @@ impl Scene {
         self.reported.iter().map(|(reason, _)| *reason).collect()
     }
 
+    /// What live reads find.
+    fn found(&self, reads: &[Read]) -> Confirmation {
+        let mut found = World::default();
+        for read in reads {
+            match read {
+                Read::Pod { name, .. } => self.pods.get(name).map(|pod| drop(found.apply(pod))),
+                Read::StatefulSet { name, .. } => self.sets.get(name).map(|set| drop(found.apply(set))),
+                Read::Subnet { name } => {
+                    let mut subnets = self.subnets.iter();
+                    subnets.find(|subnet| subnet.name_any() == *name).map(|subnet| drop(found.apply(subnet)))
+                }
+                Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
+                other => panic!("{other:?} is not read here"),
+            };
+        }
+        Confirmation::Found(Box::new(found))
+    }
+
+    fn move_lock(&mut self, moved: &Move) {
+        self.version += 1;
+        let lock = self.locks.get_mut(&moved.lock).unwrap();
+        assert_eq!(lock.resource_version().unwrap(), moved.resource_version.to_string());
+        lock.metadata.resource_version = Some(self.version.to_string());
+        lock.metadata.generation = lock.metadata.generation.map(|generation| generation + 1);
+        lock.spec.user = Some(moved.user.clone());
+        lock.spec.node = Some(moved.node.clone());
+        lock.spec.interfaces.clone_from(&moved.interfaces);
+        let lock = lock.clone();
+        self.engine.feed(&Change::Applied(lock));
+    }
+
     /// The units that have rows.
     fn units(&self) -> BTreeSet<String> {
         let rows = self.cache.tables().iter().flat_map(ovsdb::Table::iter);
         rows.filter_map(|row| tag::unit_of(row)).map(ToString::to_string).collect()
     }
+}
+
+/// True for a lock that is not a gateway's.
+fn is_guest(lock: &IPLock) -> bool {
+    lock.spec.holder.kind != HolderKind::Subnet
 }
 
 fn named(name: &str, uid: &str) -> kube::core::ObjectMeta {
@@ -262,7 +310,7 @@ fn deletion_in_any_order_leaves_nothing() {
         for step in order {
             match step {
                 0 => scene.delete_pod("app"),
-                1 => subnets().into_iter().for_each(|subnet| scene.engine.feed(&Change::Deleted(subnet))),
+                1 => scene.delete_subnets(),
                 _ => scene.engine.feed(&Change::Deleted(mk_vpc("blue"))),
             }
             scene.settle();
@@ -453,7 +501,8 @@ fn a_wrong_object_gets_one_event_per_mistake_and_one_when_it_is_right() {
     .unwrap();
     scene.engine.feed(&Change::Applied(vpc));
     scene.settle();
-    assert_eq!(scene.reasons().last().unwrap(), &"InvalidVpc");
+    // Its subnets have something to say about it too.
+    assert!(scene.reasons().contains(&"InvalidVpc"), "{:?}", scene.reported);
 }
 
 #[test]
@@ -473,9 +522,10 @@ fn a_pod_that_waits_gets_an_event_for_each_thing_it_waits_for_and_one_at_the_end
     subnet.spec.provider = Some("later.default.ovn".into());
     scene.engine.feed(&Change::Applied(subnet));
     scene.settle();
-    assert_eq!(scene.locks.len(), 1);
+    assert_eq!(scene.guest_locks().count(), 1);
     assert_eq!(scene.reasons().last().unwrap(), &"Resolved");
 }
 
 mod conditions;
 mod gate;
+mod locks;

@@ -4,10 +4,11 @@ use std::net::IpAddr;
 
 use kube_core::ResourceExt;
 use portolan_api::portolan::IPLock;
-use portolan_ipam::{Confirm, Decision, Ipam, ReleaseReason};
+use portolan_ipam::{Decision, Ipam, ReleaseReason, WaitKey};
 use portolan_model::fixtures::*;
+use portolan_model::holder::{Read, Released};
 use portolan_model::pod::StatefulSet;
-use portolan_model::{Pod, PodController, Requester, Source, World, doors};
+use portolan_model::{Pod, PodController, Requester, Source, World};
 
 /// A World with its addresses.
 struct Scene {
@@ -35,7 +36,17 @@ impl Scene {
     }
 
     fn apply<O: Source>(&mut self, object: &O) {
-        let _ = self.world.apply(object);
+        let dirty = self.world.apply(object);
+        for change in &dirty.locks {
+            self.ipam.apply(change);
+        }
+    }
+
+    fn delete<O: Source>(&mut self, object: &O) {
+        let dirty = self.world.delete(object);
+        for change in &dirty.locks {
+            self.ipam.apply(change);
+        }
     }
 
     fn decide(&self, pod: &str) -> Decision {
@@ -51,7 +62,6 @@ impl Scene {
     fn store(&mut self, lock: &IPLock) {
         self.version += 1;
         let lock = mk_stored(lock.clone(), self.version);
-        self.ipam.take(&doors::portolan::lock(&lock).unwrap());
         self.apply(&lock);
     }
 
@@ -67,9 +77,7 @@ impl Scene {
     }
 
     fn free(&mut self, name: &str) {
-        let lock = self.world.lock(name).unwrap().clone();
-        self.ipam.free(&lock);
-        let _ = self.world.delete(&IPLock::new(name, portolan_api::portolan::IPLockSpec::default()));
+        self.delete(&IPLock::new(name, portolan_api::portolan::IPLockSpec::default()));
     }
 }
 
@@ -130,7 +138,7 @@ fn an_address_that_is_asked_for_is_the_one_or_none() {
     let mut refused = |ips: &str| refusals(&scene.pod("b", &asks(ips)));
     assert_eq!(
         refused(r#""10.0.0.7""#),
-        ["10.0.0.7 in subnet/web is taken by Pod default/a; ask for another"]
+        ["10.0.0.7 in subnet/web is taken by Pod default/a; waiting for it, or ask for another"]
     );
     assert_eq!(refused(r#""10.0.0.1""#), ["10.0.0.1 is the gateway of Subnet web; ask for another"]);
     assert_eq!(
@@ -160,7 +168,7 @@ fn a_mac_that_is_asked_for_is_locked_too() {
     assert_eq!(scene.world.attachments().next().unwrap().mac.to_string(), "02:00:00:00:00:01");
     assert_eq!(
         refusals(&scene.pod("b", r#"[{"name": "net", "mac": "02:00:00:00:00:01"}]"#)),
-        ["02:00:00:00:00:01 is taken by Pod default/a; ask for another"]
+        ["02:00:00:00:00:01 in subnet/web is taken by Pod default/a; waiting for it, or ask for another"]
     );
     assert_eq!(
         refusals(&scene.pod("b", r#"[{"name": "net", "mac": "0a:58:0a:00:00:07"}]"#)),
@@ -184,7 +192,8 @@ fn a_full_subnet_says_so_and_serves_again_what_becomes_free() {
     );
     let decision = scene.pod("e", "net");
     assert_eq!(refusals(&decision), ["Subnet web has no IPv4 address left; waiting for one to become free"]);
-    assert_eq!(decision.full_subnets().collect::<Vec<_>>(), ["web"]);
+    let key = WaitKey::Subnet { name: "web".to_owned(), family: portolan_api::Family::IPv4 };
+    assert_eq!(decision.waits_for(), [key].into());
     let usage = scene.ipam.usage(scene.world.subnet("web").unwrap());
     assert_eq!((usage.v4_using.0, usage.v4_available.0, usage.v6_available.0), (4, 0, 0));
     scene.free("10-0-0-5.subnet-web");
@@ -244,7 +253,7 @@ fn addresses_to_choose_from() {
     scene.apply(&pool("c", "10.0.0.7,10.0.0.8"));
     assert_eq!(
         refusals(&scene.decide("c")),
-        ["none of the addresses that net1 may have in Subnet web is free"]
+        ["none of the addresses that net1 may have in Subnet web is free; waiting for one"]
     );
 }
 
@@ -256,7 +265,7 @@ fn locks_of_who_is_gone_are_given_back_after_a_live_read() {
 
     scene.apply(&Pod { finished: true, ..pod.clone() });
     let decision = scene.decide("a");
-    assert_eq!(decision.releases[0].reason, ReleaseReason::HolderFinished);
+    assert_eq!(decision.releases[0].reason, ReleaseReason::Released(Released::HolderFinished));
     assert_eq!(scene.world.attachments().count(), 0, "its port goes at once");
 
     scene.apply(&Pod { uid: "second-life".to_owned(), ..pod.clone() });
@@ -267,8 +276,12 @@ fn locks_of_who_is_gone_are_given_back_after_a_live_read() {
     let _ = scene.world.delete(&pod);
     let decision = scene.decide("a");
     let [release] = decision.releases.as_slice() else { panic!("{decision:?}") };
-    assert_eq!(release.reason, ReleaseReason::HolderGone);
-    assert!(matches!(&release.confirm, Confirm::HolderGone(holder) if holder.uid == "pod-default-a"));
+    assert_eq!(release.reason, ReleaseReason::Released(Released::HolderAbsent));
+    assert_eq!(release.reads(), [Read::Pod { namespace: "default".into(), name: "a".into() }]);
+    assert!(release.is_confirmed(&World::default(), &scene.world));
+    let mut there = World::default();
+    let _ = there.apply(&pod);
+    assert!(!release.is_confirmed(&there, &scene.world));
     assert_eq!(scene.world.attachments().count(), 1, "absence from a cache proves nothing");
     let dirty = scene.world.release(&release.attachment);
     assert_eq!(dirty.units.len(), 1);
@@ -286,8 +299,8 @@ fn of_two_locks_for_one_interface_the_younger_is_given_back() {
     scene.store(&other);
     let decision = scene.decide("a");
     let [release] = decision.releases.as_slice() else { panic!("{decision:?}") };
-    assert_eq!((release.lock.as_str(), release.reason), ("10-0-0-77.subnet-web", ReleaseReason::Duplicate));
-    assert!(matches!(&release.confirm, Confirm::LocksThere(locks) if locks.len() == 1));
+    assert_eq!(release.lock, "10-0-0-77.subnet-web");
+    assert!(matches!(&release.reason, ReleaseReason::Duplicate { winners } if winners.len() == 1));
     assert_eq!(scene.world.attachments().next().unwrap().addresses.len(), 1);
 }
 
@@ -323,5 +336,5 @@ fn an_ordinal_keeps_its_address_until_it_leaves_the_range() {
     let dirty = scene.world.apply(&StatefulSet { replicas: 1, ..set });
     assert!(dirty.requesters.contains(&Requester::pod("default", "db-1")));
     let decision = scene.decide("db-1");
-    assert_eq!(decision.releases[0].reason, ReleaseReason::OrdinalGone);
+    assert_eq!(decision.releases[0].reason, ReleaseReason::Released(Released::OrdinalAbsent));
 }

@@ -6,7 +6,8 @@ use kube_core::ResourceExt;
 use portolan_api::portolan::IPLock;
 use portolan_ipam::Ipam;
 use portolan_model::fixtures::*;
-use portolan_model::{FirstInterface, Pod, Requester, Settings, World, doors};
+use portolan_model::holder::Read;
+use portolan_model::{FirstInterface, Pod, Requester, Settings, World};
 use proptest::prelude::*;
 
 /// The API server: names are unique, every write has the next version.
@@ -59,10 +60,6 @@ impl Store {
             self.events.push(Event::PodGone(pod));
         }
     }
-
-    fn is_live(&self, uid: &str) -> bool {
-        self.pods.values().any(|pod| pod.uid == uid)
-    }
 }
 
 /// A controller: what it has seen of the store, and what it makes of it.
@@ -84,18 +81,15 @@ impl Decider {
     fn catch_up(&mut self, store: &Store, events: usize) {
         let until = store.events.len().min(self.seen.saturating_add(events));
         for event in &store.events[self.seen..until] {
-            let _ = match event {
+            let dirty = match event {
                 Event::Pod(pod) => self.world.apply(pod),
                 Event::PodGone(pod) => self.world.delete(pod),
-                Event::Lock(lock) => {
-                    self.ipam.take(&doors::portolan::lock(lock).unwrap());
-                    self.world.apply(lock)
-                }
-                Event::LockGone(lock) => {
-                    self.ipam.free(&doors::portolan::lock(lock).unwrap());
-                    self.world.delete(lock)
-                }
+                Event::Lock(lock) => self.world.apply(lock),
+                Event::LockGone(lock) => self.world.delete(lock),
             };
+            for change in &dirty.locks {
+                self.ipam.apply(change);
+            }
         }
         self.seen = until;
     }
@@ -110,14 +104,15 @@ impl Decider {
         }
         for release in decision.releases {
             // The live read that every deletion waits for.
-            let confirmed = match &release.confirm {
-                portolan_ipam::Confirm::HolderGone(holder) => !store.is_live(&holder.uid),
-                portolan_ipam::Confirm::LocksThere(locks) => locks.iter().all(|(name, uid)| {
-                    store.locks.get(name).is_some_and(|lock| lock.uid().as_ref() == Some(uid))
-                }),
-                other => panic!("{other:?} cannot happen here"),
-            };
-            if confirmed {
+            let mut found = World::default();
+            for read in release.reads() {
+                match read {
+                    Read::Pod { name, .. } => store.pods.get(&name).map(|pod| drop(found.apply(pod))),
+                    Read::Lock { name } => store.locks.get(&name).map(|lock| drop(found.apply(lock))),
+                    other => panic!("{other:?} is not read here"),
+                };
+            }
+            if release.is_confirmed(&found, &self.world) {
                 store.delete(&release.lock, &release.uid);
             }
         }

@@ -2,13 +2,13 @@
 
 use kube_core::ResourceExt;
 use portolan_api::condition::VALIDATED;
-use portolan_api::portolan::{self, IPLock};
-use portolan_api::{FieldErrors, FieldPath, Reason};
+use portolan_api::portolan::{self, IPLock, LockDomain, LockName};
+use portolan_api::{Domain, FieldErrors, FieldPath, Reason};
 
 use super::Meta;
 use crate::attachment::{AttachmentId, NETWORK_ATTACHMENT_INTERFACE};
 use crate::group::Group;
-use crate::lock::Lock;
+use crate::lock::{Claim, Lock, UnreadableLock};
 use crate::subnet::{Subnet, Validation};
 use crate::vpc::Vpc;
 
@@ -54,6 +54,28 @@ impl Validation {
     }
 }
 
+/// An IPLock as a value, or as one that only takes the address its name says. None for an object whose name is no lock's: it
+/// takes nothing.
+pub fn lock_or_claim(object: &IPLock) -> Option<Result<Lock, UnreadableLock>> {
+    let errors = match lock(object) {
+        Ok(lock) => return Some(Ok(lock)),
+        Err(errors) => errors,
+    };
+    let name = object.name_any();
+    let parsed: LockName = name.parse().ok()?;
+    let domain = match parsed.domain {
+        LockDomain::Exact(domain) => Some(domain),
+        // The name has a hash of the domain. What the spec says counts if it has the same one.
+        LockDomain::Hashed { .. } => {
+            let said = object.spec.domain.parse::<Domain>().ok();
+            said.filter(|domain| LockName::new(domain, parsed.address).to_string() == name)
+        }
+    };
+    let subnet = Some(object.spec.subnet.clone()).filter(|subnet| !subnet.is_empty());
+    let claim = domain.map(|domain| Claim { lock: name.clone(), domain, address: parsed.address, subnet });
+    Some(Err(UnreadableLock { name, uid: object.uid().unwrap_or_default(), claim, errors }))
+}
+
 /// An IPLock as a value.
 pub fn lock(object: &IPLock) -> Result<Lock, FieldErrors> {
     let config = object.parse()?;
@@ -79,6 +101,7 @@ pub fn lock(object: &IPLock) -> Result<Lock, FieldErrors> {
         node: spec.node.clone(),
         host_ip: config.host_ip,
         user: spec.user.clone(),
+        target: spec.target.clone(),
         iface_id: spec.iface_id.clone(),
         interfaces: spec.interfaces.clone(),
     })

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use portolan_api::portolan::{Holder, HolderKind, LockUser};
+use portolan_api::portolan::{Holder, HolderKind};
 
-use super::pods::PodEntry;
+use super::pods::{PodEntry, machine_of};
 use super::requests::Topic;
 use super::{FirstInterface, Name, World};
 use crate::attachment::{NETWORK_ATTACHMENT_INTERFACE, NODE_INTERFACE};
-use crate::pod::{Pod, PodController};
+use crate::holder;
+use crate::pod::Pod;
 use crate::request::{InterfaceRequest, Request, Requester, Wait};
 use crate::subnet::Subnet;
 
@@ -22,6 +23,7 @@ impl World {
                 self.evaluate_network_attachment(&(namespace.clone(), name.clone()), requester)
             }
             Requester::Node { name } => self.evaluate_node(name, requester),
+            Requester::Subnet { name } => self.evaluate_subnet(name, requester),
             Requester::VirtualMachine { .. } => None,
         }
     }
@@ -139,7 +141,7 @@ pub(super) struct Evaluation<'w> {
 }
 
 impl<'w> Evaluation<'w> {
-    fn new(world: &'w World, requester: &Requester, node: &str, namespace: String) -> Self {
+    pub(super) fn new(world: &'w World, requester: &Requester, node: &str, namespace: String) -> Self {
         let request = Request {
             requester: requester.clone(),
             holder: Holder::default(),
@@ -161,38 +163,12 @@ impl<'w> Evaluation<'w> {
 
     /// Settles who holds a pod's addresses.
     fn hold_for(&mut self, pod: &Pod) {
-        let holder = |kind, name: &str, uid: &str| Holder {
-            kind,
-            namespace: Some(pod.namespace.clone()),
-            name: name.to_owned(),
-            uid: uid.to_owned(),
-            interface: None,
-        };
-        let user = || Some(LockUser { pod: pod.name.clone(), uid: pod.uid.clone() });
-        match &pod.controller {
-            PodController::Other => self.request.holder = holder(HolderKind::Pod, &pod.name, &pod.uid),
-            PodController::StatefulSet { uid, .. } => {
-                self.request.holder = holder(HolderKind::StatefulSet, &pod.name, uid);
-                self.request.user = user();
-            }
-            PodController::VirtualMachine { name } => {
-                let machine = (pod.namespace.clone(), name.clone());
-                self.topics.insert(Topic::Machine(machine.clone()));
-                match self.world.machines.get(&machine) {
-                    Some(found) => {
-                        self.request.holder = holder(HolderKind::VirtualMachine, name, &found.uid);
-                        self.request.user = user();
-                    }
-                    None => {
-                        let (namespace, name) = machine.clone();
-                        self.request.waits.push(Wait::VirtualMachine { namespace, name });
-                    }
-                }
-                let current = self.world.pod_of_machine(&machine);
-                if let Some((_, other)) = current.filter(|(_, name)| *name != pod.name) {
-                    self.request.waits.push(Wait::OtherPod { pod: other.clone() });
-                }
-            }
+        if let Some(machine) = machine_of(pod) {
+            self.topics.insert(Topic::Machine(machine));
+        }
+        match holder::of_pod(self.world, pod) {
+            Ok((holder, user)) => (self.request.holder, self.request.user) = (holder, user),
+            Err(waits) => self.request.waits.extend(waits),
         }
     }
 }

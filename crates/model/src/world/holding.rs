@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use portolan_api::portolan::LockAddress;
+use portolan_api::portolan::{HolderKind, LockAddress};
 use portolan_api::{Domain, Family, Mac};
 
 use crate::attachment::{Attachment, AttachmentId};
@@ -112,7 +112,8 @@ impl<'w> HeldLocks<'w> {
 
     /// The attachment that the locks make, if nothing is missing.
     pub(crate) fn attachment(&self, id: &AttachmentId) -> Option<Attachment> {
-        let mac = self.mac.filter(|_| self.complete)?;
+        // A gateway is a port of the VPC's router.
+        let mac = self.mac.filter(|_| self.complete && id.kind() != HolderKind::Subnet)?;
         let locks = || self.counted.iter().filter(|lock| lock.ip().is_some());
         let first = locks().next()?;
         let vni = match &first.domain {

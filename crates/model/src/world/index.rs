@@ -41,6 +41,11 @@ impl<K: Ord, V: Ord> Index<K, V> {
         self.0.get(key).into_iter().flatten()
     }
 
+    /// The keys from this one on, in order.
+    pub(crate) fn keys_from(&self, key: &K) -> impl Iterator<Item = &K> {
+        self.0.range(key..).map(|(key, _)| key)
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
         self.0.keys()
     }

@@ -1,12 +1,15 @@
 //! Locks, the attachments they make, and the nodes those are on.
 
+use std::collections::BTreeSet;
+
 use portolan_api::portolan::{Holder, HolderKind};
 
 use super::holding::HeldLocks;
-use super::{HolderName, Name, World};
+use super::{HolderName, World};
 use crate::attachment::{Attachment, AttachmentId};
-use crate::dirty::Dirty;
-use crate::lock::Lock;
+use crate::dirty::{Dirty, LockChange};
+use crate::holder;
+use crate::lock::{Claim, Lock, UnreadableLock};
 use crate::node::Node;
 use crate::request::Requester;
 use crate::unit::{Unit, UnitState};
@@ -49,7 +52,43 @@ impl World {
         self.released.contains(id)
     }
 
-    pub(super) fn set_lock(&mut self, name: &str, new: Option<Lock>, dirty: &mut Dirty) {
+    pub(super) fn set_lock_object(
+        &mut self,
+        name: &str,
+        new: Option<Result<Lock, UnreadableLock>>,
+        dirty: &mut Dirty,
+    ) {
+        let claim = |world: &World| match world.locks.get(name) {
+            Some(lock) => Some(Claim::of(lock)),
+            None => world.unreadable_locks.get(name).and_then(|lock| lock.claim.clone()),
+        };
+        let (lock, unreadable) = match new {
+            Some(Ok(lock)) => (Some(lock), None),
+            Some(Err(unreadable)) => (None, Some(unreadable)),
+            None => (None, None),
+        };
+        if self.locks.get(name) == lock.as_ref() && self.unreadable_locks.get(name) == unreadable.as_ref() {
+            return;
+        }
+        let before = claim(self);
+        let gateway_of = |lock: &Lock| {
+            (lock.attachment.kind() == HolderKind::Subnet).then(|| lock.attachment.name().to_owned())
+        };
+        let mut gateways: BTreeSet<String> = self.subnets_by_gateway.get(name).cloned().collect();
+        gateways.extend(self.locks.get(name).into_iter().chain(&lock).filter_map(gateway_of));
+        match unreadable {
+            Some(unreadable) => drop(self.unreadable_locks.insert(name.to_owned(), unreadable)),
+            None => drop(self.unreadable_locks.remove(name)),
+        }
+        self.set_lock(name, lock, dirty);
+        for subnet in gateways {
+            self.check_gateway_of(&subnet, dirty);
+        }
+        let exists = self.locks.contains_key(name) || self.unreadable_locks.contains_key(name);
+        dirty.locks.push(LockChange { lock: name.to_owned(), before, after: claim(self), exists });
+    }
+
+    fn set_lock(&mut self, name: &str, new: Option<Lock>, dirty: &mut Dirty) {
         let old = self.locks.get(name);
         if old == new.as_ref() {
             return;
@@ -69,6 +108,8 @@ impl World {
         }
         if let Some(id) = new_id {
             let before = self.attachment_state(&id);
+            // A lock that changed after its release was confirmed is in use again.
+            self.released.remove(&id);
             let holding = self.holdings.entry(id.clone()).or_default();
             if holding.locks.is_empty() {
                 self.holdings_by_holder.insert(holder_of(&id), id.clone());
@@ -107,7 +148,7 @@ impl World {
         if before != after || (changed && after == UnitState::Live) {
             dirty.units.insert(Unit::Attachment(id.clone()));
         }
-        self.reconsider(&self.requester_of(id), dirty);
+        self.reconsider(&holder::requester(self, id), dirty);
     }
 
     /// Keeps the indexes by subnet and node.
@@ -129,27 +170,10 @@ impl World {
         }
     }
 
-    /// Who would ask for what this holder holds.
-    pub(super) fn requester_of(&self, id: &AttachmentId) -> Requester {
-        let namespace = id.namespace().unwrap_or_default();
-        match id.kind() {
-            HolderKind::Pod | HolderKind::StatefulSet => Requester::pod(namespace, id.name()),
-            HolderKind::VirtualMachine => {
-                let machine: Name = (namespace.to_owned(), id.name().to_owned());
-                match self.pod_of_machine(&machine) {
-                    Some((namespace, name)) => Requester::pod(namespace, name),
-                    None => Requester::VirtualMachine { namespace: machine.0, name: machine.1 },
-                }
-            }
-            HolderKind::NetworkAttachment => Requester::network_attachment(namespace, id.name()),
-            HolderKind::Node => Requester::node(id.name()),
-        }
-    }
-
     pub(super) fn attachment_state(&self, id: &AttachmentId) -> UnitState {
         let Some(holding) = self.holdings.get(id) else { return UnitState::Absent };
         let Some(attachment) = &holding.attachment else { return UnitState::Absent };
-        if self.released.contains(id) || self.is_finished(id) {
+        if self.released.contains(id) || holder::pod::is_finished(self, id) {
             return UnitState::Absent;
         }
         match self.subnet_state(&attachment.subnet) {
@@ -164,15 +188,6 @@ impl World {
             }
             state => state,
         }
-    }
-
-    /// True for a pod that has Succeeded or Failed.
-    fn is_finished(&self, id: &AttachmentId) -> bool {
-        id.kind() == HolderKind::Pod
-            && id
-                .namespace()
-                .and_then(|namespace| self.pod(namespace, id.name()))
-                .is_some_and(|pod| pod.finished && pod.uid == id.uid())
     }
 
     pub(super) fn set_node(&mut self, name: &str, new: Option<Node>, dirty: &mut Dirty) {

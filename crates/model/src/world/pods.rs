@@ -63,7 +63,7 @@ impl World {
 
     /// The pod that uses a virtual machine's addresses: the oldest that has not finished. While a machine migrates there are
     /// two, and the older one runs it until it is done.
-    pub(super) fn pod_of_machine(&self, machine: &Name) -> Option<&Name> {
+    pub(crate) fn pod_of_machine(&self, machine: &Name) -> Option<&Name> {
         let pods = self.pods_by_machine.get(machine).filter_map(|key| Some((key, &self.pods.get(key)?.pod)));
         let running = pods.filter(|(_, pod)| !pod.finished);
         running.min_by_key(|(_, pod)| (pod.created, &pod.uid)).map(|(key, _)| key)
@@ -87,16 +87,14 @@ impl World {
         if old == new.as_ref() {
             return;
         }
-        // Ordinals that leave the range may have to give their addresses back.
-        let ordinals = |set: &StatefulSet| (set.start, set.start.saturating_add(set.replicas));
-        let names: Vec<String> = match (old, new.as_ref()) {
-            (Some(old), new) => {
-                let (start, end) = ordinals(old);
-                let kept = |name: &str| new.is_some_and(|new| new.uid == old.uid && new.has_ordinal(name));
-                (start..end).map(|n| format!("{}-{n}", old.name)).filter(|name| !kept(name)).collect()
-            }
-            (None, _) => Vec::new(),
-        };
+        // Ordinals that leave the range may have to release their addresses: only those that have some are of interest.
+        let first = (HolderKind::StatefulSet, Some(key.0.clone()), format!("{}-", key.1));
+        let held = self.holdings_by_holder.keys_from(&first).take_while(|(kind, namespace, name)| {
+            *kind == HolderKind::StatefulSet
+                && namespace.as_ref() == Some(&key.0)
+                && name.starts_with(&first.2)
+        });
+        let names: Vec<String> = held.map(|(_, _, name)| name.clone()).collect();
         match new {
             Some(set) => self.stateful_sets.insert(key.clone(), set),
             None => self.stateful_sets.remove(key),

@@ -6,11 +6,12 @@ use portolan_api::Provider;
 use portolan_api::portolan::HolderKind;
 
 use super::evaluation::Evaluation;
-use super::pods::{PodEntry, machine_of};
+use super::pods::machine_of;
 use super::{Name, World};
 use crate::attachment::AttachmentId;
 use crate::dirty::Dirty;
-use crate::pod::PodController;
+use crate::holder;
+use crate::pod::Pod;
 use crate::request::{Needs, Request, Requester};
 
 /// Something that the answer to a request depends on.
@@ -101,6 +102,9 @@ impl World {
     /// What was decided is written into each lock, so this does not depend on whether networks that were asked for still
     /// exist: who has got everything is left in peace whatever becomes of them.
     fn standing(&self, requester: &Requester) -> Standing {
+        if let Requester::Subnet { name } = requester {
+            return if self.is_gateway_settled(name) { Standing::Settled } else { Standing::Open };
+        }
         let (current, others): (Vec<_>, Vec<_>) =
             self.held_for(requester).partition(|id| self.is_current(requester, id));
         let whole = |id: &&AttachmentId| {
@@ -120,34 +124,62 @@ impl World {
         }
     }
 
-    /// True if an interface is held by the one who asks now, not by an earlier one of the same name.
-    fn is_current(&self, requester: &Requester, id: &AttachmentId) -> bool {
+    /// True if an interface is held for the requester as it is now, not for an earlier one of the same name.
+    pub fn is_current(&self, requester: &Requester, id: &AttachmentId) -> bool {
         match requester {
             Requester::Pod { namespace, name } => {
-                let Some(PodEntry { pod, .. }) = self.pods.get(&(namespace.clone(), name.clone())) else {
-                    return false;
-                };
+                let Some(pod) = self.pod(namespace, name) else { return false };
                 let asks = !pod.finished && !pod.host_network && pod.node.is_some();
                 let attachment = self.holdings.get(id).and_then(|holding| holding.attachment.as_ref());
-                let uses = || {
-                    let user = attachment.and_then(|attachment| attachment.user.as_ref());
-                    user.is_some_and(|user| user.pod == pod.name && user.uid == pod.uid)
-                        && attachment.is_some_and(|attachment| attachment.node == pod.node)
-                };
-                let holds = match &pod.controller {
-                    PodController::Other => id.kind() == HolderKind::Pod && id.uid() == pod.uid,
-                    PodController::StatefulSet { uid, .. } => {
-                        id.kind() == HolderKind::StatefulSet && id.uid() == uid && uses()
-                    }
-                    PodController::VirtualMachine { .. } => id.kind() == HolderKind::VirtualMachine && uses(),
-                };
-                asks && holds
+                let is_there = attachment.is_some_and(|attachment| attachment.node == pod.node);
+                let user = attachment.and_then(|attachment| attachment.user.as_ref());
+                asks && holder::is_used_by(id, user, pod) && (is_there || !id.kind().is_sticky())
             }
             Requester::NetworkAttachment { namespace, name } => {
-                self.network_attachment(namespace, name).is_some_and(|wanted| wanted.uid == id.uid())
+                self.network_attachment(namespace, name).is_some_and(|object| object.uid == id.uid())
             }
             Requester::Node { name } => self.node(name).is_some_and(|node| node.uid == id.uid()),
-            Requester::VirtualMachine { .. } => false,
+            Requester::Subnet { .. } | Requester::VirtualMachine { .. } => false,
+        }
+    }
+
+    /// The interfaces whose addresses a pod uses.
+    pub(crate) fn used_by(&self, pod: &Pod) -> impl Iterator<Item = &AttachmentId> {
+        self.held_for(&Requester::pod(&pod.namespace, &pod.name)).filter(move |id| {
+            let locks = self.holdings.get(*id).into_iter().flat_map(|holding| &holding.locks);
+            let mut locks = locks.filter_map(|name| self.locks.get(name));
+            locks.any(|lock| holder::is_used_by(id, lock.user.as_ref(), pod))
+        })
+    }
+
+    /// True if a requester has got everything that was decided for it.
+    pub fn is_satisfied(&self, requester: &Requester) -> bool {
+        matches!(self.standing(requester), Standing::Settled | Standing::HoldsMore)
+    }
+
+    /// True if a requester is here what it is in another World: it exists in both, and asks in the same words.
+    pub fn has_same_requester(&self, other: &World, requester: &Requester) -> bool {
+        match requester {
+            Requester::Pod { namespace, name } => {
+                let pod = self.pod(namespace, name);
+                pod.is_some() && pod == other.pod(namespace, name)
+            }
+            Requester::NetworkAttachment { namespace, name } => {
+                let object = self.network_attachment(namespace, name);
+                object.is_some() && object == other.network_attachment(namespace, name)
+            }
+            Requester::Node { name } => self.node(name).is_some() && self.node(name) == other.node(name),
+            Requester::Subnet { name } => {
+                let facts = |world: &World| {
+                    let subnet = world.known_subnet(name)?;
+                    Some((subnet.uid.clone(), subnet.domain.clone(), subnet.config.gateway))
+                };
+                facts(self).is_some() && facts(self) == facts(other)
+            }
+            Requester::VirtualMachine { namespace, name } => {
+                let machine = self.machine(namespace, name);
+                machine.is_some() && machine == other.machine(namespace, name)
+            }
         }
     }
 
@@ -161,6 +193,7 @@ impl World {
                 (&[HolderKind::NetworkAttachment], Some(namespace.clone()), name)
             }
             Requester::Node { name } => (&[HolderKind::Node], None, name),
+            Requester::Subnet { name } => (&[HolderKind::Subnet], None, name),
             Requester::VirtualMachine { namespace, name } => {
                 (&[HolderKind::VirtualMachine], Some(namespace.clone()), name)
             }

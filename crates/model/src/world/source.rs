@@ -98,14 +98,13 @@ impl Source for IPLock {
         self.name_any()
     }
     fn put(&self, world: &mut World, dirty: &mut Dirty) {
-        // A lock that is none takes nothing.
-        world.set_lock(&self.name_any(), doors::portolan::lock(self).ok(), dirty);
+        world.set_lock_object(&self.name_any(), doors::portolan::lock_or_claim(self), dirty);
     }
     fn remove(key: &String, world: &mut World, dirty: &mut Dirty) {
-        world.set_lock(key, None, dirty);
+        world.set_lock_object(key, None, dirty);
     }
     fn keys(world: &World) -> Vec<String> {
-        world.locks.keys().cloned().collect()
+        world.locks.keys().chain(world.unreadable_locks.keys()).cloned().collect()
     }
 }
 

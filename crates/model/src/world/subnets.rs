@@ -8,6 +8,7 @@ use super::rivals::Candidate;
 use super::{Topic, World};
 use crate::dirty::Dirty;
 use crate::group::Group;
+use crate::request::Requester;
 use crate::subnet::Subnet;
 use crate::unit::{Unit, UnitState};
 use crate::view::SubnetRef;
@@ -23,6 +24,8 @@ impl World {
         // The subnet's router port is a row of the VPC's router, of which nothing is known while the VPC is held.
         match vpc.map(|vpc| self.vpc_state(vpc)) {
             Some(UnitState::Held) => UnitState::Held,
+            // An edit that would double an address, or move the domain under live locks, has no effect.
+            _ if self.blocked_gateways.contains(name) => UnitState::Held,
             _ => candidate.state(),
         }
     }
@@ -73,6 +76,7 @@ impl World {
         let new = after.as_ref().and_then(|candidate| candidate.value.as_ref().ok());
         self.unindex_subnet(name, old);
         self.index_subnet(name, new);
+        self.index_gateway(name, old, new);
         let state = self.subnet_state(name);
         if state_before != state || (old != new && state == UnitState::Live) {
             dirty.units.insert(Unit::Subnet(name.to_owned()));
@@ -82,6 +86,7 @@ impl World {
         }
         let topics = self.subnet_topics(name, old, new);
         self.publish(&topics, dirty);
+        self.reconsider(&Requester::subnet(name), dirty);
     }
 
     fn unindex_subnet(&mut self, name: &str, subnet: Option<&Subnet>) {

@@ -153,6 +153,6 @@ mod tests {
 
     #[test]
     fn the_rules_fit_the_schema() {
-        assert_eq!(super::DATABASE.misfits(&nb::schema()), [""; 0]);
+        assert_eq!(super::DATABASE.misfits(nb::schema()), [""; 0]);
     }
 }

@@ -57,9 +57,12 @@ fn describe_one(snapshot: &Snapshot, lock: &IPLock, now: i64) -> Description {
 fn when_released(kind: HolderKind) -> &'static str {
     match kind {
         HolderKind::Pod => "when the pod is deleted or has finished",
-        HolderKind::StatefulSet => "when the StatefulSet is scaled below this ordinal or deleted",
-        HolderKind::VirtualMachine => "when the virtual machine is deleted",
+        HolderKind::StatefulSet => {
+            "when no pod uses it, and the StatefulSet is scaled below this ordinal or deleted"
+        }
+        HolderKind::VirtualMachine => "when the virtual machine is deleted and no pod runs it",
         HolderKind::NetworkAttachment => "when the NetworkAttachment is deleted",
         HolderKind::Node => "when the Node is deleted",
+        HolderKind::Subnet => "when the Subnet is deleted or has another gateway",
     }
 }

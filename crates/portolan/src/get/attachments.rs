@@ -123,6 +123,7 @@ fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
 fn of_holder(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks: &[&Lock]) -> Readiness {
     match id.kind() {
         HolderKind::Node => Readiness::unknown("NotReported", "agents do not report on their own interfaces"),
+        HolderKind::Subnet => Readiness::yes(),
         HolderKind::NetworkAttachment => {
             let found =
                 snapshot.lists.network_attachments.iter().find(|one| one.uid().as_deref() == Some(id.uid()));
@@ -172,7 +173,7 @@ fn requested_rows(
         Requester::Pod { namespace, name }
         | Requester::NetworkAttachment { namespace, name }
         | Requester::VirtualMachine { namespace, name } => (Some(namespace.clone()), name.clone()),
-        Requester::Node { name } => (None, name.clone()),
+        Requester::Node { name } | Requester::Subnet { name } => (None, name.clone()),
     };
     let readiness = why(request);
     let row = |interface: Option<String>, subnet: Option<String>| AttachmentRow {

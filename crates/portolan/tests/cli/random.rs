@@ -131,7 +131,7 @@ fn is_in_effect(planned: &[(String, Vec<DesiredRow>)], cache: &Cache) -> bool {
     let tables =
         portolan_plan::northbound::DATABASE.tables.iter().filter_map(|table| cache.table(table.name));
     let tagged: Vec<_> =
-        tables.flat_map(|table| table.iter()).filter_map(|row| tag::unit_of(row.as_ref())).collect();
+        tables.flat_map(ovsdb::Table::iter).filter_map(|row| tag::unit_of(row.as_ref())).collect();
     planned.iter().all(|(unit, rows)| {
         let of_unit = tagged.iter().filter(|tag| **tag == unit).count();
         of_unit == rows.len() && rows.iter().all(is_there)

@@ -1,7 +1,7 @@
 //! StatefulSets and Deployments whose pods a real kube-controller-manager makes and deletes: whatever is done to them, every pod is Ready
 //! in the end, and pods that run are not cut off.
 //!
-//! All scenarios at once on one cluster, each on a network of its own. `PORTOLAN_SCENARIO=pool` runs those whose names contain that.
+//! All scenarios at once on one cluster, each on a network of its own. `PORTOLAN_SCENARIO=orphan` runs those whose names contain that.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -21,7 +21,10 @@ type Scenario = (&'static str, fn(&Workload<'_>));
 
 const SCENARIOS: &[Scenario] = &[
     ("set-deleted", stateful_sets::pods_are_connected_until_they_have_ended),
+    ("set-orphaned", stateful_sets::orphaned_pods_keep_their_network_and_are_adopted),
     ("set-scaled", stateful_sets::ordinals_come_and_go),
+    ("set-networks", stateful_sets::the_networks_of_the_template_change),
+    ("static-address", deployments::a_static_address_is_handed_over_ten_times),
     ("pool", deployments::replicas_on_one_node_share_a_pool),
 ];
 

@@ -32,6 +32,27 @@ pub(crate) fn pods_are_connected_until_they_have_ended(workload: &Workload<'_>) 
     workload.heartbeats(&peer).into_iter().for_each(Heartbeat::end);
 }
 
+/// The set is deleted without its pods, and made again: they run on all the while, with the same locks.
+pub(crate) fn orphaned_pods_keep_their_network_and_are_adopted(workload: &Workload<'_>) {
+    let networks = json!([{"name": workload.name}]);
+    workload.apply("StatefulSet", 2, &networks, &json!({}));
+    workload.rolled_out("statefulset");
+    let peer = workload.peer("peer");
+    let (heartbeats, locks, pods) = (workload.heartbeats(&peer), workload.locks(), workload.addresses());
+    assert_eq!(heartbeats.len(), 2);
+    workload.kubectl(&["delete", "statefulset", workload.name, "--cascade=orphan"]);
+    workload.fence("fence1");
+    heartbeats.iter().for_each(Heartbeat::goes_on);
+    assert_eq!((workload.locks(), workload.addresses()), (locks.clone(), pods.clone()), "orphaned");
+
+    workload.apply("StatefulSet", 2, &networks, &json!({}));
+    workload.rolled_out("statefulset");
+    workload.fence("fence2");
+    heartbeats.iter().for_each(Heartbeat::goes_on);
+    assert_eq!((workload.locks(), workload.addresses()), (locks, pods), "adopted");
+    heartbeats.into_iter().for_each(Heartbeat::end);
+}
+
 /// The set shrinks and grows: ordinals that stay keep their address, and every new pod is ready.
 pub(crate) fn ordinals_come_and_go(workload: &Workload<'_>) {
     let networks = json!([{"name": workload.name}]);
@@ -54,4 +75,28 @@ pub(crate) fn ordinals_come_and_go(workload: &Workload<'_>) {
     workload.kubectl(&["delete", "pod", &first, "--timeout=60s"]);
     workload.kubectl(&["wait", "--for=condition=Ready", &format!("pod/{first}"), "--timeout=90s"]);
     assert_eq!(workload.addresses()[&first], address);
+}
+
+/// The template gets another network, and loses the first: every pod has what the template says.
+pub(crate) fn the_networks_of_the_template_change(workload: &Workload<'_>) {
+    let (own, more) = (json!({"name": workload.name}), json!({"name": workload.more()}));
+    let (prefix, more_prefix) = (workload.prefix(), workload.more_prefix());
+    for (networks, prefixes) in [
+        (json!([own]), vec![&prefix]),
+        (json!([own, more]), vec![&prefix, &more_prefix]),
+        (json!([more]), vec![&more_prefix]),
+        (json!([own]), vec![&prefix]),
+    ] {
+        workload.apply("StatefulSet", 2, &networks, &json!({}));
+        workload.rolled_out("statefulset");
+        for (pod, addresses) in workload.addresses() {
+            let pod = workload.testbed.running_pod("default", &pod).unwrap();
+            let shown = pod.command("ip").args(["-4", "-o", "address"]).read().unwrap();
+            let links = shown.lines().filter(|line| !line.contains(" lo ")).count();
+            assert_eq!(links, prefixes.len(), "{networks}: {addresses:?}\n{shown}");
+            for prefix in &prefixes {
+                assert!(shown.contains(&format!("inet {prefix}.")), "{networks}: {shown}");
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1 as core;
 use kube::api::{Api, ListParams};
 use kube::{Resource as _, ResourceExt as _};
+use portolan_api::portolan::IPLock;
 use portolan_testbed::{Heartbeat, Pod, Testbed};
 use serde_json::{Value, json};
 
@@ -110,6 +111,15 @@ impl<'a> Workload<'a> {
     /// Waits until the controller has seen what there was before: it serves a pod that is made now.
     pub(crate) fn fence(&self, name: &str) {
         self.peer(name).delete().unwrap();
+    }
+
+    /// The locks on the workload's networks with their UIDs.
+    pub(crate) fn locks(&self) -> BTreeMap<String, String> {
+        let api = Api::<IPLock>::all(self.testbed.client());
+        let list = self.testbed.wait(async move { api.list(&ListParams::default()).await }).unwrap();
+        let own =
+            list.items.iter().filter(|lock| lock.spec.subnet == self.name || lock.spec.subnet == self.more());
+        own.map(|lock| (lock.name_any(), lock.uid().unwrap_or_default())).collect()
     }
 }
 

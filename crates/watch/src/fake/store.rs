@@ -160,7 +160,7 @@ impl Store {
     pub(super) fn read(&self, target: &Target) -> Response<Reply> {
         match self.found(target) {
             Ok(value) => answer::json(200, value),
-            Err(answer) => answer,
+            Err(answer) => *answer,
         }
     }
 
@@ -178,7 +178,7 @@ impl Store {
     pub(super) fn patch(&mut self, target: &Target, patch: &Value) -> Response<Reply> {
         let mut value = match self.found(target) {
             Ok(value) => value.clone(),
-            Err(answer) => return answer,
+            Err(answer) => return *answer,
         };
         for field in ["/metadata/resourceVersion", "/metadata/uid"] {
             if let Some(wanted) = patch.pointer(field).and_then(Value::as_str)
@@ -195,7 +195,7 @@ impl Store {
     pub(super) fn delete(&mut self, target: &Target, options: &Value) -> Response<Reply> {
         let uid = match self.found(target) {
             Ok(value) => text(value, "/metadata/uid").to_owned(),
-            Err(answer) => return answer,
+            Err(answer) => return *answer,
         };
         if options.pointer("/preconditions/uid").and_then(Value::as_str).is_some_and(|wanted| wanted != uid) {
             return answer::status(409, "Conflict", "the UID in the precondition does not match");
@@ -208,12 +208,12 @@ impl Store {
         answer::json(200, &removed.unwrap_or_default())
     }
 
-    fn found(&self, target: &Target) -> Result<&Value, Response<Reply>> {
+    fn found(&self, target: &Target) -> Result<&Value, Box<Response<Reply>>> {
         let name = target.name.as_deref().unwrap_or_default();
         self.get(target, target.namespace.as_deref().unwrap_or_default(), name).ok_or_else(|| {
             let mut body = status_value(404, "NotFound", &format!("{} {name:?} not found", target.plural));
             body["details"] = json!({"name": name, "group": target.group, "kind": target.plural});
-            answer::json(404, &body)
+            Box::new(answer::json(404, &body))
         })
     }
 }

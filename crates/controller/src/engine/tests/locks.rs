@@ -1,0 +1,353 @@
+//! Locks in the engine: nobody hangs, no address is promised twice, and running pods keep what they have.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use proptest::prelude::*;
+
+use super::*;
+
+const IP_POOL: &str = "web.default.ovn.kubernetes.io/ip_pool";
+const IP_ADDRESS: &str = "web.default.ovn.kubernetes.io/ip_address";
+
+impl Scene {
+    /// A pod on network `web` with one more annotation.
+    fn annotated(&mut self, name: &str, uid: &str, networks: &str, annotation: (&str, &str)) {
+        let mut pod = mk_pod_object(name, uid, networks);
+        pod.metadata.annotations.get_or_insert_default().insert(annotation.0.into(), annotation.1.into());
+        self.start(pod);
+    }
+
+    fn start(&mut self, pod: Pod) {
+        self.pods.insert(pod.name_any(), pod.clone());
+        self.engine.feed(&Change::Applied(pod));
+    }
+
+    /// The addresses that locks are on, each with its holder's name and UID.
+    fn held(&self) -> Vec<(String, String, String)> {
+        self.guest_locks()
+            .map(|lock| {
+                let holder = &lock.spec.holder;
+                (lock.spec.address.clone(), holder.name.clone(), holder.uid.clone())
+            })
+            .collect()
+    }
+
+    fn address_of(&self, pod: &str) -> Option<String> {
+        self.held().into_iter().find(|(_, name, _)| name == pod).map(|(address, _, _)| address)
+    }
+
+    /// Retries whatever failed, as the loop does after a while.
+    fn retry(&mut self) {
+        for retry in self.engine.take_retries() {
+            self.engine.retry(retry);
+        }
+    }
+
+    fn set(&mut self, uid: &str, replicas: i32) {
+        let mut metadata = named("db", uid);
+        metadata.namespace = Some("default".into());
+        let spec = StatefulSetSpec { replicas: Some(replicas), ..StatefulSetSpec::default() };
+        let set = StatefulSet { metadata, spec: Some(spec), status: None };
+        self.sets.insert("db".into(), set.clone());
+        self.engine.feed(&Change::Applied(set));
+    }
+
+    fn delete_set(&mut self) {
+        let set = self.sets.remove("db").unwrap();
+        self.engine.feed(&Change::Deleted(set));
+    }
+
+    /// The ordinal's pod, controlled by the set of this UID, or an orphan.
+    fn ordinal(&mut self, uid: &str, set: Option<&str>, networks: &str) {
+        let mut pod = mk_pod_object("db-0", uid, networks);
+        pod.metadata.owner_references = set.map(|set| {
+            vec![OwnerReference {
+                kind: "StatefulSet".into(),
+                name: "db".into(),
+                uid: set.into(),
+                controller: Some(true),
+                ..OwnerReference::default()
+            }]
+        });
+        self.start(pod);
+    }
+
+    /// Settles, lets retries come due, and settles again.
+    fn rest(&mut self) {
+        for _ in 0..3 {
+            self.settle();
+            self.retry();
+        }
+        self.settle();
+    }
+
+    fn ports(&self) -> usize {
+        self.units().iter().filter(|unit| unit.starts_with("attachment/")).count()
+    }
+}
+
+fn mk_pod_object(name: &str, uid: &str, networks: &str) -> Pod {
+    let mut metadata = named(name, uid);
+    metadata.namespace = Some("default".into());
+    metadata.annotations = Some([(NETWORKS.to_owned(), networks.to_owned())].into());
+    let spec = PodSpec { node_name: Some("node-1".into()), ..PodSpec::default() };
+    Pod { metadata, spec: Some(spec), status: None }
+}
+
+#[test]
+fn a_pool_is_shared_out_while_creations_are_under_way() {
+    let mut scene = Scene::new();
+    scene.rest();
+    for name in ["a", "b"] {
+        scene.annotated(name, &format!("uid-{name}"), "web", (IP_POOL, "10.0.0.7,10.0.0.8"));
+    }
+    let proposals = scene.proposals();
+    let names: Vec<_> = proposals.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["10-0-0-7.vpc-blue", "10-0-0-8.vpc-blue"]);
+    proposals.into_iter().for_each(|lock| scene.store(lock));
+    scene.rest();
+    assert_eq!(scene.ports(), 2);
+}
+
+#[test]
+fn of_two_pods_that_ask_for_one_address_the_second_gets_it_when_the_first_goes() {
+    let mut scene = Scene::new();
+    scene.rest();
+    for name in ["a", "b"] {
+        scene.annotated(name, &format!("uid-{name}"), "web", (IP_ADDRESS, "10.0.0.7"));
+    }
+    let proposals = scene.proposals();
+    assert_eq!(proposals.len(), 1, "no address is promised twice: {proposals:?}");
+    proposals.into_iter().for_each(|lock| scene.store(lock));
+    scene.rest();
+    assert!(scene.reasons().contains(&"AddressTaken"));
+    scene.delete_pod("a");
+    scene.rest();
+    assert_eq!(scene.held(), [("10.0.0.7".into(), "b".into(), "uid-b".into())]);
+}
+
+#[test]
+fn whoever_waits_for_a_promised_address_is_decided_again_when_the_promise_fails() {
+    let mut scene = Scene::new();
+    scene.rest();
+    for name in ["a", "b"] {
+        scene.annotated(name, &format!("uid-{name}"), "web", (IP_ADDRESS, "10.0.0.7"));
+    }
+    let first = scene.proposals().remove(0);
+    scene.engine.created(&first.name_any(), &Creation::Failed);
+    let second = scene.proposals().remove(0);
+    assert_eq!((first.spec.holder.name.as_str(), second.spec.holder.name.as_str()), ("a", "b"));
+    scene.store(second);
+    scene.rest();
+    assert_eq!(scene.address_of("b").unwrap(), "10.0.0.7");
+    scene.delete_pod("b");
+    scene.rest();
+    assert_eq!(scene.address_of("a").unwrap(), "10.0.0.7");
+}
+
+#[test]
+fn a_waiter_that_needs_something_else_too_does_not_keep_others_from_a_free_address() {
+    let mut scene = Scene::new();
+    scene.rest();
+    scene.annotated("x", "uid-x", "web", (IP_ADDRESS, "10.0.0.7"));
+    scene.rest();
+    let both = r#"[{"name": "web", "ips": ["10.0.0.7"]}, {"name": "db", "ips": ["10.0.1.7"]}]"#;
+    scene.start(mk_pod_object("y", "uid-y", r#"[{"name": "db", "ips": ["10.0.1.7"]}]"#));
+    scene.rest();
+    // `first` waits for both addresses, `second` for one of them.
+    scene.start(mk_pod_object("first", "uid-first", both));
+    scene.settle();
+    scene.annotated("second", "uid-second", "web", (IP_ADDRESS, "10.0.0.7"));
+    scene.settle();
+    scene.delete_pod("x");
+    scene.rest();
+    assert_eq!(scene.address_of("second").unwrap(), "10.0.0.7");
+}
+
+#[test]
+fn a_lock_that_could_not_be_moved_is_tried_again() {
+    let mut scene = Scene::new();
+    scene.set("set-1", 1);
+    scene.ordinal("pod-1", Some("set-1"), "web");
+    scene.rest();
+    scene.delete_pod("db-0");
+    scene.ordinal("pod-2", Some("set-1"), "web");
+    let moves = |scene: &mut Scene| {
+        let actions = scene.engine.actions().into_iter();
+        actions
+            .filter_map(|action| {
+                if let Action::MoveLock { moved, requester } = action {
+                    Some((moved, requester))
+                } else {
+                    None
+                }
+            })
+            .collect::<Vec<_>>()
+    };
+    let [(moved, requester)] = moves(&mut scene).try_into().unwrap();
+    assert!(moves(&mut scene).is_empty());
+    scene.engine.not_moved(&moved.lock, requester.clone());
+    scene.retry();
+    assert_eq!(moves(&mut scene), [(moved, requester)]);
+}
+
+#[test]
+fn pods_of_a_deleted_set_keep_their_addresses_while_they_terminate() {
+    let mut scene = Scene::new();
+    scene.set("set-1", 1);
+    scene.ordinal("pod-1", Some("set-1"), "web");
+    scene.rest();
+    let address = scene.address_of("db-0");
+    scene.delete_set();
+    scene.rest();
+    assert_eq!((scene.address_of("db-0"), scene.ports()), (address, 1), "the pod is still terminating");
+    scene.delete_pod("db-0");
+    scene.rest();
+    assert_eq!((scene.address_of("db-0"), scene.ports()), (None, 0));
+}
+
+#[test]
+fn orphans_keep_their_addresses_until_they_go_also_when_a_new_set_adopts_them() {
+    let mut scene = Scene::new();
+    scene.set("set-1", 1);
+    scene.ordinal("pod-1", Some("set-1"), "web");
+    scene.rest();
+    let held = scene.held();
+    scene.delete_set();
+    scene.ordinal("pod-1", None, "web");
+    scene.rest();
+    assert_eq!((scene.held(), scene.ports()), (held.clone(), 1), "an orphan runs on");
+    scene.set("set-2", 1);
+    scene.ordinal("pod-1", Some("set-2"), "web");
+    scene.rest();
+    assert_eq!((scene.held(), scene.ports()), (held, 1), "so does one that was adopted");
+    scene.delete_pod("db-0");
+    scene.ordinal("pod-2", Some("set-2"), "web");
+    scene.rest();
+    let [(_, name, uid)] = scene.held().try_into().unwrap();
+    assert_eq!(
+        (name.as_str(), uid.as_str(), scene.ports()),
+        ("db-0", "set-2", 1),
+        "the next pod is the new set's"
+    );
+}
+
+#[test]
+fn the_networks_of_a_set_s_template_can_change() {
+    let mut scene = Scene::new();
+    scene.set("set-1", 1);
+    scene.ordinal("pod-1", Some("set-1"), "web");
+    scene.rest();
+    let kept = scene.address_of("db-0");
+    let roll = |scene: &mut Scene, uid: &str, networks: &str| {
+        scene.delete_pod("db-0");
+        scene.ordinal(uid, Some("set-1"), networks);
+        scene.rest();
+        let locks = scene.locks.values().filter(|lock| lock.spec.holder.kind == HolderKind::StatefulSet);
+        for lock in locks {
+            assert_eq!(lock.spec.user.as_ref().unwrap().uid, uid, "every lock follows the pod");
+            let decided: Vec<_> = lock.spec.interfaces.iter().map(|one| one.interface.as_str()).collect();
+            let expected = if networks == "web,db" { vec!["net1", "net2"] } else { vec!["net1"] };
+            assert_eq!(decided, expected, "the node knows when it has them all");
+        }
+    };
+    roll(&mut scene, "pod-2", "web,db");
+    assert_eq!((scene.held().len(), scene.ports()), (2, 2));
+    roll(&mut scene, "pod-3", "web");
+    assert_eq!((scene.held().len(), scene.ports(), scene.address_of("db-0")), (1, 1, kept));
+    // Another network under the same interface name: the old address goes, then the new one comes.
+    roll(&mut scene, "pod-4", "db");
+    let [(address, _, _)] = scene.held().try_into().unwrap();
+    assert!(address.starts_with("10.0.1.") && scene.ports() == 1, "{address}");
+    roll(&mut scene, "pod-5", r#"[{"name": "db", "ips": ["10.0.1.77"]}]"#);
+    assert_eq!(scene.address_of("db-0").unwrap(), "10.0.1.77");
+}
+
+#[test]
+fn a_set_of_two_billion_replicas_costs_nothing() {
+    let mut scene = Scene::new();
+    scene.set("set-1", i32::MAX);
+    scene.ordinal("pod-1", Some("set-1"), "web");
+    scene.rest();
+    scene.delete_set();
+    scene.delete_pod("db-0");
+    scene.rest();
+    assert_eq!(scene.held(), []);
+}
+
+/// What can happen to three pods that ask for one static address or two of a pool, on a subnet with few addresses.
+#[derive(Clone, Debug)]
+enum Step {
+    Start(usize),
+    Stop(usize),
+    /// The API server answers so many of the creations that are under way: as asked, or by failing.
+    Answer(usize, bool),
+    Settle,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..5_usize).prop_map(Step::Start),
+        3 => (0..5_usize).prop_map(Step::Stop),
+        3 => (1..3_usize, any::<bool>()).prop_map(|(count, works)| Step::Answer(count, works)),
+        1 => Just(Step::Settle),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the order of starts, ends, failures and answers: no address is promised twice, and once all is quiet nobody waits
+    /// for something that is free.
+    #[test]
+    fn nobody_waits_for_something_that_is_free(steps in prop::collection::vec(step(), 1..30)) {
+        let mut scene = Scene::new();
+        scene.rest();
+        let pods = ["a", "b", "c", "d", "e"];
+        let asks = [(IP_ADDRESS, "10.0.0.7"), (IP_ADDRESS, "10.0.0.7"), (IP_POOL, "10.0.0.7,10.0.0.8"), (IP_POOL, "10.0.0.8,10.0.0.9"), (IP_POOL, "10.0.0.8,10.0.0.7")];
+        let mut open: Vec<IPLock> = Vec::new();
+        for (life, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Start(i) if !scene.pods.contains_key(pods[i]) => {
+                    scene.annotated(pods[i], &format!("uid-{}-{life}", pods[i]), "web", asks[i]);
+                }
+                Step::Stop(i) if scene.pods.contains_key(pods[i]) => scene.delete_pod(pods[i]),
+                Step::Start(_) | Step::Stop(_) => {}
+                Step::Answer(count, works) => {
+                    for lock in open.drain(..count.min(open.len())).collect::<Vec<_>>() {
+                        if works { scene.store(lock) } else { scene.engine.created(&lock.name_any(), &Creation::Failed) }
+                    }
+                    scene.retry();
+                }
+                Step::Settle => {
+                    std::mem::take(&mut open).into_iter().for_each(|lock| scene.store(lock));
+                    scene.settle();
+                }
+            }
+            let (created, others): (Vec<_>, Vec<_>) =
+                scene.engine.actions().into_iter().partition(|action| matches!(action, Action::CreateLock(_)));
+            others.into_iter().for_each(|action| scene.perform(action));
+            open.extend(created.into_iter().filter_map(|action| if let Action::CreateLock(lock) = action { Some(*lock) } else { None }));
+            let mut names: Vec<_> = open.iter().map(ResourceExt::name_any).collect();
+            names.sort();
+            let all = names.len();
+            names.dedup();
+            prop_assert_eq!(names.len(), all, "an address is promised twice");
+        }
+        open.into_iter().for_each(|lock| scene.store(lock));
+        for _ in 0..4 {
+            scene.rest();
+        }
+        let held = scene.held();
+        let taken: BTreeSet<_> = held.iter().map(|(address, _, _)| address.clone()).collect();
+        prop_assert_eq!(taken.len(), held.len());
+        for (name, (_, wanted)) in pods.iter().zip(asks) {
+            let free = wanted.split(',').any(|address| !taken.contains(address));
+            if scene.pods.contains_key(*name) && scene.address_of(name).is_none() {
+                prop_assert!(!free, "{} waits for {}, of which something is free: {:?}", name, wanted, held);
+            }
+        }
+    }
+}
