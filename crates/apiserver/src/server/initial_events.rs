@@ -77,7 +77,9 @@ impl InitialEvents {
         let read = || async {
             let _turn = self.shared.limits.initial_page().await;
             let page = self.objects.page(after.clone()).await?;
-            let mut events = BytesMut::new();
+            // Room for all of them as they are stored, and no more: a page may be kept for long.
+            let size = page.objects.iter().map(|object| object.json_len() + ENVELOPE).sum();
+            let mut events = BytesMut::with_capacity(size);
             for (index, object) in page.objects.iter().enumerate() {
                 events.extend_from_slice(&renderer.initial_event(object, first && index == 0));
             }
@@ -128,6 +130,8 @@ struct KeptPage {
 }
 
 const MAX_BYTES: usize = 16 << 20;
+// What an event has besides its object.
+const ENVELOPE: usize = r#"{"type":"ADDED","object":}"#.len() + 1;
 const MAX_PAGES: usize = 1024;
 
 /// What makes two pages equal.

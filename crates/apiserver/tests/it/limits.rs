@@ -78,12 +78,13 @@ impl Drop for Limited {
     }
 }
 
-/// How much comes before the end, however the connection ends.
+/// How much comes before the end, however the connection ends. It must end.
 async fn bytes_until_end(stream: &mut TcpStream) -> usize {
     let mut read = 0;
     let mut buffer = vec![0; 1 << 16];
     loop {
-        match stream.read(&mut buffer).await {
+        let part = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut buffer)).await;
+        match part.expect("the connection is closed") {
             Ok(0) | Err(_) => return read,
             Ok(count) => read += count,
         }
@@ -280,9 +281,8 @@ async fn connections_without_a_request_are_closed() {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(begin.as_bytes()).await.unwrap();
         tokio::time::pause();
-        let ended = tokio::time::timeout(Duration::from_secs(600), bytes_until_end(&mut stream)).await;
+        bytes_until_end(&mut stream).await;
         tokio::time::resume();
-        assert!(ended.is_ok(), "a connection that sent {begin:?} is still open");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Many clients that watch many objects from the start, half of which stop reading: the others are served, and the server's memory
 //! stays within what docs/apiserver.md says.
 //!
-//! `PORTOLAN_WATCHERS=full` makes it fewer clients and many more objects.
+//! `PORTOLAN_WATCHERS=full` makes it fewer clients and many more objects, `PORTOLAN_WATCHERS=200x1000` 200 clients and 1,000 objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,8 @@ use crate::server::{Server, request};
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CHANGES: usize = 20;
 /// What the server may need besides: see "Limits" in docs/apiserver.md.
-const BASE_BYTES: u64 = 64 << 20;
-const BYTES_PER_WATCH: u64 = 256 << 10;
+const BASE_BYTES: u64 = 128 << 20;
+const BYTES_PER_WATCH: u64 = 128 << 10;
 
 struct Size {
     clients: usize,
@@ -35,9 +35,15 @@ struct Size {
 }
 
 fn size() -> Size {
+    let deadline = Duration::from_secs(1800);
     match std::env::var("PORTOLAN_WATCHERS").as_deref() {
-        Ok("full") => Size { clients: 100, objects: 100_000, deadline: Duration::from_secs(1800) },
-        _ => Size { clients: 1000, objects: 5000, deadline: Duration::from_secs(300) },
+        Ok("full") => Size { clients: 100, objects: 100_000, deadline },
+        Ok(other) => {
+            let numbers = other.split_once('x').map(|(clients, objects)| (clients.parse(), objects.parse()));
+            let Some((Ok(clients), Ok(objects))) = numbers else { panic!("PORTOLAN_WATCHERS={other}") };
+            Size { clients, objects, deadline }
+        }
+        Err(_) => Size { clients: 1000, objects: 5000, deadline: Duration::from_secs(300) },
     }
 }
 
