@@ -227,7 +227,7 @@ impl Engine {
     }
 
     /// What is to be said about candidates, by lists that were begun after
-    /// [`Action::ValidateSubnets`](super::Action::ValidateSubnets) was answered. Candidates that changed meanwhile are not
+    /// [`Action::ValidateSubnets`] was answered. Candidates that changed meanwhile are not
     /// judged: the follower reports them again.
     pub fn judge(&mut self, candidates: &Candidates, lists: &Lists) -> Vec<Verdict> {
         self.subnets.judging = None;
