@@ -4,7 +4,7 @@
 //! One task follows the store and queues what has to be reconciled. Reconciling is level-triggered: it reads what is stored and
 //! does the next step, whatever came before. After a start everything is listed once, so a crash loses nothing.
 //!
-//! What cannot be decided because a kind is not served waits in [`Unserved`] until the kind is.
+//! What cannot be decided because a kind is not served waits until the kind is.
 
 mod garbage;
 mod namespaces;

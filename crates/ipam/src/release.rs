@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use portolan_api::portolan::HolderKind;
 use portolan_model::holder::{self, Read, Released, Users};
 use portolan_model::{AttachmentId, Lock, Request, Requester, World};
 
@@ -106,7 +107,11 @@ pub(crate) fn releases(world: &World, requester: &Requester, request: Option<&Re
                 .then(|| ReleaseReason::NotRequested { requester: requester.clone() })
         };
         match released.map(ReleaseReason::Released).or_else(not_requested) {
-            Some(reason) => releases.extend(all().map(|lock| release(lock, &id, reason.clone()))),
+            Some(reason) => {
+                let kept = |lock: &&Lock| is_gateway_in_use(lock, &id, &reason, request);
+                releases
+                    .extend(all().filter(|lock| !kept(lock)).map(|lock| release(lock, &id, reason.clone())));
+            }
             None => {
                 let winners = held.counted.iter().map(|lock| (lock.name.clone(), lock.uid.clone())).collect();
                 let reason = ReleaseReason::Duplicate { winners };
@@ -115,6 +120,18 @@ pub(crate) fn releases(world: &World, requester: &Requester, request: Option<&Re
         }
     }
     releases
+}
+
+/// True for a lock of the gateway that a Subnet has now: when a gateway changes, only the former one's locks go.
+fn is_gateway_in_use(
+    lock: &Lock,
+    id: &AttachmentId,
+    reason: &ReleaseReason,
+    request: Option<&Request>,
+) -> bool {
+    let changes = id.kind() == HolderKind::Subnet && matches!(reason, ReleaseReason::NotRequested { .. });
+    let mut interfaces = request.into_iter().flat_map(|request| &request.interfaces);
+    changes && lock.ip().is_some_and(|ip| interfaces.any(|interface| interface.addresses.contains(&ip)))
 }
 
 /// True if a request is made for the holder of an interface.

@@ -226,9 +226,10 @@ impl<T: Target> Reconciler<T> {
         self.urgency
     }
 
-    /// Whether a unit is still to be compared, or waits.
+    /// Whether a unit is still to be compared, waits, or failed and is to be tried again: what is observed of it need not be
+    /// what it should have.
     pub fn is_pending(&self, unit: &T::Unit) -> bool {
-        self.dirty.contains(unit) || self.waiting.contains(unit)
+        self.dirty.contains(unit) || self.waiting.contains(unit) || self.failures.contains_key(unit)
     }
 
     /// How many units wait for something in the target.

@@ -56,16 +56,18 @@ impl FrontProxy {
     /// None if the cluster has no front proxy.
     fn read(map: &ConfigMap) -> Option<Self> {
         let data = map.data.as_ref()?;
+        // An unreadable list of names must not turn into an empty one, which admits every name.
         let list = |key: &str| {
             let text = data.get(key).map_or("[]", String::as_str);
-            serde_json::from_str::<Vec<String>>(text).unwrap_or_default()
+            let parsed = serde_json::from_str::<Vec<String>>(text);
+            parsed.inspect_err(|error| tracing::warn!(key, %error, "ConfigMap extension-apiserver-authentication cannot be read")).ok()
         };
         Some(Self {
             authorities: data.get("requestheader-client-ca-file").filter(|text| !text.is_empty())?.clone(),
-            allowed_names: list("requestheader-allowed-names"),
-            user_headers: list("requestheader-username-headers"),
-            group_headers: list("requestheader-group-headers"),
-            extra_prefixes: list("requestheader-extra-headers-prefix"),
+            allowed_names: list("requestheader-allowed-names")?,
+            user_headers: list("requestheader-username-headers")?,
+            group_headers: list("requestheader-group-headers")?,
+            extra_prefixes: list("requestheader-extra-headers-prefix")?,
         })
     }
 

@@ -24,6 +24,7 @@ mod serve;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use portolan_trace::{Tracer, Worlds};
 use tokio::net::TcpListener;
@@ -78,7 +79,7 @@ pub async fn run<W: Worlds + Send + 'static>(
     let listener = TcpListener::bind(config.listen)
         .await
         .map_err(|source| Error::Listen { address: config.listen, source })?;
-    let authority = certificate::Authority::shared(&client, &config.service).await?;
+    let authority = authority(&client, &config.service).await;
     let (front_proxy, follow_front_proxy) = front_proxy::follow(client.clone());
     let registered = registration::keep(client.clone(), authority.certificate().to_owned());
     let handler = Arc::new(handler::Handler::new(client, tracer, worlds));
@@ -89,5 +90,20 @@ pub async fn run<W: Worlds + Send + 'static>(
         served = served => served.map_err(Into::into),
         () = follow_front_proxy => Ok(()),
         () = registered => Ok(()),
+    }
+}
+
+/// The certificate authority, as soon as it can be had: traces are no reason to stop the controller.
+async fn authority(client: &kube::Client, service: &ServiceReference) -> certificate::Authority {
+    let mut pause = Duration::from_secs(1);
+    loop {
+        match certificate::Authority::shared(client, service).await {
+            Ok(authority) => return authority,
+            Err(error) => {
+                tracing::warn!(%error, "cannot serve traces yet: apply deploy/trace.yaml, or see the error");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(60));
+            }
+        }
     }
 }

@@ -49,7 +49,9 @@ impl StatusWriter {
     async fn set<K: HasConditions>(&self, update: &StatusUpdate) -> Result<(), String> {
         let api = Api::<K>::all(self.0.clone());
         for _ in 0..CONFLICTS {
-            let object = get(&self.0, &api, &update.name).await.map_err(|error| Plain(&error).to_string())?;
+            let object = super::within(get(&self.0, &api, &update.name))
+                .await
+                .map_err(|error| Plain(&error).to_string())?;
             let Some(object) = object.filter(|object| object.meta().uid.as_ref() == Some(&update.uid)) else {
                 return Ok(());
             };
@@ -59,7 +61,8 @@ impl StatusWriter {
             let version = &object.meta().resource_version;
             let patch =
                 json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
-            match api.patch_status(&update.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            let patch = Patch::Merge(patch);
+            match super::within(api.patch_status(&update.name, &PatchParams::default(), &patch)).await {
                 Ok(_) => {
                     for condition in &update.conditions {
                         tracing::info!(object = update.name, kind = ?update.kind, condition = %condition, "wrote a condition");

@@ -9,7 +9,7 @@ use crate::engine::{Candidates, Engine, Lists};
 impl Actor {
     /// Lists, and asks the engine. Its verdicts come back as conditions to be written.
     pub(super) async fn validate_subnets(&self, candidates: Candidates) {
-        match lists(&self.client).await {
+        match super::within(lists(&self.client)).await {
             Ok(lists) => self.answer(move |engine| engine.judge_and_write(&candidates, &lists)).await,
             Err(error) => {
                 tracing::warn!(error = %Plain(&error), "cannot list the subnets to validate new ones");

@@ -280,6 +280,10 @@ impl Engine {
             }
             self.requesters.insert(requester);
         }
+        if freed.is_none() && !change.exists {
+            // A lock that could not be read took no address that is known, but may be waited for by its name.
+            self.woken.extend(self.waiters.freed(&WaitKey::Lock(name.clone())));
+        }
         self.wake(freed);
     }
 

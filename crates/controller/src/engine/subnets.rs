@@ -175,7 +175,9 @@ impl SubnetGate {
         } else if refusal.is_none() && (!same || lost) {
             self.to_judge.insert(key.clone());
         }
-        self.recheck |= !same || lost || before.is_none_or(|old| old.validation != validation);
+        // What stood in the way may have gone before the refusal was observed.
+        let changed = |old: &Observed| old.validation != validation || old.refusal != refusal;
+        self.recheck |= !same || lost || before.is_none_or(changed);
         let open = is_open.then(|| subnet.open());
         let observed = Observed { uid: meta.uid, generation: meta.generation, validation, refusal, open };
         self.observed.insert(key, observed);

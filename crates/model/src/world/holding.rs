@@ -51,6 +51,10 @@ impl<'w> HeldLocks<'w> {
         let decided = first.interfaces.iter().find(|decided| decided.interface == id.interface());
         let mut open: Vec<Family> = match decided {
             Some(decided) => decided.families.clone(),
+            // A gateway has as many addresses as its Subnet says, and both gateways' while it changes.
+            None if id.kind() == HolderKind::Subnet => {
+                locks.iter().filter_map(|lock| lock.ip()).map(Family::of).collect()
+            }
             None => first.ip().map(Family::of).into_iter().collect(),
         };
         let mut held = Self::default();

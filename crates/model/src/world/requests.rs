@@ -11,6 +11,7 @@ use super::{Name, World};
 use crate::attachment::AttachmentId;
 use crate::dirty::Dirty;
 use crate::holder;
+use crate::lock::Lock;
 use crate::pod::Pod;
 use crate::request::{Needs, Request, Requester};
 
@@ -131,9 +132,17 @@ impl World {
                 let Some(pod) = self.pod(namespace, name) else { return false };
                 let asks = !pod.finished && !pod.host_network && pod.node.is_some();
                 let attachment = self.holdings.get(id).and_then(|holding| holding.attachment.as_ref());
-                let is_there = attachment.is_some_and(|attachment| attachment.node == pod.node);
                 let user = attachment.and_then(|attachment| attachment.user.as_ref());
-                asks && holder::is_used_by(id, user, pod) && (is_there || !id.kind().is_sticky())
+                // Every lock has to follow the pod: the agent of its node looks for all of them.
+                let followed = || {
+                    let locks = self.held_locks(id).counted;
+                    let follows = |lock: &&Lock| {
+                        lock.node == pod.node && holder::is_used_by(id, lock.user.as_ref(), pod)
+                    };
+                    attachment.is_some_and(|attachment| attachment.node == pod.node)
+                        && locks.iter().all(follows)
+                };
+                asks && holder::is_used_by(id, user, pod) && (!id.kind().is_sticky() || followed())
             }
             Requester::NetworkAttachment { namespace, name } => {
                 self.network_attachment(namespace, name).is_some_and(|object| object.uid == id.uid())

@@ -83,6 +83,25 @@ impl Scene {
         self.settle();
     }
 
+    /// As [`Scene::new`], with an IPv6 prefix too on Subnet `web`.
+    fn dual_stack() -> Self {
+        let mut subnets = subnets();
+        subnets[0].spec.cidr_block = "10.0.0.0/24,fd00::/64".into();
+        let mut scene = Scene::unlisted(MemDb::new(NB_SCHEMA).unwrap());
+        scene.list_all(
+            vec![mk_vpc("blue")],
+            subnets,
+            vec![mk_nad("default", "web"), mk_nad("default", "db")],
+        );
+        scene
+    }
+
+    /// The locks of a Subnet's gateways: addresses and UIDs.
+    fn gateways(&self, subnet: &str) -> BTreeMap<String, String> {
+        let locks = self.locks.values().filter(|lock| !is_guest(lock) && lock.spec.subnet == subnet);
+        locks.map(|lock| (lock.spec.address.clone(), lock.uid().unwrap())).collect()
+    }
+
     fn ports(&self) -> usize {
         self.units().iter().filter(|unit| unit.starts_with("attachment/")).count()
     }
@@ -191,6 +210,60 @@ fn a_lock_that_could_not_be_moved_is_tried_again() {
     scene.engine.not_moved(&moved.lock, requester.clone());
     scene.retry();
     assert_eq!(moves(&mut scene), [(moved, requester)]);
+}
+
+#[test]
+fn every_lock_of_a_set_follows_its_pod_also_when_one_of_them_failed_to() {
+    let mut scene = Scene::dual_stack();
+    scene.set("set-1", 1);
+    scene.ordinal("pod-1", Some("set-1"), "web");
+    scene.rest();
+    scene.delete_pod("db-0");
+    scene.ordinal("pod-2", Some("set-1"), "web");
+    let (moves, others): (Vec<_>, Vec<_>) =
+        scene.engine.actions().into_iter().partition(|action| matches!(action, Action::MoveLock { .. }));
+    others.into_iter().for_each(|action| scene.perform(action));
+    let [first, second] = moves.try_into().unwrap();
+    let Action::MoveLock { moved, requester } = second else { panic!("{second:?} moves a lock") };
+    scene.perform(first);
+    scene.engine.not_moved(&moved.lock, requester);
+    scene.rest();
+    let users: Vec<_> =
+        scene.guest_locks().map(|lock| lock.spec.user.as_ref().unwrap().uid.as_str()).collect();
+    assert_eq!(users, ["pod-2", "pod-2"]);
+}
+
+#[test]
+fn the_gateways_of_a_dual_stack_subnet_keep_their_locks() {
+    let mut scene = Scene::dual_stack();
+    scene.rest();
+    let before = scene.gateways("web");
+    assert_eq!(before.keys().map(String::as_str).collect::<Vec<_>>(), ["10.0.0.1", "fd00::1"]);
+    scene.rest();
+    assert_eq!(scene.gateways("web"), before, "nothing changed, so no lock is made again");
+}
+
+#[test]
+fn a_new_gateway_keeps_its_lock_when_the_former_one_loses_its_own() {
+    let mut scene = Scene::new();
+    scene.rest();
+    let mut subnet = scene.subnets[0].clone();
+    let name = subnet.name_any();
+    let old = scene.gateways(&name);
+    subnet.spec.gateway = Some("10.0.0.2".into());
+    subnet.metadata.generation = Some(2);
+    let subnet = mk_validated(subnet, Some(2));
+    scene.subnets[0] = subnet.clone();
+    scene.engine.feed(&Change::Applied(subnet));
+    let mut seen = BTreeSet::new();
+    for _ in 0..6 {
+        scene.settle();
+        seen.extend(scene.gateways(&name).remove("10.0.0.2"));
+        scene.retry();
+    }
+    assert_eq!(seen.len(), 1, "the lock of the new gateway was made once");
+    let now = scene.gateways(&name);
+    assert_eq!(now.keys().map(String::as_str).collect::<Vec<_>>(), ["10.0.0.2"], "before: {old:?}");
 }
 
 #[test]
