@@ -113,12 +113,14 @@ impl<'a> Workload<'a> {
         self.peer(name).delete().unwrap();
     }
 
-    /// The locks on the workload's networks with their UIDs.
+    /// The locks on the workload's networks with their UIDs, without those of fences, which are still being released.
     pub(crate) fn locks(&self) -> BTreeMap<String, String> {
         let api = Api::<IPLock>::all(self.testbed.client());
         let list = self.testbed.wait(async move { api.list(&ListParams::default()).await }).unwrap();
-        let own =
-            list.items.iter().filter(|lock| lock.spec.subnet == self.name || lock.spec.subnet == self.more());
+        let is_fence = |lock: &IPLock| lock.spec.holder.name.contains("fence");
+        let own = list.items.iter().filter(|lock| {
+            (lock.spec.subnet == self.name || lock.spec.subnet == self.more()) && !is_fence(lock)
+        });
         own.map(|lock| (lock.name_any(), lock.uid().unwrap_or_default())).collect()
     }
 }
