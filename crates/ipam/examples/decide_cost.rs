@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use portolan_ipam::{Decision, Ipam};
-use portolan_model::fixtures::{mk_lock, mk_nad, mk_pod, mk_subnet};
+use portolan_model::fixtures::{mk_lock, mk_nad, mk_pod, mk_subnet, mk_vpc};
 use portolan_model::{Requester, World};
 
 /// The one thing that is measured. Not inlined, so that it has a name to be found by.
@@ -32,6 +32,7 @@ fn main() {
 
 fn world(taken: u32, length: u32, step: u32) -> (World, Ipam) {
     let mut world = World::default();
+    let _ = world.apply(&mk_vpc("blue"));
     let mut subnet = mk_subnet("web", &format!("10.0.0.0/{length}"), "blue");
     subnet.spec.provider = Some("net.default.ovn".to_owned());
     let _ = world.apply(&subnet);
