@@ -116,7 +116,7 @@ async fn a_new_subnet_is_validated_although_others_write_its_status_at_the_same_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unsupported_field_is_said_on_the_object_and_a_resolved_problem_is_not_the_last_word() {
+async fn an_unsupported_field_is_reported_on_the_object() {
     let scene = Scene::new();
     let spec = json!({
         "cidrBlock": "10.7.0.0/16", "vpc": "blue", "provider": "later.default.ovn", "natOutgoing": true,

@@ -9,7 +9,7 @@ use crate::server::ServerCertificate;
 
 /// The longest sleep: the machine may be suspended, and its clock may be set.
 const CHECK: Duration = Duration::from_secs(3600);
-/// After a failure. Two thirds of a year are left for further attempts as a rule.
+/// After a failure. A third of the validity is left for further attempts as a rule.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// Replaces the certificates of a running server and of its administrator before they expire.
