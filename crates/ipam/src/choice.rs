@@ -33,6 +33,14 @@ impl Search<'_> {
             .or_else(|| self.freed_first(range))
     }
 
+    /// True if anyone could be given an address of this family.
+    pub(crate) fn has_any(&self, subnet: &Subnet, family: Family) -> bool {
+        let range = subnet.config.cidr.net(family).and_then(guest_range);
+        range.is_some_and(|range| {
+            self.next_free(range.start(), range.end()).or_else(|| self.freed_first(range)).is_some()
+        })
+    }
+
     /// The first free address from one to another, both included.
     fn next_free(&self, from: IpAddr, to: IpAddr) -> Option<IpAddr> {
         let mut address = from;

@@ -1,6 +1,6 @@
 //! What is taken, in every domain.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use portolan_api::portolan::{LockAddress, LockName};
@@ -9,8 +9,10 @@ use portolan_model::dirty::LockChange;
 use portolan_model::lock::Claim;
 use portolan_model::{AttachmentId, Subnet, World};
 
-use crate::domain::{Addresses, Usage};
+use crate::choice::Search;
+use crate::domain::{Addresses, Usage, reserved};
 use crate::refusal::TakenBy;
+use crate::waiters::WaitKey;
 
 /// How many addresses that became free are remembered, over all domains.
 const REMEMBERED: usize = 16_384;
@@ -106,6 +108,22 @@ impl Ipam {
         let Promise { claim, .. } = self.promises.remove(lock)?;
         self.free(&claim);
         Some(claim)
+    }
+
+    /// True if what someone waits for can be had now.
+    pub fn is_free(&self, world: &World, key: &WaitKey) -> bool {
+        match key {
+            WaitKey::Lock(name) => {
+                world.lock(name).is_none()
+                    && world.unreadable_lock(name).is_none()
+                    && !self.promises.contains_key(name)
+            }
+            WaitKey::Subnet { name, family } => world.subnet(name).is_some_and(|subnet| {
+                let (addresses, nothing) = (self.domains.get(&subnet.domain), BTreeSet::new());
+                let search = Search { addresses, reserved: &reserved(subnet), promised: &nothing };
+                search.has_any(subnet, *family)
+            }),
+        }
     }
 
     /// Who has an address or MAC address, as seen by an interface.

@@ -1,9 +1,9 @@
 //! Who waits for an address, a MAC address or a subnet with something free, and whose turn it is when that becomes free.
 //!
 //! Whoever waits is registered under everything that it waits for. When one of those becomes free, the first in line has the turn:
-//! it is decided again. Whatever comes of that, the turn ends or is passed on ([`Waiters::decided`]): it ends when the thing itself
-//! turns out to be taken after all, as no one further back could have it either; it is passed on to the next in line when the
-//! thing was taken up, as there may be more of it, and when the attempt failed for another reason.
+//! it is decided again. Whatever comes of that, the turn ends or is passed on ([`Waiters::decided`]): it ends when the thing is
+//! taken now, as no one further back could have it either; it is passed on to the next in line while the thing is still free, be it
+//! because the attempt failed for another reason, because it needs more than there is, or because there is more than it needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,12 +42,17 @@ impl Waiters {
     }
 
     /// A requester was decided, and now waits for these; for nothing, if it got what it asked for or asks for nothing.
-    /// Answers who is to be decided next.
-    pub fn decided(&mut self, requester: &Requester, waits_for: BTreeSet<WaitKey>) -> Vec<Requester> {
+    /// Answers who is to be decided next: whoever is behind it in line for what is still free.
+    pub fn decided(
+        &mut self,
+        requester: &Requester,
+        waits_for: BTreeSet<WaitKey>,
+        is_free: impl Fn(&WaitKey) -> bool,
+    ) -> Vec<Requester> {
         let had = self.turns.remove(requester).unwrap_or_default();
         let ticket = self.tickets.get(requester).map(|(ticket, _)| *ticket);
         self.remove(requester);
-        let passed: Vec<_> = had.into_iter().filter(|key| !waits_for.contains(key)).collect();
+        let passed: Vec<_> = had.into_iter().filter(is_free).collect();
         if !waits_for.is_empty() {
             let ticket = ticket.unwrap_or(self.next_ticket);
             self.next_ticket = self.next_ticket.max(ticket + 1);
@@ -113,17 +118,27 @@ mod tests {
         keys.iter().map(|key| lock(key)).collect()
     }
 
+    /// Decides for a requester while these are free.
+    fn decide(waiters: &mut Waiters, who: &Requester, waits_for: &[&str], free: &[&str]) -> Vec<Requester> {
+        let free = set(free);
+        waiters.decided(who, set(waits_for), |key| free.contains(key))
+    }
+
     #[test]
     fn first_come_first_served_and_a_vain_attempt_keeps_the_place() {
         let mut waiters = Waiters::default();
         let [a, b] = ["a", "b"].map(|name| Requester::pod("default", name));
-        assert_eq!(waiters.decided(&b, set(&["x"])), []);
-        assert_eq!(waiters.decided(&a, set(&["x"])), []);
+        assert_eq!(decide(&mut waiters, &b, &["x"], &[]), []);
+        assert_eq!(decide(&mut waiters, &a, &["x"], &[]), []);
         assert_eq!(waiters.freed(&lock("x")), Some(b.clone()));
-        assert_eq!(waiters.decided(&b, set(&["x"])), [], "it is taken after all: no use to ask the next");
+        assert_eq!(
+            decide(&mut waiters, &b, &["x"], &[]),
+            [],
+            "it is taken after all: no use to ask the next"
+        );
         assert_eq!(waiters.freed(&lock("x")), Some(b.clone()));
-        assert_eq!(waiters.decided(&b, set(&[])), std::slice::from_ref(&a), "there may be more");
-        assert_eq!(waiters.decided(&a, set(&[])), []);
+        assert_eq!(decide(&mut waiters, &b, &[], &["x"]), std::slice::from_ref(&a), "there is more");
+        assert_eq!(decide(&mut waiters, &a, &[], &[]), []);
         assert!(waiters.is_empty());
     }
 
@@ -131,13 +146,26 @@ mod tests {
     fn whoever_cannot_use_what_is_free_does_not_keep_it_from_others() {
         let mut waiters = Waiters::default();
         let [a, b, c] = ["a", "b", "c"].map(|name| Requester::pod("default", name));
-        let _ = waiters.decided(&a, set(&["x", "y"]));
-        let _ = waiters.decided(&b, set(&["x"]));
-        let _ = waiters.decided(&c, set(&["y"]));
+        let _ = decide(&mut waiters, &a, &["x", "y"], &[]);
+        let _ = decide(&mut waiters, &b, &["x"], &[]);
+        let _ = decide(&mut waiters, &c, &["y"], &[]);
         assert_eq!(waiters.freed(&lock("x")), Some(a.clone()));
-        assert_eq!(waiters.decided(&a, set(&["y"])), std::slice::from_ref(&b));
-        assert_eq!(waiters.decided(&b, set(&[])), []);
+        assert_eq!(decide(&mut waiters, &a, &["y"], &["x"]), std::slice::from_ref(&b));
+        assert_eq!(decide(&mut waiters, &b, &[], &[]), []);
         assert_eq!(waiters.freed(&lock("y")), Some(a.clone()), "its place in the other line is kept");
-        assert_eq!(waiters.decided(&a, set(&[])), [c]);
+        assert_eq!(decide(&mut waiters, &a, &[], &["y"]), [c]);
+    }
+
+    #[test]
+    fn whoever_needs_more_than_there_is_passes_its_turn_on_and_keeps_its_place() {
+        let mut waiters = Waiters::default();
+        let [a, b] = ["a", "b"].map(|name| Requester::pod("default", name));
+        let _ = decide(&mut waiters, &a, &["x"], &[]);
+        let _ = decide(&mut waiters, &b, &["x"], &[]);
+        assert_eq!(waiters.freed(&lock("x")), Some(a.clone()));
+        // It needs two of what there is one of.
+        assert_eq!(decide(&mut waiters, &a, &["x"], &["x"]), std::slice::from_ref(&b));
+        assert_eq!(decide(&mut waiters, &b, &[], &[]), []);
+        assert_eq!(waiters.freed(&lock("x")), Some(a));
     }
 }

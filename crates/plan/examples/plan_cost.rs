@@ -16,7 +16,7 @@ use portolan_plan::{Batch, Plan, Settings, batches, plan};
 fn measured(unit: &Unit, world: &World, cache: &Cache) -> Vec<Batch> {
     match plan(unit, world, &Settings::default()) {
         Plan::Desired(rows) => batches(DATABASE.diff(std::slice::from_ref(&rows), &[], cache).atoms, 1000),
-        Plan::Hold | Plan::Remove => Vec::new(),
+        Plan::Hold { .. } | Plan::Remove => Vec::new(),
     }
 }
 

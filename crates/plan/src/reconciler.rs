@@ -84,8 +84,12 @@ pub struct Waiting<T: Target + ?Sized> {
 pub enum Plan<D> {
     /// It should have exactly this.
     Desired(D),
-    /// What it has stays as it is.
-    Hold,
+    /// What it has stays as it is; except that what it has of an `owner` other than this one goes, if one is named: its object
+    /// was made again under the same name, and nothing of the former one is protected by the new one.
+    Hold {
+        /// The UID of the object that the unit comes from now, if that is known.
+        owner: Option<SmolStr>,
+    },
     /// It should have nothing.
     Remove,
 }
@@ -250,25 +254,30 @@ impl<T: Target> Reconciler<T> {
         let dirty = std::mem::take(&mut self.dirty);
         self.urgency = None;
         for unit in &dirty {
-            match plan(unit) {
+            let owners = match plan(unit) {
                 Plan::Desired(wanted) => {
                     self.removable.remove(unit);
                     desired.push((unit.clone(), wanted));
+                    continue;
                 }
-                Plan::Hold => {
-                    self.removable.remove(unit);
-                }
-                Plan::Remove => {
+                Plan::Hold { owner } => {
                     let owners = self.target.owners(unit, observed);
-                    if owners.is_empty() {
+                    let former = owner.is_some_and(|owner| !owners.is_empty() && !owners.contains(&owner));
+                    if !former {
                         self.removable.remove(unit);
-                        absent.push(unit.clone());
-                    } else if self.removable.contains(unit) {
-                        stale.push(unit.clone());
-                    } else if self.confirming.insert(unit.clone()) {
-                        confirm.push(Confirm { unit: unit.clone(), owners });
+                        continue;
                     }
+                    owners
                 }
+                Plan::Remove => self.target.owners(unit, observed),
+            };
+            if owners.is_empty() {
+                self.removable.remove(unit);
+                absent.push(unit.clone());
+            } else if self.removable.contains(unit) {
+                stale.push(unit.clone());
+            } else if self.confirming.insert(unit.clone()) {
+                confirm.push(Confirm { unit: unit.clone(), owners });
             }
         }
         let Comparison { changes, waiting } = self.target.compare(desired, stale, observed);

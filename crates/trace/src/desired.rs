@@ -21,7 +21,7 @@ impl Desired {
     pub(crate) fn of(world: &World, unit: &Unit, settings: &Settings) -> Self {
         let rows = match plan(unit, world, settings) {
             Plan::Desired(rows) => rows.iter().cloned().collect(),
-            Plan::Hold | Plan::Remove => Vec::new(),
+            Plan::Hold { .. } | Plan::Remove => Vec::new(),
         };
         Self { unit: unit.clone(), state: world.state(unit), rows }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 use ovsdb::Cache;
-use portolan_api::portolan::HolderKind;
+use portolan_api::portolan::{HolderKind, IPLock};
 use portolan_ipam::{Decision, Release, ReleaseReason, WaitKey};
 use portolan_model::{Claim, Group, LockChange, Requester, Unit, UnitState, World, doors};
 use portolan_plan::{Target as _, Urgency};
@@ -18,6 +18,7 @@ use super::{Action, Engine, Retry, Subject};
 #[derive(Debug)]
 pub(super) struct Creating {
     requester: Requester,
+    lock: Box<IPLock>,
     /// The API server has answered: a watch will show whose it is.
     answered: bool,
 }
@@ -32,9 +33,10 @@ pub(super) struct Creations {
 }
 
 impl Creations {
-    fn insert(&mut self, name: String, requester: Requester) {
+    fn insert(&mut self, lock: Box<IPLock>, requester: Requester) {
+        let name = lock.name_any();
         self.by_requester.entry(requester.clone()).or_default().insert(name.clone());
-        self.by_name.insert(name, Creating { requester, answered: false });
+        self.by_name.insert(name, Creating { requester, lock, answered: false });
     }
 
     fn remove(&mut self, name: &str) -> Option<Requester> {
@@ -112,14 +114,17 @@ impl Engine {
             // What we decide can be read back; if it could not, it would be refused for ever.
             let Ok(parsed) = doors::portolan::lock(&lock) else { continue };
             if self.ipam.promise(Claim::of(&parsed), parsed.attachment.clone()) {
-                self.creating.insert(name, requester.clone());
-                self.actions.push(Action::CreateLock(Box::new(lock)));
+                let lock = Box::new(lock);
+                self.creating.insert(lock.clone(), requester.clone());
+                self.actions.push(Action::CreateLock(lock));
             } else {
                 waits_for.insert(WaitKey::Lock(name));
             }
         }
-        let next = self.waiters.decided(requester, waits_for);
+        let is_free = |key: &WaitKey| self.ipam.is_free(&self.world, key);
+        let next = self.waiters.decided(requester, waits_for, is_free);
         self.woken.extend(next);
+        self.keep_what_is_held_again(requester, &decision.releases);
         for moved in decision.moves {
             if self.moving.get(&moved.lock) != Some(&moved) {
                 self.moving.insert(moved.lock.clone(), moved.clone());
@@ -140,6 +145,30 @@ impl Engine {
         }
         if matches!(requester, Requester::Subnet { .. }) {
             self.subnets.recheck();
+        }
+    }
+
+    /// A release that was begun and is not wanted any more ends, unless the deletion is under way: its holder holds the lock again,
+    /// or the lock that it was a duplicate of is gone.
+    fn keep_what_is_held_again(&mut self, requester: &Requester, wanted: &[Release]) {
+        if self.releasing.is_empty() {
+            return;
+        }
+        for id in self.world.holdings_of(requester) {
+            let held = self.world.held_locks(&id);
+            let names: Vec<_> =
+                held.counted.iter().chain(&held.surplus).map(|lock| lock.name.clone()).collect();
+            for name in names {
+                let revoked = |releasing: &Releasing| {
+                    releasing.stage != Stage::Deleting && !wanted.iter().any(|release| release.lock == name)
+                };
+                if self.releasing.get(&name).is_some_and(revoked) {
+                    self.releasing.remove(&name);
+                    self.removing.remove(&name);
+                    let dirty = self.world.retain(&id);
+                    self.note(dirty, Evidence::Event);
+                }
+            }
         }
     }
 
@@ -226,14 +255,25 @@ impl Engine {
             let unit = unit_of(&releasing.release);
             let is_current = || !self.northbound.is_pending(&unit) && !changing.contains(&unit);
             let state = self.world.state(&unit);
+            let owners = || self.northbound.target().owners(&unit, cache);
             let removed = match (reason, attachment.kind()) {
                 // The port stays, without what the duplicate says.
                 (ReleaseReason::Duplicate { .. }, _) => is_current(),
-                // A Subnet that exists has another gateway now, or is another one of the same name.
-                (_, HolderKind::Subnet) if state != UnitState::Absent => is_current(),
-                _ => state == UnitState::Absent && self.northbound.target().owners(&unit, cache).is_empty(),
+                // The Subnet is gone and so are its rows, also where another one has its name now; or it has another gateway.
+                (_, HolderKind::Subnet) => {
+                    !owners().contains(attachment.uid()) || (state == UnitState::Live && is_current())
+                }
+                _ => state == UnitState::Absent && owners().is_empty(),
             };
-            if removed {
+            // The last word: what a fresh decision would keep is not deleted.
+            let wanted = || {
+                let decision = self.ipam.decide(&self.world, &releasing.requester);
+                decision.releases.contains(&releasing.release)
+            };
+            if removed && !wanted() {
+                self.requesters.insert(releasing.requester.clone());
+                self.removing.insert(name);
+            } else if removed {
                 releasing.stage = Stage::Deleting;
                 let Release { uid, resource_version, .. } = &releasing.release;
                 let (uid, resource_version) = (uid.clone(), *resource_version);
@@ -287,14 +327,13 @@ impl Engine {
         self.wake(freed);
     }
 
-    /// A list of locks is complete: a lock whose creation was answered before and that is not in the list was deleted.
+    /// A list of locks is complete, and lacks those that are still being created. One whose creation was answered may have been
+    /// deleted since, which no watch will tell; or the list is older than the answer. Creating it again tells: the API server makes
+    /// it, or says that it exists and the watch will show it. Until then it stays promised.
     pub(super) fn locks_listed(&mut self) {
-        let answered = self.creating.by_name.iter().filter(|(_, creating)| creating.answered);
-        let answered: Vec<String> = answered.map(|(name, _)| name.clone()).collect();
-        for name in answered {
-            if let Some(requester) = self.withdraw(&name) {
-                self.requesters.insert(requester);
-            }
+        for creating in self.creating.by_name.values_mut().filter(|creating| creating.answered) {
+            creating.answered = false;
+            self.actions.push(Action::CreateLock(creating.lock.clone()));
         }
     }
 

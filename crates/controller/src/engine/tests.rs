@@ -178,6 +178,11 @@ impl Scene {
                 let duplicate =
                     self.locks.values().any(|other| other.name_any() != lock && other.spec.holder == *holder);
                 assert!(duplicate || !self.units().contains(&deleted), "the port of {lock} is still there");
+                let gateway = format!("\"{}/", self.locks[&lock].spec.address);
+                let ports = self.cache.table("Logical_Router_Port").unwrap();
+                let in_use =
+                    ports.iter().any(|row| format!("{:?}", row.datum("networks")).contains(&gateway));
+                assert!(!in_use, "a router port still has {gateway}");
                 assert_eq!(self.locks[&lock].uid().unwrap(), uid);
                 assert_eq!(self.locks[&lock].resource_version().unwrap(), resource_version.to_string());
                 let lock = self.locks.remove(&lock).unwrap();

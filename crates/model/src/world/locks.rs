@@ -47,6 +47,16 @@ impl World {
         dirty
     }
 
+    /// The holder holds this again: what [`World::release`] took out of effect is in effect again.
+    pub fn retain(&mut self, id: &AttachmentId) -> Dirty {
+        let mut dirty = Dirty::default();
+        let before = self.attachment_state(id);
+        if self.released.remove(id) && before != self.attachment_state(id) {
+            dirty.units.insert(Unit::Attachment(id.clone()));
+        }
+        dirty
+    }
+
     /// True if a live read confirmed that the holder is gone.
     pub fn is_released(&self, id: &AttachmentId) -> bool {
         self.released.contains(id)

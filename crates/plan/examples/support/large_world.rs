@@ -90,7 +90,7 @@ fn holder(at: usize) -> Holder {
 pub(crate) fn full_plan(world: &World) -> impl Iterator<Item = Rows> {
     world.units().filter_map(|unit| match plan(&unit, world, &Settings::default()) {
         Plan::Desired(rows) => Some(rows),
-        Plan::Hold | Plan::Remove => None,
+        Plan::Hold { .. } | Plan::Remove => None,
     })
 }
 

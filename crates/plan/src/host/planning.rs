@@ -55,7 +55,7 @@ pub fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
     }
     match observed.port(unit) {
         // The namespace is gone. If the pod is not, its sandbox may be about to be made again; DEL or the pod's deletion ends this.
-        Some(port) if is_known(port.note.pod_uid.as_deref(), facts) => Plan::Hold,
+        Some(port) if is_known(port.note.pod_uid.as_deref(), facts) => Plan::Hold { owner: None },
         Some(_) => Plan::Remove,
         // A guard that has outlived its link protects nothing.
         None => Plan::Desired(Desired::default()),

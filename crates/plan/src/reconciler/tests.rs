@@ -138,3 +138,37 @@ fn removals_alone_are_deferrable() {
     numbers.removed("c");
     assert_eq!(numbers.urgency(), Some(Urgency::Immediate));
 }
+
+#[test]
+fn a_unit_on_hold_keeps_what_its_owner_has_and_not_what_a_former_one_had() {
+    let hold = |owner: &'static str| move |_: &&'static str| Plan::Hold { owner: Some(owner.into()) };
+    let mut numbers = reconciler();
+    let observed = one("a");
+    numbers.changed("a", Urgency::Immediate);
+    let round = numbers.reconcile(hold("owner"), &observed);
+    assert!(round.changes.is_empty() && round.confirm.is_empty());
+    numbers.changed("a", Urgency::Immediate);
+    let round = numbers.reconcile(|_| Plan::Hold { owner: None }, &observed);
+    assert!(round.changes.is_empty() && round.confirm.is_empty(), "nobody knows whose it is now");
+    numbers.changed("a", Urgency::Immediate);
+    let round = numbers.reconcile(hold("next"), &observed);
+    assert!(round.changes.is_empty(), "the former owner may still be there");
+    assert_eq!(round.confirm.len(), 1);
+    numbers.answered("a", Absence::Confirmed);
+    assert_eq!(numbers.reconcile(hold("next"), &observed).changes, [("a", None)]);
+}
+
+#[test]
+fn a_unit_whose_change_failed_is_pending_until_it_is_as_it_should_be() {
+    let mut numbers = reconciler();
+    let nothing = Observed::new();
+    numbers.changed("a", Urgency::Immediate);
+    numbers.reconcile(desired, &nothing);
+    numbers.refused("a");
+    assert!(numbers.is_pending(&"a"));
+    numbers.take_retries();
+    assert!(numbers.is_pending(&"a"), "the pause does not make it right");
+    numbers.retry("a");
+    numbers.reconcile(desired, &one("a"));
+    assert!(!numbers.is_pending(&"a"));
+}

@@ -21,7 +21,7 @@ fn world(objects: &[Object]) -> World {
 fn rows(world: &World) -> Vec<Rows> {
     let rows = |unit| match plan(&unit, world, &Settings::default()) {
         Plan::Desired(rows) => Some(rows),
-        Plan::Hold | Plan::Remove => None,
+        Plan::Hold { .. } | Plan::Remove => None,
     };
     world.units().filter_map(rows).collect()
 }

@@ -41,7 +41,7 @@ impl Driver {
             match plan(&unit, &self.world, &Settings::default()) {
                 Plan::Desired(wanted) => rows.push(wanted),
                 Plan::Remove => stale.push(unit.to_string().into()),
-                Plan::Hold => {}
+                Plan::Hold { .. } => {}
             }
         }
         (rows, stale)

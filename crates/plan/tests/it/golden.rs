@@ -22,7 +22,7 @@ fn render(scene: &Scene) -> String {
     let world = scene.world();
     let rows = |unit: &Unit| match plan(unit, &world, &Settings::default()) {
         Plan::Desired(rows) => Some(rows),
-        Plan::Hold | Plan::Remove => None,
+        Plan::Hold { .. } | Plan::Remove => None,
     };
     let all: Vec<Rows> = world.units().filter_map(|unit| rows(&unit)).collect();
     let labels: BTreeMap<Uuid, String> = all.iter().flatten().map(|row| (row.uuid(), label(row))).collect();

@@ -138,3 +138,19 @@ fn a_subnet_is_judged_when_it_changes_and_not_when_its_condition_does() {
     scene.engine.feed(&Change::Applied(mk_validated(subnet, Some(1))));
     assert_eq!(names(&candidates(&mut scene.engine).unwrap()), ["new"]);
 }
+
+#[test]
+fn what_stood_in_the_way_may_go_before_the_refusal_is_observed() {
+    let mut scene = Scene::new();
+    let rival = unvalidated("rival", "10.0.0.0/25");
+    scene.engine.feed(&Change::Applied(rival.clone()));
+    let judged = candidates(&mut scene.engine).unwrap();
+    let mut all = subnets();
+    all.push(rival.clone());
+    let verdict = scene.engine.judge(&judged, &lists(&all)).remove(0);
+    let web = subnets().into_iter().find(|subnet| subnet.name_any() == "web").unwrap();
+    scene.engine.feed(&Change::Deleted(web));
+    assert_eq!(candidates(&mut scene.engine), None);
+    scene.engine.feed(&Change::Applied(refused(rival, &verdict)));
+    assert_eq!(names(&candidates(&mut scene.engine).unwrap()), ["rival"]);
+}

@@ -350,6 +350,183 @@ fn a_set_of_two_billion_replicas_costs_nothing() {
     assert_eq!(scene.held(), []);
 }
 
+/// A Subnet `tiny` with five addresses for guests, and its network.
+fn add_tiny(scene: &mut Scene) {
+    let mut subnet = mk_subnet("tiny", "10.0.2.0/29", "blue");
+    subnet.spec.provider = Some("tiny.default.ovn".into());
+    scene.subnets.push(subnet.clone());
+    scene.engine.feed(&Change::Applied(mk_nad("default", "tiny")));
+    scene.engine.feed(&Change::Applied(subnet));
+    scene.rest();
+}
+
+#[test]
+fn an_address_that_became_free_goes_to_the_first_in_line_for_whom_it_is_enough() {
+    let mut scene = Scene::new();
+    add_tiny(&mut scene);
+    for index in 0..5 {
+        scene.pod(&format!("full-{index}"), "tiny");
+        scene.rest();
+    }
+    // Two interfaces on one network: two addresses.
+    scene.pod("needs-two", "tiny,tiny");
+    scene.settle();
+    scene.pod("needs-one", "tiny");
+    scene.settle();
+    scene.delete_pod("full-0");
+    scene.rest();
+    assert!(scene.address_of("needs-one").is_some() && scene.address_of("needs-two").is_none());
+    scene.delete_pod("full-1");
+    scene.delete_pod("full-2");
+    scene.rest();
+    let two = scene.held().into_iter().filter(|(_, name, _)| name == "needs-two").count();
+    assert_eq!(two, 2, "it kept its place");
+}
+
+#[test]
+fn a_subnet_made_again_under_its_name_does_not_keep_what_the_former_one_had() {
+    for restart in [false, true] {
+        let mut scene = Scene::new();
+        scene.rest();
+        let former = scene.subnets.remove(0);
+        let mut subnet = former.clone();
+        subnet.metadata.uid = Some("subnet-web-again".into());
+        subnet.spec.gateway = Some("10.0.0.9".into());
+        subnet.status = None;
+        scene.subnets.push(subnet.clone());
+        if restart {
+            // The one that saw the deletion is gone; this one finds rows of an owner that it never saw.
+            let mut next = Scene::unlisted(scene.nb);
+            next.locks = scene.locks;
+            next.list_all(scene.vpcs, scene.subnets, vec![]);
+            scene = next;
+        } else {
+            scene.engine.feed(&Change::Deleted(former));
+            scene.engine.feed(&Change::Applied(subnet));
+        }
+        scene.rest();
+        assert!(!scene.units().contains("subnet/web"), "restart: {restart}: {:?}", scene.units());
+        assert_eq!(scene.gateways("web"), BTreeMap::new(), "restart: {restart}");
+        let subnet = mk_validated(scene.subnets.last().unwrap().clone(), Some(1));
+        scene.engine.feed(&Change::Applied(subnet));
+        scene.rest();
+        assert!(scene.units().contains("subnet/web"));
+        assert_eq!(scene.gateways("web").keys().collect::<Vec<_>>(), ["10.0.0.9"]);
+    }
+}
+
+#[test]
+fn a_duplicate_stays_when_the_lock_that_counted_goes_before_it() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web");
+    scene.rest();
+    let first = scene.guest_locks().next().unwrap().clone();
+    // Another controller, whose watch was behind, gave the same interface an address, too.
+    let mut second = first.clone();
+    second.metadata.name = Some("10-0-0-200.vpc-blue".into());
+    second.spec.address = "10.0.0.200".into();
+    second.spec.mac = None;
+    scene.version += 1;
+    let second = mk_stored(second, scene.version);
+    scene.locks.insert(second.name_any(), second.clone());
+    scene.engine.feed(&Change::Applied(second.clone()));
+    // Live reads confirm that the first is there: the second is to go.
+    scene.engine.actions().into_iter().for_each(|action| scene.perform(action));
+    // Now someone deletes the first.
+    scene.locks.remove(&first.name_any());
+    scene.engine.feed(&Change::Deleted(first));
+    scene.rest();
+    assert_eq!(scene.address_of("app").as_deref(), Some("10.0.0.200"), "{:?}", scene.held());
+    assert_eq!((scene.held().len(), scene.ports()), (1, 1));
+}
+
+#[test]
+fn an_ordinal_that_is_wanted_again_keeps_its_address_and_its_port_comes_back() {
+    let mut scene = Scene::new();
+    scene.set("set-1", 1);
+    scene.ordinal("pod-1", Some("set-1"), "web");
+    scene.rest();
+    let held = scene.held();
+    scene.delete_pod("db-0");
+    scene.set("set-1", 0);
+    // Live reads confirm that nobody needs it; then the set is scaled up again, before anything was written.
+    scene.engine.actions().into_iter().for_each(|action| scene.perform(action));
+    scene.set("set-1", 1);
+    scene.rest();
+    assert_eq!((scene.held(), scene.ports()), (held, 1));
+}
+
+#[test]
+fn a_list_of_locks_that_is_older_than_an_answer_makes_no_second_lock() {
+    let mut scene = Scene::new();
+    scene.rest();
+    let listed: Vec<IPLock> = scene.locks.values().cloned().collect();
+    scene.pod("app", "web");
+    let [lock]: [IPLock; 1] = scene.proposals().try_into().unwrap();
+    let name = lock.name_any();
+    scene.version += 1;
+    scene.locks.insert(name.clone(), mk_stored(lock.clone(), scene.version));
+    scene.engine.created(&name, &Creation::Exists);
+    scene.list(listed);
+    let again = scene.proposals();
+    assert_eq!(again, [lock], "asked for again: it may have been deleted since");
+    scene.engine.created(&name, &Creation::Exists);
+    scene.engine.feed(&Change::Applied(scene.locks[&name].clone()));
+    scene.rest();
+    assert_eq!(scene.held().len(), 1, "{:?}", scene.held());
+}
+
+#[test]
+fn a_lock_that_was_deleted_before_any_watch_showed_it_is_created_again() {
+    let mut scene = Scene::new();
+    scene.rest();
+    scene.pod("app", "web");
+    let [lock]: [IPLock; 1] = scene.proposals().try_into().unwrap();
+    scene.engine.created(&lock.name_any(), &Creation::Exists);
+    scene.list(scene.locks.values().cloned().collect());
+    scene.rest();
+    assert_eq!((scene.held().len(), scene.ports()), (1, 1));
+}
+
+#[test]
+fn whoever_waits_for_an_address_whose_lock_cannot_be_read_gets_it_when_that_goes() {
+    let mut scene = Scene::new();
+    scene.rest();
+    let mut lock = mk_stored(IPLock::new("10-0-0-7.vpc-blue", Default::default()), 77);
+    lock.spec.address = "nonsense".into();
+    scene.engine.feed(&Change::Applied(lock.clone()));
+    scene.annotated("app", "uid-app", "web", (IP_ADDRESS, "10.0.0.7"));
+    scene.rest();
+    assert_eq!(scene.held(), []);
+    scene.engine.feed(&Change::Deleted(lock));
+    scene.rest();
+    assert_eq!(scene.address_of("app").as_deref(), Some("10.0.0.7"));
+}
+
+#[test]
+fn the_lock_of_a_former_gateway_stays_while_the_database_refuses_the_new_one() {
+    let mut scene = Scene::new();
+    scene.rest();
+    let mut subnet = scene.subnets[0].clone();
+    subnet.spec.gateway = Some("10.0.0.2".into());
+    subnet.metadata.generation = Some(2);
+    let subnet = mk_validated(subnet, Some(2));
+    scene.subnets[0] = subnet.clone();
+    scene.engine.feed(&Change::Applied(subnet));
+    for _ in 0..5 {
+        scene.engine.actions().into_iter().for_each(|action| scene.perform(action));
+        for batch in scene.engine.plan(&scene.cache, 1000) {
+            scene.engine.refused(&batch);
+        }
+        scene.engine.settled(&scene.cache);
+    }
+    let gateways = scene.gateways("web");
+    assert_eq!(gateways.keys().collect::<Vec<_>>(), ["10.0.0.1", "10.0.0.2"]);
+    scene.retry();
+    scene.rest();
+    assert_eq!(scene.gateways("web").keys().collect::<Vec<_>>(), ["10.0.0.2"]);
+}
+
 /// What can happen to three pods that ask for one static address or two of a pool, on a subnet with few addresses.
 #[derive(Clone, Debug)]
 enum Step {
