@@ -19,7 +19,23 @@ use crate::tag::{self, TextMember};
 pub struct Database {
     /// The tables that Portolan writes.
     pub tables: &'static [&'static Table],
+    /// Values that no two rows may have at once, although the schema does not say so.
+    pub exclusive: &'static [Exclusive],
 }
+
+/// Values that no two rows of a table may have at once. A row that is to get one waits until no other has it, whoever wrote that one.
+#[derive(Debug)]
+pub struct Exclusive {
+    /// The table.
+    pub table: &'static str,
+    /// The name of the index by these values.
+    pub index: &'static str,
+    /// The values of a row.
+    pub values: for<'a> fn(ColumnsOf<'a>) -> Vec<Value>,
+}
+
+/// A way to look at the columns of a row.
+pub type ColumnsOf<'a> = &'a dyn Fn(&str) -> Option<&'a Datum>;
 
 /// The units that a change in a database concerns, and the rows that changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +56,12 @@ impl Database {
             let by_name = table.unique.map(Index::column);
             let rows = table.member_columns().filter(|owned| owned.refers_to.is_some());
             let by_member = rows.map(|owned| Index::column(owned.column));
-            let indexes = [by_unit].into_iter().chain(by_text).chain(by_name).chain(by_member);
+            let exclusive = self.exclusive_of(table.name).map(|exclusive| {
+                let values = exclusive.values;
+                Index::function(exclusive.index, move |row| values(&|column| row.datum(column)))
+            });
+            let indexes =
+                [by_unit].into_iter().chain(by_text).chain(by_name).chain(by_member).chain(exclusive);
             (table.name, indexes.collect())
         };
         self.tables.iter().map(of).collect()
@@ -134,6 +155,10 @@ impl Database {
         let key = member.index_key();
         let tables = self.tables.iter().filter_map(|table| cache.table(table.name));
         tables.flat_map(|table| table.find(tag::BY_TEXT_MEMBER, &key)).map(|row| &**row).collect()
+    }
+
+    pub(crate) fn exclusive_of(&self, table: &str) -> Option<&'static Exclusive> {
+        self.exclusive.iter().find(|exclusive| exclusive.table == table)
     }
 
     pub(crate) fn has_text_members(&self) -> bool {

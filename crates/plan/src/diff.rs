@@ -70,7 +70,7 @@ pub enum Obstacle {
         uuid: Uuid,
     },
     /// A row that is not going away has a value that must be unique.
-    #[error("table {table} has a row called {name} already: {by}")]
+    #[error("another row of table {table} has {name}: {by}")]
     NameTaken {
         /// The table.
         table: &'static str,
@@ -157,6 +157,8 @@ struct Differ<'a> {
     claimed: HashSet<Uuid>,
     /// The first desired row with each unique value.
     names: HashMap<(&'static str, &'a Value), Uuid>,
+    /// The first desired row with each exclusive value.
+    exclusive: HashMap<(&'static str, Value), Uuid>,
 }
 
 impl<'a> Differ<'a> {
@@ -184,7 +186,13 @@ impl<'a> Differ<'a> {
             dropped: HashMap::new(),
             claimed: HashSet::new(),
             names,
+            exclusive: HashMap::new(),
         };
+        for row in desired.iter().flatten() {
+            for value in differ.exclusive_values(row) {
+                differ.exclusive.entry((row.table.name, value)).or_insert(row.uuid);
+            }
+        }
         differ.stale = stale.iter().map(|unit| differ.unwanted_of(unit)).collect();
         differ.unwanted = desired.iter().map(|rows| differ.unwanted_of(rows.unit())).collect();
         let of_stale = differ.stale.iter().flatten().map(|(_, row)| (row.uuid(), None));
@@ -215,6 +223,18 @@ impl<'a> Differ<'a> {
         let Some((column, value)) = row.table.unique.zip(row.unique_value()) else { return Vec::new() };
         let found = self.table(row.table.name).find(column, value).map(|other| other.uuid());
         found.filter(|other| *other != row.uuid).collect()
+    }
+
+    /// The values of a row that no other may have at the same time.
+    fn exclusive_values(&self, row: &DesiredRow) -> Vec<Value> {
+        let exclusive = self.database.exclusive_of(row.table.name);
+        exclusive.map(|exclusive| (exclusive.values)(&|column| row.datum(column))).unwrap_or_default()
+    }
+
+    /// The rows of the cache that have an exclusive value.
+    fn holders_of(&self, table: &'static Table, value: &Value) -> Vec<Uuid> {
+        let Some(exclusive) = self.database.exclusive_of(table.name) else { return Vec::new() };
+        self.table(table.name).find(exclusive.index, value).map(|row| row.uuid()).collect()
     }
 
     /// Makes the rows of a unit as they should be.

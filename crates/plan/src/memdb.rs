@@ -12,6 +12,7 @@ mod execute;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ovsdb_core::change::Change;
 use ovsdb_core::decode::{RowUpdate, Updates};
 use ovsdb_core::schema::TableSchema;
 use ovsdb_core::{Cache, DatabaseSchema, Datum, Index, Layout, Row, SmolStr, Transaction, Uuid};
@@ -104,8 +105,8 @@ impl MemDb {
         cache
     }
 
-    /// Brings a cache that [`MemDb::cache`] made back in step.
-    pub fn refresh(&self, cache: &mut Cache) {
+    /// Brings a cache that [`MemDb::cache`] made back in step. Answers what changed.
+    pub fn refresh(&self, cache: &mut Cache) -> Vec<Change> {
         let mut updates = Updates::new();
         for (at, layout) in cache.layouts().into_iter().enumerate() {
             for (uuid, columns) in &self.content[layout.table()] {
@@ -113,7 +114,7 @@ impl MemDb {
                 updates.push((at, RowUpdate::Insert(Row::new(layout.clone(), *uuid, values))));
             }
         }
-        drop(cache.replace(updates));
+        cache.replace(updates).changes
     }
 
     fn table_schema(&self, table: &SmolStr) -> Result<&TableSchema, Refusal> {

@@ -227,6 +227,11 @@ impl DesiredRow {
         all.filter(|(owned, _)| owned.part != Part::Members).map(|(owned, value)| (owned.column, value))
     }
 
+    /// The value of a column that the row's unit writes.
+    pub(crate) fn datum(&self, column: &str) -> Option<&Datum> {
+        self.columns().find(|(name, _)| *name == column).map(|(_, value)| value)
+    }
+
     /// The value that no other row may have, if the table wants one unique.
     pub(crate) fn unique_value(&self) -> Option<&Atom> {
         let unique = self.table.unique?;

@@ -3,7 +3,7 @@
 //! `Validated` is decided by the gate ([`subnets`](super::subnets)). The others follow from the object and the World at any time,
 //! so they are compared whenever either changes, and only a difference is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::ClusterResourceScope;
@@ -188,6 +188,28 @@ struct Facts {
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
     facts: BTreeMap<(Kind, String), Facts>,
+    /// The objects that name a VPC.
+    by_vpc: BTreeMap<String, BTreeSet<(Kind, String)>>,
+}
+
+impl Conditions {
+    fn insert(&mut self, key: (Kind, String), facts: Facts) {
+        self.remove(&key);
+        if let Some(vpc) = &facts.needs_vpc {
+            self.by_vpc.entry(vpc.clone()).or_default().insert(key.clone());
+        }
+        self.facts.insert(key, facts);
+    }
+
+    fn remove(&mut self, key: &(Kind, String)) {
+        let Some(vpc) = self.facts.remove(key).and_then(|facts| facts.needs_vpc) else { return };
+        if let Some(keys) = self.by_vpc.get_mut(&vpc) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_vpc.remove(&vpc);
+            }
+        }
+    }
 }
 
 impl Engine {
@@ -195,11 +217,12 @@ impl Engine {
     pub(super) fn observe_conditions<K: HasConditions>(&mut self, change: &Change<K>) {
         match change {
             Change::Applied(object) => self.compare_conditions_of(object),
-            Change::Deleted(object) => drop(self.conditions.facts.remove(&(K::KIND, object.name_any()))),
+            Change::Deleted(object) => self.conditions.remove(&(K::KIND, object.name_any())),
             Change::Listed(objects) => {
-                let names: std::collections::BTreeSet<String> =
-                    objects.iter().map(ResourceExt::name_any).collect();
-                self.conditions.facts.retain(|(kind, name), _| *kind != K::KIND || names.contains(name));
+                let names: BTreeSet<String> = objects.iter().map(ResourceExt::name_any).collect();
+                let known = self.conditions.facts.keys().filter(|(kind, _)| *kind == K::KIND);
+                let gone: Vec<_> = known.filter(|(_, name)| !names.contains(name)).cloned().collect();
+                gone.iter().for_each(|key| self.conditions.remove(key));
                 objects.iter().for_each(|object| self.compare_conditions_of(object));
             }
         }
@@ -216,16 +239,22 @@ impl Engine {
             needs_vpc: object.needs_vpc(),
         };
         let key = (K::KIND, object.name_any());
-        self.conditions.facts.insert(key.clone(), facts);
+        self.conditions.insert(key.clone(), facts);
         self.to_compare.insert(key);
     }
 
     /// Units changed in the World: so may have what the conditions of their objects should say.
     pub(super) fn compare_conditions_of_unit(&mut self, unit: &Unit) {
-        if let Unit::Subnet(name) = unit {
-            for kind in [Kind::Subnet, Kind::KubeOvnSubnet] {
-                self.to_compare.insert((kind, name.clone()));
+        match unit {
+            Unit::Subnet(name) => {
+                for kind in [Kind::Subnet, Kind::KubeOvnSubnet] {
+                    self.to_compare.insert((kind, name.clone()));
+                }
             }
+            Unit::Vpc(name) => {
+                self.to_compare.extend(self.conditions.by_vpc.get(name).into_iter().flatten().cloned());
+            }
+            Unit::Peering(_) | Unit::Attachment(_) => {}
         }
     }
 

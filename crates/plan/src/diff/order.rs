@@ -11,6 +11,8 @@ struct Dependency {
     on: usize,
     /// What stands in the way if the other unit has to wait itself.
     otherwise: Obstacle,
+    /// If both wait for each other, either may come first.
+    soft: bool,
 }
 
 /// How far the search has come with a unit.
@@ -55,6 +57,33 @@ impl Differ<'_> {
             for rival in self.rivals(row) {
                 dependencies.extend(self.succeed(at, row, rival)?);
             }
+            dependencies.extend(self.take_over(at, row)?);
+        }
+        Ok(dependencies)
+    }
+
+    /// What has to come first for a row to have its exclusive values.
+    fn take_over(&self, at: usize, row: &DesiredRow) -> Result<Vec<Dependency>, Obstacle> {
+        let mut dependencies = Vec::new();
+        for value in self.exclusive_values(row) {
+            let name = SmolStr::new(value.as_str().unwrap_or_default());
+            let taken = |by| Obstacle::NameTaken { table: row.table.name, name: name.clone(), by };
+            let holders = self.holders_of(row.table, &value);
+            let first = self.exclusive.get(&(row.table.name, value)).copied();
+            if let Some(first) = first.filter(|first| *first != row.uuid) {
+                return Err(taken(first));
+            }
+            for holder in holders.into_iter().filter(|holder| *holder != row.uuid) {
+                let on = match (self.dropped.get(&holder), self.wanted.get(&holder)) {
+                    // Stale units leave before anything comes.
+                    (Some(None), _) => continue,
+                    (Some(Some(on)), _) | (None, Some(on)) => *on,
+                    (None, None) => return Err(taken(holder)),
+                };
+                if on != at {
+                    dependencies.push(Dependency { on, otherwise: taken(holder), soft: true });
+                }
+            }
         }
         Ok(dependencies)
     }
@@ -65,7 +94,7 @@ impl Differ<'_> {
         let present = self.table(table).get(uuid).is_some();
         match self.wanted.get(&uuid) {
             Some(on) if *on == at || present => Ok(None),
-            Some(on) => Ok(Some(Dependency { on: *on, otherwise })),
+            Some(on) => Ok(Some(Dependency { on: *on, otherwise, soft: false })),
             None if present && !self.dropped.contains_key(&uuid) => Ok(None),
             None => Err(otherwise),
         }
@@ -78,7 +107,7 @@ impl Differ<'_> {
             // Stale units leave before anything comes, and a unit leaves and comes at once.
             (Some(None), _) => Ok(None),
             (Some(Some(on)), _) if *on == at => Ok(None),
-            (Some(Some(on)), _) => Ok(Some(Dependency { on: *on, otherwise: taken })),
+            (Some(Some(on)), _) => Ok(Some(Dependency { on: *on, otherwise: taken, soft: false })),
             (None, Some(on)) => {
                 let renamed = self.desired[*on].iter().find(|other| other.uuid == rival);
                 if renamed.is_none_or(|other| other.unique_value() == row.unique_value()) {
@@ -86,7 +115,7 @@ impl Differ<'_> {
                 } else if *on == at {
                     Ok(None)
                 } else {
-                    Ok(Some(Dependency { on: *on, otherwise: taken }))
+                    Ok(Some(Dependency { on: *on, otherwise: taken, soft: false }))
                 }
             }
             (None, None) => Err(taken),
@@ -128,7 +157,7 @@ impl Search {
     }
 
     fn follow(&mut self, dependency: Dependency) -> Result<(), Obstacle> {
-        let Dependency { on, otherwise } = dependency;
+        let Dependency { on, otherwise, soft } = dependency;
         self.visit(on);
         match &self.visits[on] {
             Visit::Done(Ok(())) => Ok(()),
@@ -136,6 +165,7 @@ impl Search {
                 Err(Obstacle::Cycle { units: units.clone(), uuid: otherwise.row() })
             }
             Visit::Done(Err(_)) | Visit::Not => Err(otherwise),
+            Visit::Started if soft => Ok(()),
             Visit::Started => {
                 let from = self.path.iter().position(|at| *at == on).unwrap_or(0);
                 let units = self.path[from..].iter().map(|at| self.units[*at].clone()).collect();

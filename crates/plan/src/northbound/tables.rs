@@ -1,14 +1,17 @@
 //! The tables of the northbound database that Portolan writes, and those that services, policy and gateways will.
 
+use std::net::IpAddr;
+
 use ovn_schema::nb::{
     Acl, AddressSet, ChassisTemplateVar, DhcpOptions, GatewayChassis, HaChassis, HaChassisGroup,
     LoadBalancer, LoadBalancerGroup, LogicalRouter, LogicalRouterPolicy, LogicalRouterPort,
     LogicalRouterStaticRoute, LogicalSwitch, LogicalSwitchPort, Nat, PortGroup,
 };
-use ovsdb_core::TypedRow as _;
+use ovsdb_core::{Atom as Value, Datum, TypedRow as _};
 
-use crate::database::Database;
+use crate::database::{ColumnsOf, Database, Exclusive};
 use crate::table::{Owned, Planned as _, Strength, planned};
+use crate::tag;
 
 /// OVN's northbound database.
 pub static DATABASE: Database = Database {
@@ -31,7 +34,25 @@ pub static DATABASE: Database = Database {
         GatewayChassis::RULES,
         HaChassis::RULES,
     ],
+    // A writer whose watches are behind may have left the port of a pod that is gone. Two ports of a switch with one address would
+    // answer for each other.
+    exclusive: &[Exclusive {
+        table: LogicalSwitchPort::TABLE,
+        index: "portolan/address",
+        values: addresses_in_subnet,
+    }],
 };
+
+/// The addresses of a port of ours, each with the unit of its switch.
+fn addresses_in_subnet(columns: ColumnsOf<'_>) -> Vec<Value> {
+    let parent = columns("external_ids").and_then(|ids| ids.map_get(tag::PARENT)?.as_str());
+    let addresses = columns(LogicalSwitchPort::ADDRESSES.name()).into_iter().flat_map(Datum::keys);
+    let words = addresses.filter_map(Value::as_str).flat_map(|text| text.split(' '));
+    let ips = words.filter(|word| word.parse::<IpAddr>().is_ok());
+    parent
+        .map(|parent| ips.map(|ip| Value::String(format!("{parent} {ip}").into())).collect())
+        .unwrap_or_default()
+}
 
 const NAME: Option<&str> = Some("name");
 

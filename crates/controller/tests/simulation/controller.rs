@@ -1,0 +1,528 @@
+//! A controller: the engine, watches that lag, requests under way, and a copy of the northbound database.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use ovsdb::Cache;
+use portolan_api::kubeovn;
+use portolan_api::nad::NetworkAttachmentDefinition;
+use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
+use portolan_controller::engine::{
+    Action, Change, Confirmation, Creation, DesiredCondition, Engine, HasConditions, Lists, Observed, Retry,
+    StatusUpdate,
+};
+use portolan_model::holder::{self, Read, Users};
+use portolan_model::{Requester, Settings, Unit, UnitState, World};
+use portolan_plan::memdb::MemDb;
+use portolan_plan::northbound::DATABASE;
+use portolan_plan::{Absence, Batch};
+
+use super::server::{Served, Server};
+use super::{Broken, Faults};
+
+/// How far a controller has followed each kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursors {
+    vpcs: Option<usize>,
+    subnets: Option<usize>,
+    nads: Option<usize>,
+    pods: Option<usize>,
+    sets: Option<usize>,
+    nodes: Option<usize>,
+    locks: Option<usize>,
+}
+
+/// The kinds that are followed, for choosing one.
+pub(crate) const KINDS: usize = 7;
+
+/// A request that was sent and not answered.
+pub(crate) struct Request {
+    action: Action,
+    /// What is still to be read, for those that read.
+    reads: VecDeque<Read>,
+    found: World,
+    answer: Option<Answer>,
+}
+
+enum Answer {
+    Created(Creation),
+    Moved(bool),
+    Deleted(bool),
+    Confirmed(Confirmation),
+    Absence(Absence),
+    Lists(Option<Box<Lists>>),
+    Nothing,
+}
+
+pub(crate) struct Controller {
+    pub(crate) engine: Engine,
+    cursors: Cursors,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) retries: BTreeSet<Retry>,
+    cache: Cache,
+    compared: bool,
+    /// Transactions that were planned together, and those of them that were sent.
+    writing: Option<(VecDeque<Batch>, Vec<(Batch, Written)>)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Written {
+    Committed,
+    Outdated,
+    Unsent,
+    Refused,
+}
+
+impl Controller {
+    /// A process that has just started.
+    pub(crate) fn start(nb: &MemDb) -> Self {
+        let mut engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
+        // These kinds have no objects here.
+        engine.feed(&Change::<kubeovn::Vpc>::Listed(vec![]));
+        engine.feed(&Change::<kubeovn::Subnet>::Listed(vec![]));
+        engine.feed(&Change::<NetworkAttachment>::Listed(vec![]));
+        Controller {
+            engine,
+            cursors: Cursors::default(),
+            requests: Vec::new(),
+            retries: BTreeSet::new(),
+            cache: nb.cache(DATABASE.indexes()),
+            compared: false,
+            writing: None,
+        }
+    }
+
+    /// Delivers the next event of a kind, or a list if there was none yet. False if there is nothing new.
+    pub(crate) fn follow(&mut self, server: &Server, kind: usize) -> bool {
+        let Controller { engine, cursors, .. } = self;
+        match kind {
+            0 => follow::<Vpc>(engine, server, &mut cursors.vpcs),
+            1 => follow::<Subnet>(engine, server, &mut cursors.subnets),
+            2 => follow::<NetworkAttachmentDefinition>(engine, server, &mut cursors.nads),
+            3 => follow::<Pod>(engine, server, &mut cursors.pods),
+            4 => follow::<StatefulSet>(engine, server, &mut cursors.sets),
+            5 => follow::<Node>(engine, server, &mut cursors.nodes),
+            _ => follow::<IPLock>(engine, server, &mut cursors.locks),
+        }
+    }
+
+    /// A watch was cut: the kind is listed again, at some moment between what was seen and now. A server that is starting may not
+    /// show all that there is.
+    pub(crate) fn relist(&mut self, server: &Server, kind: usize, faults: &mut Faults) {
+        let Controller { engine, cursors, .. } = self;
+        match kind {
+            0 => relist::<Vpc>(engine, server, &mut cursors.vpcs, faults, true),
+            1 => relist::<Subnet>(engine, server, &mut cursors.subnets, faults, true),
+            2 => relist::<NetworkAttachmentDefinition>(engine, server, &mut cursors.nads, faults, false),
+            3 => relist::<Pod>(engine, server, &mut cursors.pods, faults, false),
+            4 => relist::<StatefulSet>(engine, server, &mut cursors.sets, faults, false),
+            5 => relist::<Node>(engine, server, &mut cursors.nodes, faults, false),
+            _ => relist::<IPLock>(engine, server, &mut cursors.locks, faults, false),
+        }
+    }
+
+    /// Takes what the engine wants done, and sends it.
+    pub(crate) fn act(&mut self) {
+        for action in self.engine.actions() {
+            trace!("controller: wants {}", format!("{action:?}").chars().take(600).collect::<String>());
+            if let Action::SetConditions(update) = action {
+                self.set_conditions(update);
+                continue;
+            }
+            let reads = match &action {
+                Action::Report { .. } => continue,
+                Action::Confirm(release) => release.reads(),
+                Action::ConfirmAbsence { unit: Unit::Attachment(id), .. } => {
+                    holder::reads(id, &Users::default())
+                }
+                _ => Vec::new(),
+            };
+            self.requests.push(Request {
+                action,
+                reads: reads.into(),
+                found: World::default(),
+                answer: None,
+            });
+        }
+        self.retries.extend(self.engine.take_retries());
+    }
+
+    /// A step of a request: it is executed, or reads one object, or its answer arrives.
+    pub(crate) fn progress(&mut self, at: usize, server: &mut Server, faults: &mut Faults) {
+        let request = &mut self.requests[at];
+        if request.answer.is_none() {
+            if let Some(read) = request.reads.pop_front() {
+                if faults.broken != Some(Broken::ConfirmsWithoutReading) {
+                    read_one(server, &read, &mut request.found);
+                }
+                if !request.reads.is_empty() {
+                    return;
+                }
+            }
+            // It never reached the server; or it did, and the answer was lost; or it was sent again by a proxy.
+            if faults.happens(20) {
+                request.answer = Some(failed(&request.action));
+                return;
+            }
+            let answer = execute(request, server, faults);
+            if faults.happens(30) {
+                execute(request, server, faults);
+            }
+            request.answer = Some(if faults.happens(20) { failed(&request.action) } else { answer });
+            return;
+        }
+        let request = self.requests.swap_remove(at);
+        trace!(
+            "controller: answer to {}",
+            format!("{:?}", request.action).chars().take(60).collect::<String>()
+        );
+        self.deliver(request);
+    }
+
+    fn deliver(&mut self, request: Request) {
+        let engine = &mut self.engine;
+        match (request.action, request.answer) {
+            (Action::CreateLock(lock), Some(Answer::Created(creation))) => {
+                engine.created(&lock.name_any(), &creation)
+            }
+            (Action::MoveLock { moved, requester }, Some(Answer::Moved(false))) => {
+                engine.not_moved(&moved.lock, requester);
+            }
+            (Action::DeleteLock { lock, .. }, Some(Answer::Deleted(false))) => engine.not_deleted(&lock),
+            (Action::Confirm(release), Some(Answer::Confirmed(found))) => engine.confirmed(&release, &found),
+            (Action::ConfirmAbsence { unit, .. }, Some(Answer::Absence(absence))) => {
+                engine.unit_absence(unit, absence);
+            }
+            (Action::ValidateSubnets(candidates), Some(Answer::Lists(lists))) => match lists {
+                Some(lists) => engine.judge_and_write(&candidates, &lists),
+                None => engine.not_judged(),
+            },
+            // The status writer tries again by itself, unless something newer is to be written.
+            (Action::SetConditions(update), Some(Answer::Moved(false))) => {
+                let newer = self.requests.iter().any(|request| is_status_of(request, &update));
+                if !newer {
+                    self.set_conditions(update);
+                }
+            }
+            _ => {}
+        }
+        self.act();
+    }
+
+    /// The status writer has one request per object at a time, and adds to one that was not sent.
+    fn set_conditions(&mut self, mut update: StatusUpdate) {
+        let older = self.requests.iter().position(|request| is_status_of(request, &update));
+        if let Some(older) = older
+            && let Action::SetConditions(older) = self.requests.swap_remove(older).action
+            && older.uid == update.uid
+        {
+            let is_new =
+                |condition: &DesiredCondition| update.conditions.iter().any(|c| c.type_ == condition.type_);
+            let kept: Vec<_> = older.conditions.into_iter().filter(|condition| !is_new(condition)).collect();
+            update.conditions.extend(kept);
+        }
+        let action = Action::SetConditions(update);
+        self.requests.push(Request { action, reads: VecDeque::new(), found: World::default(), answer: None });
+    }
+
+    /// What failed is tried again, after a while.
+    pub(crate) fn retry(&mut self, retry: Retry) {
+        self.retries.remove(&retry);
+        self.engine.retry(retry);
+        self.act();
+    }
+
+    /// The copy of the database is brought up to date. False if it was.
+    pub(crate) fn refresh(&mut self, nb: &MemDb) -> bool {
+        let changes = nb.refresh(&mut self.cache);
+        self.engine.rows_changed(&changes, &self.cache);
+        !changes.is_empty()
+    }
+
+    /// This controller became the writer.
+    pub(crate) fn locked(&mut self) {
+        self.engine.compare_all(&self.cache);
+    }
+
+    /// Plans, if it is the writer, or sends the next transaction. False if there is nothing to write.
+    pub(crate) fn write(&mut self, nb: &mut MemDb, is_writer: bool, faults: &mut Faults) -> bool {
+        if self.engine.is_synced() && !self.compared {
+            self.compared = true;
+            self.engine.compare_all(&self.cache);
+        }
+        let is_writer = is_writer || faults.broken == Some(Broken::WritesWithoutTheLock);
+        match &mut self.writing {
+            None if !is_writer => false,
+            None => {
+                let batches = self.engine.plan(&self.cache, faults.below(6) + 1);
+                self.act();
+                if batches.is_empty() {
+                    return false;
+                }
+                self.writing = Some((batches.into(), Vec::new()));
+                true
+            }
+            Some((queue, sent)) => {
+                match queue.pop_front() {
+                    Some(batch) => {
+                        let written = send(&batch, nb, is_writer, faults);
+                        match (written, batch.split()) {
+                            (Written::Refused, Ok([first, second])) => {
+                                queue.push_front(second);
+                                queue.push_front(first);
+                            }
+                            (written, Err(batch)) => sent.push((batch, written)),
+                            (written, Ok([first, second])) => {
+                                sent.push((first, written));
+                                sent.push((second, written));
+                            }
+                        }
+                        if written == Written::Outdated {
+                            sent.extend(queue.drain(..).map(|batch| (batch, Written::Unsent)));
+                        }
+                    }
+                    None => self.finish_writing(nb),
+                }
+                true
+            }
+        }
+    }
+
+    /// The answers come after the changes that they answer.
+    fn finish_writing(&mut self, nb: &MemDb) {
+        let Some((_, sent)) = self.writing.take() else { return };
+        self.refresh(nb);
+        for (batch, written) in sent {
+            match written {
+                Written::Committed => self.engine.committed(&batch),
+                Written::Outdated => self.engine.outdated(&batch),
+                Written::Unsent => self.engine.unsent(&batch),
+                Written::Refused => self.engine.refused(&batch),
+            }
+        }
+        self.engine.settled(&self.cache);
+        self.act();
+    }
+
+    /// What is under way, for a message.
+    pub(crate) fn describe(&self) -> String {
+        let requests: Vec<_> = self.requests.iter().map(|request| &request.action).collect();
+        format!("requests {requests:?}, retries {:?}, writing {}", self.retries, self.writing.is_some())
+    }
+
+    /// Whether a pod waits for something that the engine cannot give.
+    pub(crate) fn has_refused(&self, requester: &Requester) -> bool {
+        let ipam = portolan_ipam::Ipam::of(self.engine.world());
+        !ipam.decide(self.engine.world(), requester).refusals.is_empty()
+    }
+}
+
+fn send(batch: &Batch, nb: &mut MemDb, is_writer: bool, faults: &mut Faults) -> Written {
+    if !is_writer || faults.happens(30) {
+        return Written::Outdated;
+    }
+    trace!("database: {:?}", batch.units().collect::<Vec<_>>());
+    match nb.transact(&batch.transaction()) {
+        Ok(_) if faults.happens(30) => Written::Outdated,
+        Ok(_) => Written::Committed,
+        Err(refusal) if matches!(refusal.error, "duplicate uuid" | "timed out" | "not owner") => {
+            Written::Outdated
+        }
+        Err(_) => Written::Refused,
+    }
+}
+
+fn follow<K: Served + Observed>(engine: &mut Engine, server: &Server, cursor: &mut Option<usize>) -> bool {
+    let history = &K::shelf(server).history;
+    match cursor {
+        None => {
+            engine.feed(&Change::Listed(server.list_at::<K>(history.len())));
+            *cursor = Some(history.len());
+            true
+        }
+        Some(at) if *at < history.len() => {
+            trace!("controller: sees {} {}", K::kind(&()), describe(&history[*at]));
+            engine.feed(&history[*at]);
+            *at += 1;
+            true
+        }
+        Some(_) => false,
+    }
+}
+
+fn relist<K: Served + Observed>(
+    engine: &mut Engine,
+    server: &Server,
+    cursor: &mut Option<usize>,
+    faults: &mut Faults,
+    may_lack: bool,
+) {
+    let length = K::shelf(server).history.len();
+    let seen = cursor.unwrap_or(length.saturating_sub(5));
+    let at = seen + faults.below(length - seen + 1);
+    let mut objects = server.list_at::<K>(at);
+    if may_lack && faults.happens(4) {
+        let lacking = objects.split_off(faults.below(objects.len() + 1));
+        if faults.broken == Some(Broken::TrustsLists) {
+            lacking.into_iter().for_each(|object| engine.feed(&Change::Deleted(object)));
+        }
+        engine.feed(&Change::Listed(objects));
+        // The next list shows everything again.
+        *cursor = None;
+        return;
+    }
+    trace!("controller: lists {} {}", K::kind(&()), objects.len());
+    engine.feed(&Change::Listed(objects));
+    *cursor = Some(at);
+}
+
+fn failed(action: &Action) -> Answer {
+    match action {
+        Action::CreateLock(_) => Answer::Created(Creation::Failed),
+        Action::MoveLock { .. } | Action::SetConditions(_) => Answer::Moved(false),
+        Action::DeleteLock { .. } => Answer::Deleted(false),
+        Action::Confirm(_) => Answer::Confirmed(Confirmation::Failed),
+        Action::ConfirmAbsence { .. } => Answer::Absence(Absence::Unknown),
+        Action::ValidateSubnets(_) => Answer::Lists(None),
+        Action::Report { .. } => Answer::Nothing,
+    }
+}
+
+/// What the server does, and answers.
+fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
+    match &request.action {
+        Action::CreateLock(lock) => {
+            let name = lock.name_any();
+            if faults.broken == Some(Broken::TakesWhatExists) && server.get::<IPLock>(&name).is_some() {
+                server.change::<IPLock>(&name, |stored| stored.spec = lock.spec.clone());
+            }
+            server.create((**lock).clone());
+            Answer::Created(Creation::Exists)
+        }
+        Action::MoveLock { moved, .. } => {
+            let fits = server
+                .get::<IPLock>(&moved.lock)
+                .is_some_and(|lock| is_version(lock, &moved.uid, moved.resource_version));
+            if fits {
+                server.change::<IPLock>(&moved.lock, |lock| {
+                    lock.metadata.generation = lock.metadata.generation.map(|generation| generation + 1);
+                    lock.spec.user = Some(moved.user.clone());
+                    lock.spec.node = Some(moved.node.clone());
+                    lock.spec.host_ip = moved.host_ip.map(|ip| ip.to_string());
+                    lock.spec.interfaces.clone_from(&moved.interfaces);
+                });
+            }
+            Answer::Moved(fits)
+        }
+        Action::DeleteLock { lock, uid, resource_version } => {
+            let fits = server.get::<IPLock>(lock).is_some_and(|stored| {
+                faults.broken == Some(Broken::DeletesWithoutPreconditions)
+                    || is_version(stored, uid, *resource_version)
+            });
+            if fits {
+                server.delete::<IPLock>(lock);
+            }
+            Answer::Deleted(true)
+        }
+        Action::Confirm(_) => Answer::Confirmed(Confirmation::Found(Box::new(request.found.clone()))),
+        Action::ConfirmAbsence { unit, owners } => {
+            Answer::Absence(absence(unit, owners, &request.found, server))
+        }
+        Action::ValidateSubnets(_) => {
+            let (subnets, vpcs) = (server.subnets.objects.values(), server.vpcs.objects.values());
+            let lists = Lists {
+                subnets: subnets.cloned().collect(),
+                vpcs: vpcs.cloned().collect(),
+                ..Lists::default()
+            };
+            Answer::Lists(Some(Box::new(lists)))
+        }
+        Action::SetConditions(update) => {
+            set_conditions::<Subnet>(
+                server,
+                &update.name,
+                &update.uid,
+                |subnet, conditions| {
+                    subnet.status.get_or_insert_default().conditions = conditions;
+                },
+                &update.conditions,
+            );
+            set_conditions::<Vpc>(
+                server,
+                &update.name,
+                &update.uid,
+                |vpc, conditions| {
+                    vpc.status.get_or_insert_default().conditions = conditions;
+                },
+                &update.conditions,
+            );
+            Answer::Moved(true)
+        }
+        Action::Report { .. } => Answer::Nothing,
+    }
+}
+
+fn set_conditions<K: Served + HasConditions>(
+    server: &mut Server,
+    name: &str,
+    uid: &str,
+    set: impl FnOnce(&mut K, Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>),
+    desired: &[DesiredCondition],
+) {
+    let stored = server.get::<K>(name).filter(|stored| stored.meta().uid.as_deref() == Some(uid));
+    let updated = stored.and_then(|stored| stored.updated(desired, &Time(Timestamp::UNIX_EPOCH)));
+    if let Some(conditions) = updated.and_then(|conditions| serde_json::from_value(conditions).ok()) {
+        server.change::<K>(name, |object| set(object, conditions));
+    }
+}
+
+fn is_version(lock: &IPLock, uid: &str, version: u64) -> bool {
+    lock.metadata.uid.as_deref() == Some(uid)
+        && lock.metadata.resource_version.as_deref() == Some(&version.to_string())
+}
+
+fn read_one(server: &Server, read: &Read, found: &mut World) {
+    match read {
+        Read::Pod { name, .. } => server.get::<Pod>(name).map(|pod| drop(found.apply(pod))),
+        Read::StatefulSet { name, .. } => server.get::<StatefulSet>(name).map(|set| drop(found.apply(set))),
+        Read::Subnet { name } => server.get::<Subnet>(name).map(|subnet| drop(found.apply(subnet))),
+        Read::Lock { name } => server.get::<IPLock>(name).map(|lock| drop(found.apply(lock))),
+        Read::Node { name } => server.get::<Node>(name).map(|node| drop(found.apply(node))),
+        Read::VirtualMachine { .. } | Read::NetworkAttachment { .. } => None,
+    };
+}
+
+/// What a live read says about the owners of a unit that has rows.
+fn absence(unit: &Unit, owners: &BTreeSet<String>, found: &World, server: &Server) -> Absence {
+    let owns = |uid: Option<String>| uid.is_some_and(|uid| owners.contains(&uid));
+    let is_there = match unit {
+        Unit::Vpc(name) => owns(server.get::<Vpc>(name).and_then(ResourceExt::uid)),
+        Unit::Subnet(name) => owns(server.get::<Subnet>(name).and_then(ResourceExt::uid)),
+        Unit::Attachment(id) => holder::released(found, id, &Users::default()).is_none(),
+        Unit::Peering(pair) => {
+            let mut world = World::default();
+            for name in [pair.first(), pair.second()] {
+                server.get::<Vpc>(name).map(|vpc| drop(world.apply(vpc)));
+            }
+            world.state(unit) != UnitState::Absent
+        }
+    };
+    if is_there { Absence::Refuted } else { Absence::Confirmed }
+}
+
+/// Whether a request is one for the conditions of the same object.
+fn is_status_of(request: &Request, update: &StatusUpdate) -> bool {
+    matches!(&request.action, Action::SetConditions(other) if (other.kind, &other.name) == (update.kind, &update.name))
+}
+
+fn describe<K: Served>(change: &Change<K>) -> String {
+    match change {
+        Change::Applied(object) => format!("{} version {:?}", object.name_any(), object.resource_version()),
+        Change::Deleted(object) => format!("{} deleted", object.name_any()),
+        Change::Listed(_) => "a list".to_owned(),
+    }
+}

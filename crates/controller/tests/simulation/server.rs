@@ -1,0 +1,111 @@
+//! An API server in memory: objects with versions and UIDs, and for each kind the history that watches deliver.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Resource, ResourceExt};
+use portolan_api::nad::NetworkAttachmentDefinition;
+use portolan_api::portolan::{IPLock, Subnet, Vpc};
+use portolan_controller::engine::Change;
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub(crate) struct Shelf<K> {
+    pub(crate) objects: BTreeMap<String, K>,
+    /// Every change since the beginning.
+    pub(crate) history: Vec<Change<K>>,
+}
+
+impl<K> Default for Shelf<K> {
+    fn default() -> Self {
+        Shelf { objects: BTreeMap::new(), history: Vec::new() }
+    }
+}
+
+/// The API server.
+#[derive(Debug, Default)]
+pub(crate) struct Server {
+    version: u64,
+    pub(crate) vpcs: Shelf<Vpc>,
+    pub(crate) subnets: Shelf<Subnet>,
+    pub(crate) nads: Shelf<NetworkAttachmentDefinition>,
+    pub(crate) pods: Shelf<Pod>,
+    pub(crate) sets: Shelf<StatefulSet>,
+    pub(crate) nodes: Shelf<Node>,
+    pub(crate) locks: Shelf<IPLock>,
+}
+
+/// A kind that the server has.
+pub(crate) trait Served: Resource<DynamicType = ()> + Clone {
+    fn shelf(server: &Server) -> &Shelf<Self>;
+    fn shelf_mut(server: &mut Server) -> &mut Shelf<Self>;
+}
+
+macro_rules! served {
+    ($($kind:ty: $field:ident),*) => {
+        $(impl Served for $kind {
+            fn shelf(server: &Server) -> &Shelf<Self> { &server.$field }
+            fn shelf_mut(server: &mut Server) -> &mut Shelf<Self> { &mut server.$field }
+        })*
+    };
+}
+served!(Vpc: vpcs, Subnet: subnets, NetworkAttachmentDefinition: nads, Pod: pods, StatefulSet: sets, Node: nodes, IPLock: locks);
+
+impl Server {
+    pub(crate) fn get<K: Served>(&self, name: &str) -> Option<&K> {
+        K::shelf(self).objects.get(name)
+    }
+
+    /// Creates an object; false if there is one of its name.
+    pub(crate) fn create<K: Served>(&mut self, mut object: K) -> bool {
+        let name = object.name_any();
+        if K::shelf(self).objects.contains_key(&name) {
+            return false;
+        }
+        let uid = format!("{}-{}", K::kind(&()).to_lowercase(), self.version + 1);
+        object.meta_mut().uid = Some(uid);
+        object.meta_mut().generation = Some(1);
+        self.store(name, object);
+        true
+    }
+
+    /// Changes an object; false if there is none.
+    pub(crate) fn change<K: Served>(&mut self, name: &str, change: impl FnOnce(&mut K)) -> bool {
+        let Some(mut object) = self.get::<K>(name).cloned() else { return false };
+        change(&mut object);
+        self.store(name.to_owned(), object);
+        true
+    }
+
+    pub(crate) fn delete<K: Served>(&mut self, name: &str) -> Option<K> {
+        self.version += 1;
+        let shelf = K::shelf_mut(self);
+        let object = shelf.objects.remove(name)?;
+        trace!("server: deleted {} {name}", K::kind(&()));
+        shelf.history.push(Change::Deleted(object.clone()));
+        Some(object)
+    }
+
+    fn store<K: Served>(&mut self, name: String, mut object: K) {
+        self.version += 1;
+        object.meta_mut().resource_version = Some(self.version.to_string());
+        trace!("server: stored {} {name} {:?} version {}", K::kind(&()), object.uid(), self.version);
+        let shelf = K::shelf_mut(self);
+        shelf.objects.insert(name, object.clone());
+        shelf.history.push(Change::Applied(object));
+    }
+
+    /// What a list showed when the history had this length.
+    pub(crate) fn list_at<K: Served>(&self, length: usize) -> Vec<K> {
+        let mut objects = BTreeMap::new();
+        for change in &K::shelf(self).history[..length] {
+            match change {
+                Change::Applied(object) => drop(objects.insert(object.name_any(), object.clone())),
+                Change::Deleted(object) => drop(objects.remove(&object.name_any())),
+                _ => {}
+            }
+        }
+        objects.into_values().collect()
+    }
+}

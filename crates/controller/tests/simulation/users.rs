@@ -1,0 +1,221 @@
+//! What users do, and what Kubernetes' own controllers do for them.
+
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
+use k8s_openapi::api::core::v1::{Node as NodeObject, Pod, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt;
+use kube::core::ObjectMeta;
+use portolan_api::portolan::{Subnet, Vpc};
+use portolan_model::fixtures::{mk_nad, mk_subnet, mk_vpc};
+
+use super::node::Guests;
+use super::server::Server;
+use super::{Faults, is_finished};
+
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+const IP_POOL: &str = "tiny.default.ovn.kubernetes.io/ip_pool";
+const IP_ADDRESS: &str = "tiny.default.ovn.kubernetes.io/ip_address";
+
+/// What pods ask for. `tiny` has five addresses for guests, `dual` both families.
+const REQUESTS: &[(&str, Option<(&str, &str)>)] = &[
+    ("tiny", None),
+    ("tiny,tiny", None),
+    ("dual", None),
+    ("dual,tiny", None),
+    ("tiny", Some((IP_ADDRESS, "10.0.2.4"))),
+    ("tiny", Some((IP_POOL, "10.0.2.4,10.0.2.5"))),
+    ("tiny", Some((IP_POOL, "10.0.2.5,10.0.2.6"))),
+    ("missing", None),
+];
+
+const PODS: usize = 9;
+
+/// A VPC, its subnets and networks, and two nodes.
+pub(crate) fn prepare(server: &mut Server) {
+    server.create(mk_vpc("blue"));
+    for subnet in ["tiny", "dual"] {
+        server.create(subnet_object(subnet));
+        server.create(mk_nad("default", subnet));
+    }
+    for node in ["node-0", "node-1"] {
+        let metadata = ObjectMeta { name: Some(node.into()), ..ObjectMeta::default() };
+        server.create(NodeObject { metadata, ..NodeObject::default() });
+    }
+}
+
+/// A subnet that nobody judged yet.
+fn subnet_object(name: &str) -> Subnet {
+    let (cidr, provider) = match name {
+        "tiny" => ("10.0.2.0/29", Some("tiny.default.ovn")),
+        "dual" => ("10.0.4.0/24,fd00::/64", Some("dual.default.ovn")),
+        // Rivals for one prefix.
+        _ => ("10.0.8.0/24", None),
+    };
+    let mut subnet = mk_subnet(name, cidr, "blue");
+    subnet.spec.provider = provider.map(str::to_owned);
+    subnet.status = None;
+    subnet
+}
+
+/// The pods of a node.
+pub(crate) fn pods_of(server: &Server, node: usize) -> Vec<Pod> {
+    let on = |pod: &&Pod| {
+        pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(&format!("node-{node}"))
+    };
+    server.pods.objects.values().filter(|pod| on(pod) && !is_finished(pod)).cloned().collect()
+}
+
+/// The networks that a pod asks for.
+pub(crate) fn networks(pod: &Pod) -> Vec<String> {
+    let networks = pod.annotations().get(NETWORKS).map(String::as_str).unwrap_or_default();
+    networks.split(',').map(str::to_owned).collect()
+}
+
+/// Those who change things.
+#[derive(Debug, Default)]
+pub(crate) struct Users;
+
+impl Users {
+    /// Someone does something.
+    pub(crate) fn act(&mut self, server: &mut Server, guests: &mut Guests, faults: &mut Faults) {
+        match faults.below(40) {
+            0..12 => {
+                let (networks, annotation) = REQUESTS[faults.below(REQUESTS.len())];
+                let name = format!("pod-{}", faults.below(PODS));
+                server.create(pod(&name, faults.below(2), networks, annotation));
+            }
+            12..22 => {
+                let name = format!("pod-{}", faults.below(PODS));
+                delete_pod(server, guests, &name);
+            }
+            22..24 => {
+                let name = format!("pod-{}", faults.below(PODS));
+                let finish = |pod: &mut Pod| {
+                    pod.status = Some(PodStatus { phase: Some("Succeeded".into()), ..PodStatus::default() });
+                };
+                if let Some(uid) = server.get::<Pod>(&name).and_then(ResourceExt::uid) {
+                    server.change::<Pod>(&name, finish);
+                    guests.remove(&uid);
+                }
+            }
+            24..28 => scale(server, faults.below(3) as i32),
+            28..33 => {
+                run_set(server, guests, faults);
+            }
+            33 => drop(server.delete::<StatefulSet>("db")),
+            34 => {
+                let name = ["tiny", "dual"][faults.below(2)];
+                if server.delete::<Subnet>(name).is_none() || faults.below(2) == 0 {
+                    server.create(subnet_object(name));
+                }
+            }
+            35 => {
+                if server.delete::<Vpc>("blue").is_none() || faults.below(2) == 0 {
+                    server.create(mk_vpc("blue"));
+                }
+            }
+            36 | 37 => {
+                server.create(subnet_object(["rival-a", "rival-b", "rival-c"][faults.below(3)]));
+            }
+            38 => drop(server.delete::<Subnet>(["rival-a", "rival-b", "rival-c"][faults.below(3)])),
+            _ => {
+                let name = ["tiny", "dual"][faults.below(2)];
+                let gateway = ["10.0.2.1", "10.0.2.6"][faults.below(2)];
+                if name == "tiny" {
+                    server.change::<Subnet>(name, |subnet| {
+                        if subnet.spec.gateway.as_deref() != Some(gateway) {
+                            subnet.spec.gateway = Some(gateway.to_owned());
+                            subnet.metadata.generation =
+                                subnet.metadata.generation.map(|generation| generation + 1);
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Someone creates what is missing, and Kubernetes' controllers finish their work. False if there was nothing to do.
+    pub(crate) fn settle(&mut self, server: &mut Server, guests: &mut Guests) -> bool {
+        let mut busy = false;
+        if server.get::<Vpc>("blue").is_none() {
+            busy |= server.create(mk_vpc("blue"));
+        }
+        for subnet in ["tiny", "dual"] {
+            if server.get::<Subnet>(subnet).is_none() {
+                busy |= server.create(subnet_object(subnet));
+            }
+        }
+        for ordinal in 0..3 {
+            busy |= run_ordinal(server, guests, ordinal, 0);
+        }
+        busy
+    }
+}
+
+fn pod(name: &str, node: usize, networks: &str, annotation: Option<(&str, &str)>) -> Pod {
+    let mut annotations = std::collections::BTreeMap::from([(NETWORKS.to_owned(), networks.to_owned())]);
+    annotations.extend(annotation.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some("default".to_owned()),
+        annotations: Some(annotations),
+        ..ObjectMeta::default()
+    };
+    let spec = PodSpec { node_name: Some(format!("node-{node}")), ..PodSpec::default() };
+    Pod { metadata, spec: Some(spec), status: None }
+}
+
+/// A pod's object goes when its sandbox is gone.
+fn delete_pod(server: &mut Server, guests: &mut Guests, name: &str) -> bool {
+    match server.delete::<Pod>(name) {
+        Some(pod) => {
+            guests.remove(&pod.uid().unwrap_or_default());
+            true
+        }
+        None => false,
+    }
+}
+
+fn scale(server: &mut Server, replicas: i32) {
+    if server.get::<StatefulSet>("db").is_none() {
+        let metadata = ObjectMeta {
+            name: Some("db".into()),
+            namespace: Some("default".into()),
+            ..ObjectMeta::default()
+        };
+        server.create(StatefulSet { metadata, spec: Some(StatefulSetSpec::default()), status: None });
+    }
+    server.change::<StatefulSet>("db", |set| set.spec.get_or_insert_default().replicas = Some(replicas));
+}
+
+/// The StatefulSet controller does a bit of its work.
+fn run_set(server: &mut Server, guests: &mut Guests, faults: &mut Faults) {
+    run_ordinal(server, guests, faults.below(3) as i32, faults.below(2));
+}
+
+fn run_ordinal(server: &mut Server, guests: &mut Guests, ordinal: i32, node: usize) -> bool {
+    let name = format!("db-{ordinal}");
+    let set = server.get::<StatefulSet>("db").cloned();
+    let wanted =
+        set.as_ref().filter(|set| set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1) > ordinal);
+    let exists = server.get::<Pod>(&name).cloned();
+    match (wanted, exists) {
+        (Some(set), None) => {
+            let mut pod = pod(&name, node, "dual", None);
+            pod.metadata.owner_references = Some(vec![OwnerReference {
+                kind: "StatefulSet".into(),
+                name: "db".into(),
+                uid: set.uid().unwrap_or_default(),
+                controller: Some(true),
+                ..OwnerReference::default()
+            }]);
+            server.create(pod)
+        }
+        (Some(set), Some(pod)) => {
+            let owner = pod.metadata.owner_references.iter().flatten().next().map(|owner| owner.uid.clone());
+            owner != set.uid() && delete_pod(server, guests, &name)
+        }
+        (None, Some(_)) => delete_pod(server, guests, &name),
+        (None, None) => false,
+    }
+}
