@@ -199,7 +199,7 @@ impl Engine {
     }
 
     /// Takes in what a change of the World made dirty.
-    fn note(&mut self, dirty: Dirty, evidence: Evidence) {
+    fn note(&mut self, dirty: Dirty, evidence: &Evidence) {
         self.note_units(dirty.units, evidence);
         self.requesters.extend(dirty.requesters);
         for change in &dirty.locks {

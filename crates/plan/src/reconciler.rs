@@ -22,7 +22,7 @@
 
 mod waiting;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -137,6 +137,15 @@ pub struct Round<T: Target> {
     pub absent: Vec<T::Unit>,
 }
 
+/// Of which owners it is proven that they are gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Gone {
+    /// The unit has one owner in all of its life.
+    Any,
+    /// These. A unit of the same name may have another owner by now.
+    Owners(BTreeSet<SmolStr>),
+}
+
 /// Which units of a target are dirty, waiting or stale.
 #[derive(Debug)]
 pub struct Reconciler<T: Target> {
@@ -145,10 +154,10 @@ pub struct Reconciler<T: Target> {
     /// The highest urgency among what is dirty.
     urgency: Option<Urgency>,
     waiting: WaitIndex<T::Unit, T::Key>,
-    /// Units whose absence is proven.
-    removable: BTreeSet<T::Unit>,
-    /// Units whose owners are being read, or were found a short while ago.
-    confirming: BTreeSet<T::Unit>,
+    /// Units whose absence is proven: of these owners, or of whichever.
+    removable: BTreeMap<T::Unit, Gone>,
+    /// Units whose owners are being read, or were found a short while ago; and those owners.
+    confirming: BTreeMap<T::Unit, BTreeSet<SmolStr>>,
     /// How often in a row a unit was not written.
     failures: HashMap<T::Unit, u32>,
     retries: BTreeSet<T::Unit>,
@@ -162,8 +171,8 @@ impl<T: Target> Reconciler<T> {
             dirty: BTreeSet::new(),
             urgency: None,
             waiting: WaitIndex::default(),
-            removable: BTreeSet::new(),
-            confirming: BTreeSet::new(),
+            removable: BTreeMap::new(),
+            confirming: BTreeMap::new(),
             failures: HashMap::new(),
             retries: BTreeSet::new(),
         }
@@ -184,7 +193,17 @@ impl<T: Target> Reconciler<T> {
     /// An explicit event, such as the deletion of its owner, removed a unit. What the target has of it goes without a
     /// live read, unless the unit is desired again by then.
     pub fn removed(&mut self, unit: T::Unit) {
-        self.removable.insert(unit.clone());
+        self.removable.insert(unit.clone(), Gone::Any);
+        self.changed(unit, Urgency::Deferrable);
+    }
+
+    /// Like [`Reconciler::removed`], for a unit whose name may come again with another owner: what the target has of owners
+    /// other than these is not covered. Another writer may be ahead of the event.
+    pub fn removed_of(&mut self, unit: T::Unit, owners: impl IntoIterator<Item = SmolStr>) {
+        match self.removable.entry(unit.clone()).or_insert_with(|| Gone::Owners(BTreeSet::new())) {
+            Gone::Any => {}
+            Gone::Owners(gone) => gone.extend(owners),
+        }
         self.changed(unit, Urgency::Deferrable);
     }
 
@@ -209,8 +228,8 @@ impl<T: Target> Reconciler<T> {
     pub fn answered(&mut self, unit: T::Unit, absence: Absence) {
         match absence {
             Absence::Confirmed => {
-                self.confirming.remove(&unit);
-                self.removed(unit);
+                let owners = self.confirming.remove(&unit).unwrap_or_default();
+                self.removed_of(unit, owners);
             }
             // It is not asked again before the pause is over.
             Absence::Refuted | Absence::Unknown => {
@@ -274,9 +293,10 @@ impl<T: Target> Reconciler<T> {
             if owners.is_empty() {
                 self.removable.remove(unit);
                 absent.push(unit.clone());
-            } else if self.removable.contains(unit) {
+            } else if self.is_removable(unit, &owners) {
                 stale.push(unit.clone());
-            } else if self.confirming.insert(unit.clone()) {
+            } else if !self.confirming.contains_key(unit) {
+                self.confirming.insert(unit.clone(), owners.clone());
                 confirm.push(Confirm { unit: unit.clone(), owners });
             }
         }
@@ -286,6 +306,14 @@ impl<T: Target> Reconciler<T> {
         }
         self.forget_failures(&dirty, &changes);
         Round { changes, confirm, waiting, absent }
+    }
+
+    fn is_removable(&self, unit: &T::Unit, owners: &BTreeSet<SmolStr>) -> bool {
+        match self.removable.get(unit) {
+            None => false,
+            Some(Gone::Any) => true,
+            Some(Gone::Owners(gone)) => owners.is_subset(gone),
+        }
     }
 
     /// What needs no change has not failed.

@@ -23,7 +23,7 @@ impl Engine {
         for unit in &dirty.units {
             self.compare_conditions_of_unit(unit);
         }
-        self.note(dirty, Evidence::of(change));
+        self.note(dirty, &Evidence::of(change));
         if matches!(change, Change::Listed(_)) {
             self.confirm_unlisted();
             self.unlisted.remove(&K::KIND);

@@ -52,7 +52,7 @@ pub trait HasKind {
 }
 
 /// A kind that the engine takes in.
-pub trait Observed: HasKind + Source + Sized {
+pub trait Observed: HasKind + Source + kube::Resource<DynamicType = ()> + Sized {
     /// Takes a change in before the World does.
     #[doc(hidden)]
     fn before(_engine: &mut Engine, _change: &Change<Self>) {}

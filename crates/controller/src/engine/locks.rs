@@ -166,7 +166,7 @@ impl Engine {
                     self.releasing.remove(&name);
                     self.removing.remove(&name);
                     let dirty = self.world.retain(&id);
-                    self.note(dirty, Evidence::Event);
+                    self.note(dirty, &Evidence::Event(BTreeSet::new()));
                 }
             }
         }
@@ -235,7 +235,7 @@ impl Engine {
         let gateway = release.attachment.kind() == HolderKind::Subnet;
         if !gateway && !matches!(release.reason, ReleaseReason::Duplicate { .. }) {
             let dirty = self.world.release(&release.attachment);
-            self.note(dirty, Evidence::Event);
+            self.note(dirty, &Evidence::Event(BTreeSet::new()));
             // Its rows go even if this process never saw them in effect: a live read confirmed why.
             self.northbound.removed(unit);
         } else {

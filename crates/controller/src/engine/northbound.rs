@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kube::ResourceExt as _;
 use ovsdb::Cache;
 use ovsdb::change::Change as RowChange;
 use portolan_model::{Unit, UnitState};
@@ -10,19 +11,21 @@ use portolan_plan::{Absence, Batch, Confirm, Urgency, batches, plan};
 use super::{Action, Change, Engine, Retry};
 
 /// Why something changed in the World.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Evidence {
-    /// An object was seen, or was reported as deleted. What is absent by that is absent.
-    Event,
+    /// The objects with these UIDs were seen, or were reported as deleted. What they had and is absent by that is absent.
+    Event(BTreeSet<String>),
     /// A list lacks an object. Another server may have it, or this one in a moment: what is absent by that is to be
     /// confirmed by a live read.
     List,
 }
 
 impl Evidence {
-    pub(super) fn of<K>(change: &Change<K>) -> Self {
+    pub(super) fn of<K: kube::Resource>(change: &Change<K>) -> Self {
         match change {
-            Change::Applied(_) | Change::Deleted(_) => Evidence::Event,
+            Change::Applied(object) | Change::Deleted(object) => {
+                Evidence::Event(object.uid().into_iter().collect())
+            }
             Change::Listed(_) => Evidence::List,
         }
     }
@@ -30,10 +33,17 @@ impl Evidence {
 
 impl Engine {
     /// Marks units that a change of the World made dirty.
-    pub(super) fn note_units(&mut self, units: BTreeSet<Unit>, evidence: Evidence) {
+    pub(super) fn note_units(&mut self, units: BTreeSet<Unit>, evidence: &Evidence) {
         for unit in units {
             match (self.world.state(&unit), evidence) {
-                (UnitState::Absent, Evidence::Event) => self.northbound.removed(unit),
+                // An attachment has the UID of its holder in its name. A VPC or subnet may have been made again under its name, which
+                // another writer knows already.
+                (UnitState::Absent, Evidence::Event(_)) if matches!(unit, Unit::Attachment(_)) => {
+                    self.northbound.removed(unit);
+                }
+                (UnitState::Absent, Evidence::Event(owners)) => {
+                    self.northbound.removed_of(unit, owners.iter().map(Into::into));
+                }
                 (UnitState::Absent, Evidence::List) => self.northbound.changed(unit, Urgency::Deferrable),
                 (UnitState::Live | UnitState::Held, _) => self.northbound.changed(unit, Urgency::Immediate),
             }
@@ -87,11 +97,12 @@ impl Engine {
         if self.confirming.remove(&unit) {
             match absence {
                 Absence::Confirmed => {
+                    let owners = self.world.unconfirmed_owners(&unit).cloned().unwrap_or_default();
                     let dirty = self.world.confirm_absence(&unit);
                     for unit in &dirty.units {
                         self.compare_conditions_of_unit(unit);
                     }
-                    self.note(dirty, Evidence::Event);
+                    self.note(dirty, &Evidence::Event(owners));
                 }
                 Absence::Refuted | Absence::Unknown => {
                     self.retries.insert(Retry::Unit(unit));

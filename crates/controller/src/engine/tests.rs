@@ -420,6 +420,34 @@ fn what_a_list_lacks_goes_once_a_live_read_confirms_it() {
     assert_eq!(scene.live_reads, ["subnet/db", "subnet/web", "vpc/blue"]);
 }
 
+#[test]
+fn the_deletion_of_a_former_object_removes_nothing_of_the_present_one() {
+    let again = |mut subnet: Subnet| {
+        subnet.metadata.uid = Some(format!("{}-again", subnet.uid().unwrap()));
+        subnet
+    };
+    let present: Vec<Subnet> = subnets().into_iter().map(again).collect();
+    let mut vpc = mk_vpc("blue");
+    vpc.metadata.uid = Some("vpc-again".into());
+    let mut scene = Scene::unlisted(MemDb::new(NB_SCHEMA).unwrap());
+    scene.list_all(vec![vpc.clone()], present.clone(), vec![]);
+    scene.settle();
+    let before = scene.nb.content().clone();
+    // Another controller takes over, whose watches are behind: it sees the former objects, then that they are deleted.
+    let mut next = Scene::unlisted(scene.nb);
+    next.locks = scene.locks;
+    next.list_all(vec![mk_vpc("blue")], subnets(), vec![]);
+    (next.vpcs, next.subnets) = (vec![vpc.clone()], present.clone());
+    next.engine.feed(&Change::Deleted(mk_vpc("blue")));
+    subnets().into_iter().for_each(|subnet| next.engine.feed(&Change::Deleted(subnet)));
+    next.settle();
+    assert_eq!(*next.nb.content(), before);
+    next.engine.feed(&Change::Applied(vpc));
+    present.into_iter().for_each(|subnet| next.engine.feed(&Change::Applied(subnet)));
+    next.settle();
+    assert_eq!(*next.nb.content(), before);
+}
+
 /// Two VPCs of which the first asks for the second as its peer; the second asks back if `mutual`.
 fn peers(mutual: bool) -> Vec<Vpc> {
     let peering = |remote: &str, address: &str| {

@@ -6,7 +6,8 @@
 //! - no address is in two running pods;
 //! - no lock of an address that is in a running pod is deleted;
 //! - no two ports have one address; with one controller, no lock is deleted before its port;
-//! - no two subnets that overlap are both valid.
+//! - no two subnets that overlap are both valid;
+//! - the port of a running pod stays for as long as its networks do.
 //!
 //! Once nothing fails any more and everything was delivered:
 //! - everything comes to rest;
@@ -35,7 +36,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use portolan_api::portolan::{IPLock, Subnet};
+use portolan_api::portolan::{IPLock, Subnet, Vpc};
 use portolan_controller::engine::{Action, Change};
 use portolan_model::{Requester, Validation, doors};
 use portolan_plan::memdb::MemDb;
@@ -91,6 +92,8 @@ struct Simulation {
     guests: Guests,
     /// How much of the history of locks was checked.
     checked: usize,
+    /// Running pods whose ports were seen in the database, with the UIDs of the VPC and subnets at that time.
+    connected: BTreeMap<String, Vec<Option<String>>>,
     users: users::Users,
 }
 
@@ -104,7 +107,18 @@ impl Simulation {
         let controllers = (0..count).map(|_| Controller::start(&nb)).collect();
         let nodes = vec![Node::default(), Node::default()];
         let (guests, users) = (Guests::new(), users::Users::default());
-        Simulation { faults, server, nb, controllers, writer: 0, nodes, guests, checked: 0, users }
+        Simulation {
+            faults,
+            server,
+            nb,
+            controllers,
+            writer: 0,
+            nodes,
+            guests,
+            checked: 0,
+            connected: BTreeMap::new(),
+            users,
+        }
     }
 
     /// Something happens.
@@ -250,7 +264,40 @@ impl Simulation {
             }
         }
         self.check_subnets()?;
-        self.check_ports()
+        self.check_ports()?;
+        self.check_connected()
+    }
+
+    /// The port of a running pod stays for as long as its networks do.
+    fn check_connected(&mut self) -> Result<(), String> {
+        let names: Vec<_> = self.nb.content()["Logical_Switch_Port"]
+            .values()
+            .map(|port| format!("{:?}", port["name"]))
+            .collect();
+        let guests = &self.guests;
+        self.connected.retain(|uid, _| guests.contains_key(uid));
+        for pod in self.server.pods.objects.values().filter(|pod| pod.name_any().starts_with("pod-")) {
+            let uid = pod.uid().unwrap_or_default();
+            if !self.guests.contains_key(&uid) {
+                continue;
+            }
+            let networks = users::networks(pod);
+            let subnets =
+                networks.iter().map(|network| self.server.get::<Subnet>(network).and_then(ResourceExt::uid));
+            let vpc = self.server.get::<Vpc>("blue").and_then(ResourceExt::uid);
+            let owners: Vec<_> = subnets.chain([vpc]).collect();
+            let ports = names.iter().filter(|name| name.ends_with(&format!("/{uid}\"))"))).count();
+            match self.connected.get(&uid) {
+                Some(before) if *before == owners && ports < networks.len() => {
+                    return Err(format!("the port of running pod {uid} was removed"));
+                }
+                _ if ports == networks.len() && self.has_rows_of(&owners) => {
+                    drop(self.connected.insert(uid, owners))
+                }
+                _ => drop(self.connected.remove(&uid)),
+            }
+        }
+        Ok(())
     }
 
     /// The port of a lock's holder, if it has the lock's address.
@@ -266,6 +313,15 @@ impl Simulation {
             )) && words(&text("addresses")).any(|word| word == lock.spec.address)
         });
         found.next().map(|port| format!("{:?}", port["name"]))
+    }
+
+    /// Whether the switches and the router in the database are those of these objects.
+    fn has_rows_of(&self, owners: &[Option<String>]) -> bool {
+        let tables = self.nb.content();
+        let rows = tables["Logical_Switch"].values().chain(tables["Logical_Router"].values());
+        let texts: Vec<_> = rows.map(|row| format!("{:?}", row["external_ids"])).collect();
+        let has = |owner: &String| texts.iter().any(|text| text.contains(&format!("\"{owner}\"")));
+        owners.iter().all(|owner| owner.as_ref().is_some_and(has))
     }
 
     fn check_subnets(&self) -> Result<(), String> {
