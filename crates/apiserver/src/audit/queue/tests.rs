@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
+/// Nothing in a test takes this long unless it is stuck.
+const STUCK: Duration = Duration::from_secs(30);
+
 /// What stands for the file: it writes when it is told to.
 struct Disk {
     began: Receiver<()>,
@@ -30,7 +33,7 @@ impl Disk {
 
     fn writes(&self) -> Vec<Value> {
         self.outcome.send(Ok(())).unwrap();
-        self.written.recv().unwrap()
+        self.written.recv_timeout(STUCK).expect("something is written")
     }
 }
 
@@ -106,7 +109,7 @@ async fn a_disk_that_hangs_does_not_stop_the_server_and_what_is_lost_is_told() {
     let (queue, disk) = Disk::with_places(2);
     let mut first = pin!(begin(&queue, "/first").await.answered(StatusCode::OK));
     assert!(poll!(&mut first).is_pending());
-    disk.began.recv().unwrap();
+    disk.began.recv_timeout(STUCK).unwrap();
     // For as long as it takes to believe it.
     first.await;
 
@@ -141,7 +144,7 @@ async fn lines_that_a_full_disk_did_not_take_are_counted_and_told() {
     assert_eq!(queue.metrics().errors.get(), 2);
     disk.outcome.send(Ok(())).unwrap();
     begin(&queue, "/kept").await.answered(StatusCode::OK).await;
-    let lines = disk.written.recv().unwrap();
+    let lines = disk.written.recv_timeout(STUCK).unwrap();
     assert_eq!((uris(&lines), lost(&lines[0])), (vec!["", "/kept"], &json!("2")));
     assert_eq!((queue.metrics().events.get(), queue.metrics().errors.get()), (1, 2));
 }
