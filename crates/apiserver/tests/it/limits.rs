@@ -173,7 +173,8 @@ async fn a_client_may_take_its_time_for_the_initial_events_and_misses_nothing_af
     const OBJECTS: usize = 600;
     const CHANGES: usize = 2500;
     let server = TestServer::start().await;
-    let text = "x".repeat(1000);
+    // Together more than sockets hold: the server has not written all of them before the client reads.
+    let text = "x".repeat(40_000);
     for number in 0..OBJECTS {
         let mut object = config_map(&format!("m{number:04}"));
         object["data"]["k"] = text.as_str().into();
