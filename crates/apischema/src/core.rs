@@ -81,7 +81,12 @@ pub fn default(group: &str, kind: &str, object: &mut Value) {
 
 /// Why kube-apiserver could not read an object of a kind, in the words of Go's JSON decoder; nothing if it could.
 pub fn decode_error(group: &str, version: &str, kind: &str, object: &Value) -> Option<String> {
-    decoding::error(object, &*schema(group, version, kind)?)
+    decoding::error(object, &*schema(group, version, kind)?, decoding::Reader::Json)
+}
+
+/// The same in the words of the converter that kube-apiserver reads the outcome of a strategic merge patch with.
+pub fn conversion_error(group: &str, version: &str, kind: &str, object: &Value) -> Option<String> {
+    decoding::error(object, &*schema(group, version, kind)?, decoding::Reader::Converter)
 }
 
 /// Why kube-apiserver could not read an object's metadata.
@@ -129,6 +134,8 @@ pub fn components() -> &'static Components {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{AdditionalProperties, ListType, MapType};
 
@@ -178,6 +185,31 @@ mod tests {
                 assert!(schema(group, "v1", kind).is_some(), "{group} {kind}");
             }
         }
+    }
+
+    #[test]
+    fn what_a_strategic_merge_patch_made_is_refused_in_the_converters_words() {
+        let error = |object: Value| conversion_error("apps", "v1", "Deployment", &object);
+        for (object, words) in [
+            (json!({"spec": {"replicas": "three"}}), "unrecognized type: int32"),
+            (json!({"spec": {"replicas": 1.5}}), "cannot convert float64 to int32"),
+            (json!({"spec": {"paused": "yes"}}), "unrecognized type: bool"),
+            (json!({"spec": {"strategy": 5}}), "cannot restore struct from: int64"),
+            (json!({"spec": {"selector": {"matchLabels": [1]}}}), "cannot restore map from slice"),
+            (
+                json!({"spec": {"template": {"spec": {"tolerations": "x"}}}}),
+                "cannot restore slice from string",
+            ),
+            (json!({"spec": {"template": {"spec": {"nodeName": {}}}}}), "unrecognized type: string"),
+            (json!({"metadata": {"labels": {"a": 1}}}), "cannot convert int64 to string"),
+            (
+                json!({"metadata": {"creationTimestamp": 5}}),
+                "json: cannot unmarshal number into Go value of type string",
+            ),
+        ] {
+            assert_eq!(error(object.clone()).as_deref(), Some(words), "{object}");
+        }
+        assert_eq!(error(json!({"spec": {"replicas": 3, "paused": null}})), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 use apiserver::admission::NamespaceLifecycle;
 use apiserver::admission::webhook::{self, StoredServices, Webhooks};
-use apiserver::audit::AuditLog;
+use apiserver::audit::{AuditLog, Rotation};
 use apiserver::authn::{StaticTokens, UserInfo};
 use apiserver::authz::Rbac;
 use apiserver::controllers::Controllers;
@@ -46,6 +46,8 @@ pub struct Embedded {
     pub tokens: Vec<(String, UserInfo)>,
     /// Where every request is written down, if anywhere.
     pub audit_log: Option<PathBuf>,
+    /// When that file is moved away.
+    pub audit_rotation: Rotation,
     /// What services get their addresses and ports from.
     pub service_ranges: ServiceRanges,
     /// How the store is kept.
@@ -126,6 +128,7 @@ impl Embedded {
             names: Vec::new(),
             tokens: Vec::new(),
             audit_log: None,
+            audit_rotation: Rotation::default(),
             service_ranges: ServiceRanges::default(),
             store: apistore::Options::default(),
             limits: Limits::default(),
@@ -155,7 +158,8 @@ impl Embedded {
         let kubeconfig = pki.admin_kubeconfig(reachable(address))?;
         let renewal = Renewal::new(pki, names, reachable(address), &identity, serving);
         let open = |path: &PathBuf| {
-            AuditLog::open(path).map_err(|source| EmbeddedError::Audit { path: path.clone(), source })
+            AuditLog::open(path, self.audit_rotation)
+                .map_err(|source| EmbeddedError::Audit { path: path.clone(), source })
         };
         let audit = self.audit_log.as_ref().map(open).transpose()?;
         let (rbac, rbac_informer) = Rbac::start(&storage).await.map_err(BuildError::Store)?;

@@ -17,6 +17,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::audit::AuditMetrics;
 use crate::endpoint::Endpoint;
 use crate::registry::Resource;
 use crate::request::Verb;
@@ -137,7 +138,7 @@ impl Drop for Counted {
 }
 
 impl Metrics {
-    pub(crate) fn new(hub: Hub, storage: Storage) -> Metrics {
+    pub(crate) fn new(hub: Hub, storage: Storage, audit: Option<&AuditMetrics>) -> Metrics {
         let mut registry = Registry::with_prefix("apiserver");
         let requests = Family::<OutcomeLabels, Counter>::default();
         registry.register("request", "Requests answered", requests.clone());
@@ -154,6 +155,11 @@ impl Metrics {
         let connections_closed = Family::<ReasonLabels, Counter>::default();
         let help = "Connections that the server closed or refused";
         registry.register("connections_closed", help, connections_closed.clone());
+        if let Some(audit) = audit {
+            registry.register("audit_event", "Lines written to the audit log", audit.events.clone());
+            let help = "Requests without a line in the audit log, as it could not be written";
+            registry.register("audit_error", help, audit.errors.clone());
+        }
         registry.register_collector(Box::new(HubCollector { hub, storage }));
         Metrics { registry, requests, durations, in_flight, watches, connections, connections_closed }
     }

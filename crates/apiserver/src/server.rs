@@ -33,7 +33,7 @@ pub use tasks::TaskEnded;
 pub use tls::{ServerCertificate, TlsError, replaceable_server_config, server_config};
 
 use crate::api::Api;
-use crate::audit::AuditLog;
+use crate::audit::AuditQueue;
 use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::health::Health;
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) limits: limits::InFlight,
     pub(crate) initial_pages: initial_events::InitialPages,
-    pub(crate) audit: Option<AuditLog>,
+    pub(crate) audit: Option<AuditQueue>,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
     pub(crate) version: VersionInfo,
@@ -84,7 +84,7 @@ impl Server {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), TaskEnded> {
         let Server { shared, tls, mut tasks } = self;
-        let mut ended = Ok(());
+        let (mut ended, audit) = (Ok(()), shared.audit.clone());
         let stop = async {
             tokio::select! {
                 () = shutdown => {}
@@ -96,6 +96,9 @@ impl Server {
         };
         connection::serve(shared, tls, listener, stop).await;
         tasks.shutdown().await;
+        if let Some(audit) = audit {
+            audit.flush().await;
+        }
         ended
     }
 }

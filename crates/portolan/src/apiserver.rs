@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use apiserver::audit::Rotation;
 use apiserver::authn::UserInfo;
 use apiserver::server::Limits;
 use apiserver_builtin::Embedded;
@@ -25,11 +26,27 @@ pub(crate) struct Arguments {
     /// Users with bearer tokens, one per line: `token,user,uid,"group1,group2"`.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    audit: AuditArguments,
+    #[command(flatten)]
+    limits: LimitArguments,
+}
+
+/// What is written about requests.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Audit")]
+struct AuditArguments {
     /// A file that gets a line of JSON for every request.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
-    #[command(flatten)]
-    limits: LimitArguments,
+    /// How large the audit log becomes before it is moved to FILE.1, and what was there to FILE.2.
+    #[arg(long, value_name = "MEBIBYTES", default_value_t = Rotation::default().max_bytes >> 20)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    audit_log_maxsize: u64,
+    /// How many audit logs that were moved away are kept.
+    #[arg(long, value_name = "NUMBER", default_value_t = Rotation::default().backups)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    audit_log_maxbackup: u32,
 }
 
 /// How much is accepted at once, and for how long a client is waited for.
@@ -87,7 +104,9 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
     let mut embedded = Embedded::new(arguments.data_dir);
     embedded.listen = arguments.listen;
     embedded.names = arguments.name;
-    embedded.audit_log = arguments.audit_log;
+    let AuditArguments { audit_log, audit_log_maxsize, audit_log_maxbackup } = arguments.audit;
+    embedded.audit_log = audit_log;
+    embedded.audit_rotation = Rotation { max_bytes: audit_log_maxsize << 20, backups: audit_log_maxbackup };
     embedded.limits = arguments.limits.limits();
     if let Some(path) = &arguments.token_auth_file {
         embedded.tokens = tokens(path)?;

@@ -9,7 +9,7 @@ use crate::server::ServerCertificate;
 
 /// The longest sleep: the machine may be suspended, and its clock may be set.
 const CHECK: Duration = Duration::from_secs(3600);
-/// After a failure. A third of the validity is left for further attempts as a rule.
+/// After an attempt. A third of the validity is left for further ones as a rule.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// Replaces the certificates of a running server and of its administrator before they expire.
@@ -57,9 +57,10 @@ impl Renewal {
                 Ok(()) => tracing::info!("certificates renewed"),
                 Err(error) => {
                     tracing::error!(?error, "certificates cannot be renewed; the old ones stay in use");
-                    tokio::time::sleep(RETRY).await;
                 }
             }
+            // Also after a success, whatever the new certificates say: nothing is signed over and over.
+            tokio::time::sleep(RETRY).await;
         }
     }
 

@@ -13,7 +13,7 @@ use super::tasks::Tasks;
 use super::{Server, Shared};
 use crate::admission::{Admission, AdmissionChain};
 use crate::api::Api;
-use crate::audit::AuditLog;
+use crate::audit::{AuditLog, AuditQueue};
 use crate::authn::{Authenticator, ClientCertificates};
 use crate::authz::Authorizer;
 use crate::crd::{self, Definitions};
@@ -36,6 +36,9 @@ pub enum BuildError {
         "the server has no authorizer: give it one with ServerBuilder::authorizer, AlwaysAllow if everybody may do everything"
     )]
     NoAuthorizer,
+    /// The thread that writes the audit log cannot be started.
+    #[error("the audit log cannot be written: {0}")]
+    Audit(std::io::Error),
     /// The store was written by another version of this crate.
     #[error("the store is of format {0:?}, which this server does not know")]
     Format(String),
@@ -185,7 +188,11 @@ impl ServerBuilder {
         let authorizer = self.authorizer.ok_or(BuildError::NoAuthorizer)?;
         check_format(&self.storage).await?;
         let (hub, feed) = Hub::new(self.storage.clone(), self.hub_limits).await?;
-        let metrics = Metrics::new(hub.clone(), self.storage.clone());
+        let counted = self.limits.reading.saturating_add(self.limits.mutating);
+        let audit = self.audit.map(|log| AuditQueue::start(log, counted));
+        let audit = audit.transpose().map_err(BuildError::Audit)?;
+        let metrics =
+            Metrics::new(hub.clone(), self.storage.clone(), audit.as_ref().map(AuditQueue::metrics));
         let registry = Arc::new(Registry::new(self.resources));
         let api = Api::new(self.storage, hub, registry, AdmissionChain::new(self.admission));
         for prepare in self.before_start {
@@ -201,7 +208,7 @@ impl ServerBuilder {
             api,
             authenticators: self.authenticators,
             authorizer,
-            audit: self.audit,
+            audit,
             limits: InFlight::new(self.limits),
             initial_pages: InitialPages::default(),
             health: self.health,

@@ -105,6 +105,9 @@ pub(super) async fn serve(
     ending.send_replace(true);
     let finished = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(GRACE, finished).await.is_err() {
+        if let Some(audit) = &shared.audit {
+            audit.shut_down();
+        }
         connections.shutdown().await;
     }
 }

@@ -14,7 +14,7 @@ use super::answer::{self, Response};
 use super::connection::Peer;
 use super::route::{Lost, header, route};
 use super::{Shared, other, resource};
-use crate::audit::Audited;
+use crate::audit::{AuditEvent, Recording};
 use crate::authn::{Credentials, UserInfo, authenticate};
 use crate::authz::{self, Attributes, ResourceAttributes};
 use crate::content::{Accepted, Format, Shape};
@@ -33,11 +33,22 @@ pub(super) async fn handle(shared: Arc<Shared>, peer: &Peer, request: Request<In
     let gzip = answer::takes_gzip(request.headers());
     let head = request.method() == Method::HEAD;
     let mut labels = RequestLabels::of_method(request.method());
-    let answered = AssertUnwindSafe(answer(&shared, peer, request, &mut labels)).catch_unwind().await;
+    let mut recording = match &shared.audit {
+        Some(queue) => Some(queue.begin(&request, peer.address).await),
+        None => None,
+    };
+    let event = recording.as_mut().and_then(Recording::event);
+    let answered = AssertUnwindSafe(answer(&shared, peer, request, &mut labels, event)).catch_unwind().await;
+    let is_panic = answered.is_err();
     let mut response = answered.unwrap_or_else(|_| {
         let status = Status::internal_error("the request could not be answered");
         answer::status(PLAIN, &status)
     });
+    match recording {
+        Some(recording) if is_panic => recording.panicked(response.status()).await,
+        Some(recording) => recording.answered(response.status()).await,
+        None => {}
+    }
     if gzip && !head {
         answer::gzip(&mut response);
     }
@@ -50,6 +61,7 @@ async fn answer(
     peer: &Peer,
     request: Request<Incoming>,
     labels: &mut RequestLabels,
+    mut event: Option<&mut AuditEvent>,
 ) -> Response {
     let (target, query) = match parse(&request) {
         Ok(parsed) => parsed,
@@ -67,12 +79,10 @@ async fn answer(
         None => request.method().as_str().to_ascii_lowercase(),
     };
 
-    let mut audited = shared
-        .audit
-        .as_ref()
-        .map(|log| (log, Audited::begin(&verb_name, &target, request.uri(), &agent, peer.address)));
-    let user = authenticate_user(shared, peer, request.headers(), audited.as_mut().map(|(_, event)| event));
-    let response = match user.await {
+    if let Some(event) = &mut event {
+        event.asks(&verb_name, &target);
+    }
+    match authenticate_user(shared, peer, request.headers(), event).await {
         Err(status) => answer::status(accepted, &status),
         Ok(user) => {
             let context = Context::new(user, &agent).asking(shared.authorizer.clone());
@@ -85,11 +95,7 @@ async fn answer(
             answer::add_warnings(&mut response, &context.warnings());
             response
         }
-    };
-    if let Some((log, audited)) = audited {
-        log.write(audited, response.status());
     }
-    response
 }
 
 /// The user on whose behalf a request is made: whoever its credentials name, or whoever they impersonate.
@@ -97,24 +103,24 @@ async fn authenticate_user(
     shared: &Shared,
     peer: &Peer,
     headers: &HeaderMap,
-    mut audited: Option<&mut Audited>,
+    mut event: Option<&mut AuditEvent>,
 ) -> Result<UserInfo, Status> {
     let credentials = Credentials { certificate: peer.certificate.as_ref(), headers };
     let Ok(user) = authenticate(&shared.authenticators, &credentials) else {
-        if let Some(audited) = audited {
-            audited.unauthenticated(headers);
+        if let Some(event) = event {
+            event.unauthenticated(headers);
         }
         return Err(Status::unauthorized());
     };
-    if let Some(audited) = &mut audited {
-        audited.user(&user);
+    if let Some(event) = &mut event {
+        event.user(&user);
     }
     let authenticated = user.clone();
     let user = impersonate(user, headers, &*shared.authorizer).await?;
-    if let Some(audited) = audited
+    if let Some(event) = event
         && user != authenticated
     {
-        audited.impersonated(&user);
+        event.impersonated(&user);
     }
     Ok(user)
 }

@@ -2,8 +2,8 @@
 
 use apimachinery::Status;
 use apimachinery::fieldvalidation::{self, Decoded, StrictError};
-use apimachinery::patch::{self, JsonPatch};
-use apischema::Schema;
+use apimachinery::patch;
+use apischema::{Schema, go_text};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ impl Api {
         };
         let mut change = |existing: Existing<'_>| {
             let (new, strict_errors) = patch.apply(endpoint, context, existing, options)?;
-            Ok((endpoint.accept_patched(new, patch.kind, strict_errors, context, options)?, owner))
+            Ok((endpoint.accept_patched(new, patch, strict_errors, context, options)?, owner))
         };
         let modified = self.modify(endpoint, context, options, if_absent, &mut change).await?;
         Ok(modified.into())
@@ -99,7 +99,7 @@ impl Patch {
             return Ok((endpoint.apply(context, old, &configuration, options)?, Vec::new()));
         }
         let old = old.ok_or_else(|| endpoint.resource.not_found(&endpoint.name))?;
-        self.change(old, endpoint.version().schema.as_deref(), endpoint)
+        self.change(old, endpoint.version().schema.as_deref(), endpoint, options.field_validation)
     }
 
     /// What a patch that is no apply makes of an object of a schema.
@@ -108,20 +108,33 @@ impl Patch {
         old: &Value,
         schema: Option<&Schema>,
         endpoint: &Endpoint,
+        validation: FieldValidation,
     ) -> Result<(Value, Vec<StrictError>), Status> {
-        let Decoded { value, strict_errors } = fieldvalidation::decode_json(&self.body)
-            .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-        let new = match (self.kind, schema) {
+        match (self.kind, schema) {
             (PatchType::Json, _) => {
-                let in_patch = |error| StrictError::InJsonPatch(Box::new(error));
-                let new = JsonPatch::from_value(value)?.apply(old.clone())?;
-                return Ok((new, strict_errors.into_iter().map(in_patch).collect()));
+                let (patch, strict_errors) = patch::decode_json_patch(&self.body, validation)?;
+                Ok((patch.apply(old.clone())?, strict_errors))
             }
-            (PatchType::Merge, _) => patch::merge(old, value)?,
-            (PatchType::Strategic, Some(schema)) => patch::strategic(old, value, schema)?,
-            _ => return Err(Status::unsupported_media_type(endpoint.resource.patch_types())),
-        };
-        Ok((new, strict_errors))
+            (PatchType::Merge, _) => {
+                let Decoded { value, strict_errors } = patch::decode_merge_patch(&self.body, validation)?;
+                Ok((patch::merge(old, value)?, strict_errors))
+            }
+            (PatchType::Strategic, Some(schema)) => {
+                let Decoded { value, strict_errors } = patch::decode_strategic_patch(&self.body)?;
+                Ok((patch::strategic(old, value, schema)?, strict_errors))
+            }
+            _ => Err(Status::unsupported_media_type(endpoint.resource.patch_types())),
+        }
+    }
+
+    /// What an error shows of what cannot be read: the object that the patch made, or of a strategic merge patch the patch itself.
+    pub(super) fn shown_in_errors(&self, patched: &Value) -> String {
+        let strategic =
+            (self.kind == PatchType::Strategic).then(|| patch::decode_strategic_patch(&self.body));
+        match strategic {
+            Some(Ok(patch)) => go_text::plain(&patch.value),
+            Some(Err(_)) | None => patched.to_string(),
+        }
     }
 
     /// The configuration that is applied.

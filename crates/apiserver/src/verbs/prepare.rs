@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{Action, Generation};
-use crate::verbs::{PatchType, Submitted};
+use crate::verbs::{Patch, Submitted};
 
 impl Endpoint {
     pub(crate) fn action<'a>(&'a self, context: &'a Context) -> Action<'a> {
@@ -46,21 +46,21 @@ impl Endpoint {
     pub(crate) fn accept_patched(
         &self,
         mut object: Value,
-        kind: PatchType,
+        patch: &Patch,
         mut strict_errors: Vec<StrictError>,
         context: &Context,
         options: &WriteOptions,
     ) -> Result<Value, Status> {
-        self.settle_patched_type(&mut object, kind)?;
-        let before = if options.field_validation == FieldValidation::Strict {
-            object.to_string()
+        self.settle_patched_type(&mut object, patch)?;
+        let shown = if options.field_validation == FieldValidation::Strict {
+            patch.shown_in_errors(&object)
         } else {
             String::new()
         };
         strict_errors.extend(self.complete(&mut object));
         match options.field_validation {
             FieldValidation::Strict if !strict_errors.is_empty() => {
-                return Err(bad_patch(before, &strict_message(&strict_errors)));
+                return Err(bad_patch(shown, &strict_message(&strict_errors)));
             }
             FieldValidation::Warn => context.warn_all(fieldvalidation::warnings(&strict_errors)),
             FieldValidation::Ignore | FieldValidation::Strict => {}

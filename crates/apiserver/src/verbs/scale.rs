@@ -120,7 +120,9 @@ impl ScaleWrite {
                 let force = if options.force == Some(true) { Force::Yes } else { Force::No };
                 return Ok(apply::apply(Some(before), &configuration, &SCHEMA, "Scale", &write, force)?);
             }
-            ScaleWrite::Patch(patch) => patch.change(before, Some(&SCHEMA), endpoint)?.0,
+            ScaleWrite::Patch(patch) => {
+                patch.change(before, Some(&SCHEMA), endpoint, options.field_validation)?.0
+            }
         };
         complete(&mut after)?;
         check_name(endpoint, &after)?;

@@ -5,7 +5,7 @@ use apischema::FieldError;
 use serde_json::{Map, Value};
 
 use crate::endpoint::Endpoint;
-use crate::verbs::PatchType;
+use crate::verbs::{Patch, PatchType};
 
 // Where Kubernetes' code has its list of kinds, which its messages name.
 const SCHEME: &str = "pkg/runtime/scheme.go:110";
@@ -17,7 +17,7 @@ impl Endpoint {
             *object = Value::Object(Map::new());
         }
         let given = (meta::kind(object).to_owned(), meta::api_version(object).to_owned());
-        self.settle(object).map_err(|why| {
+        self.settle(object, apischema::core::decode_error).map_err(|why| {
             let kind = Some(given.0).filter(|given| !given.is_empty());
             let version = GroupVersion::parse(&given.1).ok().map(|parsed| parsed.version);
             let version = version.filter(|version| !version.is_empty());
@@ -31,23 +31,31 @@ impl Endpoint {
     }
 
     /// The same for what a patch made of an object.
-    pub(super) fn settle_patched_type(&self, object: &mut Value, kind: PatchType) -> Result<(), Status> {
+    pub(super) fn settle_patched_type(&self, object: &mut Value, patch: &Patch) -> Result<(), Status> {
         if self.resource.is_custom() && meta::kind(object).is_empty() {
             return Err(bad_patch(object.to_string(), &missing_kind(&object.to_string())));
         }
         // Kubernetes makes the object of the patched fields by their names, and its type is a matter of its own.
-        if kind == PatchType::Strategic
+        if patch.kind == PatchType::Strategic
             && let Some(fields) = object.as_object_mut()
         {
             fields.remove("kind");
             fields.remove("apiVersion");
         }
-        let before = object.to_string();
-        self.settle(object).map_err(|why| bad_patch(before, &why))
+        let decode_error = match patch.kind {
+            PatchType::Strategic => apischema::core::conversion_error,
+            PatchType::Json | PatchType::Merge | PatchType::Apply => apischema::core::decode_error,
+        };
+        let shown = patch.shown_in_errors(object);
+        self.settle(object, decode_error).map_err(|why| bad_patch(shown, &why))
     }
 
-    /// Why it cannot be read as an object of the kind, if it cannot.
-    fn settle(&self, object: &mut Value) -> Result<(), String> {
+    /// Why it cannot be read as an object of the kind, if it cannot. `decode_error` says it of one of the server's kinds.
+    fn settle(
+        &self,
+        object: &mut Value,
+        decode_error: fn(&str, &str, &str, &Value) -> Option<String>,
+    ) -> Result<(), String> {
         let (kind, api_version) = (&self.resource.kind, self.api_version());
         let Some(fields) = object.as_object_mut() else {
             return Err(format!("json: cannot unmarshal into Go value of type {kind}"));
@@ -64,7 +72,7 @@ impl Endpoint {
         }
         let error = match &self.version().schema {
             Some(schema) if schema.type_name.is_some() => {
-                apischema::core::decode_error(&self.resource.group, &self.version().name, kind, object)
+                decode_error(&self.resource.group, &self.version().name, kind, object)
             }
             Some(schema) => apischema::decode_error(object, schema),
             None => meta::type_error(object),
@@ -128,7 +136,7 @@ pub(crate) fn missing_kind(text: &str) -> String {
     format!("Object 'Kind' is missing in '{text}'")
 }
 
-/// A patch that makes something unreadable of an object, which is shown as it became.
-pub(super) fn bad_patch(patched: String, why: &str) -> Status {
-    Status::invalid(&GroupKind::default(), "", &[FieldError::invalid("patch", patched, why)])
+/// A patch that makes something unreadable of an object.
+pub(super) fn bad_patch(shown: String, why: &str) -> Status {
+    Status::invalid(&GroupKind::default(), "", &[FieldError::invalid("patch", shown, why)])
 }

@@ -1,15 +1,10 @@
-//! What the server tells about itself: OpenAPI, and the log of what was asked of it.
+//! What the server tells about itself: OpenAPI.
 
-use apiserver::Server;
-use apiserver::audit::AuditLog;
 use http::Method;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
 use crate::crd_server::{ExtensionServer, definition};
-use crate::support::{CONFIG_MAPS, Client, TestServer, config_map};
+use crate::support::TestServer;
 
 #[tokio::test]
 async fn kinds_are_explained_by_the_documents_that_the_index_names() {
@@ -112,44 +107,4 @@ async fn a_client_that_has_a_document_already_does_not_get_it_again() {
     let after = server.client.request(Method::GET, "/openapi/v2", &known, Vec::new());
     let document = after.await.ok();
     assert!(document["definitions"]["io.ex.v1.Foo"].is_object(), "the document follows the registry");
-}
-
-#[tokio::test]
-async fn every_request_is_in_the_audit_log_before_it_is_answered() {
-    let directory = TempDir::new().unwrap();
-    let (file, log) = (directory.path().join("store.redb"), directory.path().join("audit.log"));
-    let open = move || apistore::Redb::open(file, apistore::Options::default()).unwrap();
-    let server = Server::builder(tokio::task::spawn_blocking(open).await.unwrap())
-        .resources(apiserver_builtin::resources())
-        .authorizer(apiserver::authz::AlwaysAllow)
-        .audit(Some(AuditLog::open(&log).unwrap()))
-        .build()
-        .await
-        .unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(listener.local_addr().unwrap());
-    let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(server.serve(listener, async { drop(stopped.await) }));
-    let events = || {
-        let text = std::fs::read_to_string(&log).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
-    };
-
-    client.create(CONFIG_MAPS, &config_map("a")).await.created();
-    let [event] = events().try_into().unwrap();
-    assert_eq!((&event["kind"], &event["level"]), (&json!("Event"), &json!("Metadata")));
-    assert_eq!((&event["verb"], &event["stage"]), (&json!("create"), &json!("ResponseComplete")));
-    assert_eq!(event["responseStatus"]["code"], 201);
-    let reference = json!({"resource": "configmaps", "namespace": "default", "apiVersion": "v1"});
-    assert_eq!(event["objectRef"], reference);
-    assert!(event["user"]["username"].is_string());
-
-    client.get(&format!("{CONFIG_MAPS}/none?pretty=true")).await.refused();
-    let event = &events()[1];
-    assert_eq!((&event["verb"], &event["responseStatus"]["code"]), (&json!("get"), &json!(404)));
-    assert_eq!(event["requestURI"], format!("{CONFIG_MAPS}/none?pretty=true"));
-    let watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
-    assert_eq!(events()[2]["stage"], "ResponseStarted");
-    drop((watch, stop));
-    served.await.unwrap().unwrap();
 }

@@ -4,12 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use apiserver::Server;
-use apiserver::audit::AuditLog;
-use apiserver::authn::{StaticTokens, UserInfo};
 use apiserver::authz::AlwaysAllow;
 use apiserver::server::Limits;
 use http::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -19,7 +17,8 @@ use crate::support::{CONFIG_MAPS, Client, TestServer, config_map, resources, rev
 
 /// A server that ends with the test.
 struct Limited {
-    directory: TempDir,
+    // Held for the store's file.
+    _directory: TempDir,
     client: Client,
     address: SocketAddr,
     served: JoinHandle<()>,
@@ -28,27 +27,19 @@ struct Limited {
 impl Limited {
     async fn start(limits: Limits) -> Limited {
         let directory = TempDir::new().unwrap();
-        let (store, log) = (directory.path().join("store.redb"), directory.path().join("audit.log"));
+        let store = directory.path().join("store.redb");
         let open = move || apistore::Redb::open(store, apistore::Options::default()).unwrap();
-        let ann = UserInfo::new("ann", ["crew".into()]);
         let server = Server::builder(tokio::task::spawn_blocking(open).await.unwrap())
             .resources(resources())
             .limits(limits)
-            .authenticator(StaticTokens::new([("secret".into(), ann)]))
             .authorizer(AlwaysAllow)
-            .audit(Some(AuditLog::open(&log).unwrap()))
             .build()
             .await
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let served = tokio::spawn(async { server.serve(listener, std::future::pending()).await.unwrap() });
-        Limited { directory, client: Client::new(address), address, served }
-    }
-
-    fn audited(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.directory.path().join("audit.log")).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        Limited { _directory: directory, client: Client::new(address), address, served }
     }
 
     /// Writes objects that no socket buffers.
@@ -182,7 +173,8 @@ async fn a_client_may_take_its_time_for_the_initial_events_and_misses_nothing_af
     const OBJECTS: usize = 600;
     const CHANGES: usize = 2500;
     let server = TestServer::start().await;
-    let text = "x".repeat(1000);
+    // Together more than sockets hold: the server has not written all of them before the client reads.
+    let text = "x".repeat(40_000);
     for number in 0..OBJECTS {
         let mut object = config_map(&format!("m{number:04}"));
         object["data"]["k"] = text.as_str().into();
@@ -301,28 +293,4 @@ async fn connections_beyond_the_limit_are_closed_at_once() {
     let mut stream = accepted.pop().unwrap();
     stream.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     stream.read_exact(&mut [0; 12]).await.unwrap();
-}
-
-#[tokio::test]
-async fn the_audit_log_names_who_authenticated_and_as_whom_they_act() {
-    let server = Limited::start(Limits::default()).await;
-    let get = async |headers: &[(&str, &str)]| {
-        server.client.request(Method::GET, CONFIG_MAPS, headers, Vec::new()).await.code
-    };
-    let token = ("authorization", "Bearer secret");
-    assert_eq!(
-        get(&[token, ("impersonate-user", "bob"), ("impersonate-group", "guests")]).await,
-        StatusCode::OK
-    );
-    assert_eq!(get(&[token]).await, StatusCode::OK);
-    assert_eq!(get(&[("authorization", "Bearer wrong")]).await, StatusCode::UNAUTHORIZED);
-    let [impersonated, plain, refused] = server.audited().try_into().unwrap();
-    assert_eq!(impersonated["user"]["username"], "ann");
-    assert_eq!(impersonated["impersonatedUser"]["username"], "bob");
-    assert_eq!(impersonated["impersonatedUser"]["groups"], json!(["guests", "system:authenticated"]));
-    assert_eq!((&plain["user"]["username"], plain.get("impersonatedUser")), (&json!("ann"), None));
-    assert_eq!(refused["user"], json!({}));
-    assert_eq!(refused["responseStatus"]["code"], 401);
-    assert_eq!(refused["responseStatus"]["message"], "Authentication failed, attempted: bearer");
-    assert_eq!(refused["sourceIPs"], json!(["127.0.0.1"]));
 }

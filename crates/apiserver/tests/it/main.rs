@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod absurd_numbers;
+mod audit;
 mod crd;
 mod crd_server;
 mod documents;

@@ -8,12 +8,12 @@ use crate::server::{Server, request};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// The most that the store may have, in the shell's blocks of 512 bytes.
-const BLOCKS: u32 = 32 << 10;
+const BLOCKS: usize = 32 << 10;
 
 #[test]
 fn a_server_that_cannot_write_says_that_it_is_not_alive() {
     Test::new().run(async |lab| {
-        let server = Server::start_with_file_limit(&lab, BLOCKS);
+        let server = Server::start_with_file_limit(&lab, BLOCKS, &[]);
         let client = server.client().await;
         let probe = async |path| client.request_text(request(Method::GET, path, None)).await;
         assert_eq!(probe("/livez").await.unwrap(), "ok");

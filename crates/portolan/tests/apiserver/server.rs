@@ -25,12 +25,12 @@ impl Server {
     }
 
     /// A server that cannot write beyond the first so many blocks of a file, as a shell counts them.
-    pub(crate) fn start_with_file_limit(lab: &Lab, blocks: u32) -> Self {
+    pub(crate) fn start_with_file_limit(lab: &Lab, blocks: usize, arguments: &[&str]) -> Self {
         // Without the signal, a write beyond the limit is an error like that of a full disk.
         let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         let shell =
             Daemon::new("apiserver", "/bin/sh").args(["-c", &limited, env!("CARGO_BIN_EXE_portolan")]);
-        Server::run(lab, shell, &[])
+        Server::run(lab, shell, arguments)
     }
 
     fn run(lab: &Lab, daemon: Daemon, arguments: &[&str]) -> Self {
