@@ -367,6 +367,7 @@ fn relist<K: Served + Observed>(
     let mut objects = server.list_at::<K>(at);
     if may_lack && faults.happens(4) {
         let lacking = objects.split_off(faults.below(objects.len() + 1));
+        trace!("controller: a list of {} lacks {}", K::kind(&()), lacking.len());
         if faults.broken == Some(Broken::TrustsLists) {
             lacking.into_iter().for_each(|object| engine.feed(&Change::Deleted(object)));
         }

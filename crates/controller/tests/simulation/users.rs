@@ -103,18 +103,18 @@ impl Users {
                 run_set(server, guests, faults);
             }
             33 => drop(server.delete::<StatefulSet>("db")),
-            34 => {
+            34 if faults.below(4) == 0 => {
                 let name = ["tiny", "dual"][faults.below(2)];
                 if server.delete::<Subnet>(name).is_none() || faults.below(2) == 0 {
                     server.create(subnet_object(name));
                 }
             }
-            35 => {
+            35 if faults.below(4) == 0 => {
                 if server.delete::<Vpc>("blue").is_none() || faults.below(2) == 0 {
                     server.create(mk_vpc("blue"));
                 }
             }
-            36 | 37 => {
+            34..38 => {
                 server.create(subnet_object(["rival-a", "rival-b", "rival-c"][faults.below(3)]));
             }
             38 => drop(server.delete::<Subnet>(["rival-a", "rival-b", "rival-c"][faults.below(3)])),
