@@ -12,7 +12,7 @@ use portolan_api::condition::{self, ConditionUpdate, READY, SUPPORTED, VALIDATED
 use portolan_api::kubeovn::support::{unsupported_subnet, unsupported_vpc};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, Unit, UnitState, doors};
-use portolan_watch::{Change, Object};
+use portolan_watch::{Change, Listed, Object};
 
 use super::reports::Topic;
 use super::subnets::Verdict;
@@ -195,8 +195,12 @@ impl Engine {
     pub(super) fn observe_conditions<K: HasConditions>(&mut self, change: &Change<K>) {
         match change {
             Change::Applied(object) => self.compare_conditions_of(object),
+            // No condition can be written to what cannot be read.
+            Change::Unreadable(unreadable) => {
+                self.conditions.facts.remove(&(K::KIND, unreadable.object.name_any()));
+            }
             Change::Deleted(object) => drop(self.conditions.facts.remove(&(K::KIND, object.name_any()))),
-            Change::Listed(objects) => {
+            Change::Listed(Listed { objects, .. }) => {
                 let names: std::collections::BTreeSet<String> =
                     objects.iter().map(ResourceExt::name_any).collect();
                 self.conditions.facts.retain(|(kind, name), _| *kind != K::KIND || names.contains(name));

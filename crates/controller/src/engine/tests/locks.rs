@@ -56,7 +56,7 @@ impl Scene {
 
     fn delete_set(&mut self) {
         let set = self.sets.remove("db").unwrap();
-        self.engine.feed(&Change::Deleted(set));
+        self.engine.feed(&Change::deleted(&set));
     }
 
     /// The ordinal's pod, controlled by the set of this UID, or an orphan.
