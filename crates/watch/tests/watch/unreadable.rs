@@ -82,6 +82,8 @@ async fn a_kind_whose_definition_cannot_be_decoded_is_not_absent() {
     api.cut_watches();
     a_while().await;
     assert_eq!(scene.so_far(), [""; 0]);
+    let read = format!("GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+    assert_eq!(api.requests(&read), [""; 0], "that it is defined is not in doubt");
     api.lift();
     assert_eq!(scene.next().await, "listed blue");
 }
