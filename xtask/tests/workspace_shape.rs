@@ -54,7 +54,7 @@ const MEMBERS: &[Member] = &[
         knows: &["ovsdb-core", "ovsdb", "ovn-schema", "portolan-api", "portolan-model", "portolan-plan"],
         never: &[KUBE_CLIENT],
     },
-    Member { name: "portolan-trace-server", knows: &["portolan-trace"], never: &[] },
+    Member { name: "portolan-trace-server", knows: &["portolan-watch", "portolan-trace"], never: &[] },
     Member {
         name: "portolan-controller",
         knows: &[

@@ -4,6 +4,8 @@ use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
+use portolan_watch::Pause;
+
 /// Pauses after a failure: the process may be out of descriptors until other calls end.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -13,21 +15,21 @@ pub(crate) async fn accept_all<S>(
     mut accept: impl AsyncFnMut() -> io::Result<S>,
     mut serve: impl FnMut(S),
 ) -> Infallible {
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Pause::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         match accept().await {
             Ok(stream) => {
-                pause = FIRST_PAUSE;
+                pauses.reset();
                 serve(stream);
             }
             Err(error) => {
+                let pause = pauses.lengthen();
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
                     ?pause,
                     "cannot accept a call; trying again"
                 );
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
     }

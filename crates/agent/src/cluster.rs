@@ -8,7 +8,7 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::IPLock;
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Dirty, Settings, Source, Unit, World};
-use portolan_watch::{Change, Followers, Object, Selection, Status};
+use portolan_watch::{Change, Followers, Listed, Object, Selection, Status, Unreadable};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
@@ -98,8 +98,14 @@ impl Cluster {
         self.change(|known| {
             match &change {
                 Change::Applied(pod) => known.pods.apply(pod),
-                Change::Deleted(pod) => known.pods.delete(pod),
-                Change::Listed(pods) => missing = known.pods.replace(pods),
+                // It exists, and its metadata says whose it is.
+                Change::Unreadable(pod) => known.pods.apply(&pods::of_metadata(&pod.object.metadata)),
+                Change::Deleted(pod) => known.pods.delete(&pod.metadata),
+                Change::Listed(Listed { objects, unreadable }) => {
+                    let unreadable = unreadable.iter().map(|pod| pods::of_metadata(&pod.object.metadata));
+                    let unreadable: Vec<_> = unreadable.collect();
+                    missing = known.pods.replace(objects.iter().chain(&unreadable));
+                }
             }
             apply(&mut known.world, &change)
         });
@@ -108,10 +114,13 @@ impl Cluster {
                 self.engine.pods_changed([pod.uid().unwrap_or_default()]);
                 self.network_status.check(pods::key(&pod));
             }
+            Change::Unreadable(pod) => self.engine.pods_changed(pod.object.uid()),
             Change::Deleted(pod) => self.engine.pod_deleted(&pod.uid().unwrap_or_default()),
-            Change::Listed(pods) => {
-                self.engine.pods_changed(pods.iter().filter_map(ResourceExt::uid).chain(missing));
-                for pod in &pods {
+            Change::Listed(Listed { objects, unreadable }) => {
+                let unreadable = unreadable.iter().filter_map(|pod| pod.object.uid());
+                let uids = objects.iter().filter_map(ResourceExt::uid).chain(unreadable);
+                self.engine.pods_changed(uids.chain(missing));
+                for pod in &objects {
                     self.network_status.check(pods::key(pod));
                 }
             }
@@ -140,7 +149,17 @@ impl Cluster {
 fn apply<K: Source>(world: &mut World, change: &Change<K>) -> Dirty {
     match change {
         Change::Applied(object) => world.apply(object),
-        Change::Deleted(object) => world.delete(object),
-        Change::Listed(objects) => world.reset(objects),
+        Change::Unreadable(object) => world.apply_unreadable::<K>(&in_model(object)),
+        Change::Deleted(object) => world.delete_named::<K>(&object.metadata),
+        // What a list lacks is not waited for here: nothing of a node is removed for it. Whatever removes something reads the pod live.
+        Change::Listed(Listed { objects, unreadable }) => {
+            world.reset_with(objects, unreadable.iter().map(in_model))
+        }
     }
+}
+
+/// An object that cannot be decoded, as the model has it.
+fn in_model<K>(object: &Unreadable<K>) -> portolan_model::Unreadable<'_> {
+    let Unreadable { object, content, field, problem } = object;
+    portolan_model::Unreadable { metadata: &object.metadata, content, field, problem }
 }

@@ -17,6 +17,7 @@ mod accept;
 mod add;
 mod call;
 mod cluster;
+mod confirm;
 mod del;
 mod engine;
 mod links;
@@ -96,6 +97,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let calls = server::Calls::default();
     let agent = Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls });
     let listener = server::listen(&agent.config)?;
+    let recoveries = followers.recoveries();
     let in_step = async {
         agent.vswitch.ready().await;
         agent.cluster.status().in_step().await;
@@ -105,7 +107,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     tokio::select! {
         never = server::serve(&agent, listener) => match never {},
         never = network_status::run(&agent) => match never {},
-        ended = reconcile::run(&agent) => match ended? {},
+        ended = reconcile::run(&agent, recoveries) => match ended? {},
         error = followers.ended() => Err(error.into()),
         never = in_step => match never {},
     }

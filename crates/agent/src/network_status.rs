@@ -15,6 +15,7 @@ use portolan_api::Provider;
 use portolan_model::doors::pod::FIRST_INTERFACE;
 use portolan_model::guest::{Guest, GuestInterface, GuestState, guest};
 use portolan_model::{FirstInterface, Requester};
+use portolan_watch::{Pause, Plain};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -23,8 +24,9 @@ use crate::engine::Engine;
 use crate::pods::{NETWORK_STATUS, PodFacts, PodKey};
 use crate::server::Agent;
 
-const REQUEST: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_secs(3);
+/// Pauses after a write that failed.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Pods to be checked.
 #[derive(Debug, Default)]
@@ -48,26 +50,23 @@ impl Pending {
 /// Writes the annotations for as long as the agent runs.
 pub(crate) async fn run(agent: &Agent) -> std::convert::Infallible {
     let pending = &agent.network_status;
+    let mut pause = Pause::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         pending.wake.notified().await;
         for pod in pending.take() {
             let patch = agent.cluster.read(|known| patch(known, &agent.engine, &pod));
             let Some(patch) = patch else { continue };
             let api = Api::<Pod>::namespaced(agent.client.clone(), &pod.0);
-            let params = PatchParams::default();
-            let patch = Patch::Merge(patch);
-            let write = api.patch_status(&pod.1, &params, &patch);
-            match tokio::time::timeout(REQUEST, write).await {
-                Ok(Ok(_)) => {}
+            match api.patch_status(&pod.1, &PatchParams::default(), &Patch::Merge(patch)).await {
+                Ok(_) => pause.reset(),
                 // It changed meanwhile or is gone: its next event brings it here again.
-                Ok(Err(kube::Error::Api(status))) if [404, 409].contains(&status.code) => {}
-                Ok(Err(error)) => {
-                    let error = portolan_watch::Plain(&error);
+                Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {}
+                Err(error) => {
+                    let error = Plain(&error);
                     tracing::warn!(pod = format!("{}/{}", pod.0, pod.1), %error, "cannot write {NETWORK_STATUS}");
                     pending.check(pod);
-                    tokio::time::sleep(PAUSE).await;
+                    pause.wait().await;
                 }
-                Err(_) => pending.check(pod),
             }
         }
     }

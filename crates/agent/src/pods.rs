@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kube::core::ObjectMeta;
 
 /// The annotation that tells a static pod's mirror from others: the UID that the kubelet gives the pod itself.
 const STATIC_POD: &str = "kubernetes.io/config.hash";
@@ -71,12 +72,12 @@ impl Pods {
         self.by_name.insert(key, facts);
     }
 
-    pub(crate) fn delete(&mut self, pod: &Pod) {
-        self.remove(&key(pod));
+    pub(crate) fn delete(&mut self, pod: &ObjectMeta) {
+        self.remove(&(pod.namespace.clone().unwrap_or_default(), pod.name.clone().unwrap_or_default()));
     }
 
     /// These are all there are. Answers the UIDs of those that are missing now.
-    pub(crate) fn replace(&mut self, pods: &[Pod]) -> Vec<String> {
+    pub(crate) fn replace<'a>(&mut self, pods: impl IntoIterator<Item = &'a Pod>) -> Vec<String> {
         let before = std::mem::take(self);
         for pod in pods {
             self.apply(pod);
@@ -89,6 +90,11 @@ impl Pods {
             self.by_uid.remove(&facts.uid);
         }
     }
+}
+
+/// A pod of which nothing but the metadata can be read.
+pub(crate) fn of_metadata(metadata: &ObjectMeta) -> Pod {
+    Pod { metadata: metadata.clone(), ..Pod::default() }
 }
 
 pub(crate) fn key(pod: &Pod) -> PodKey {

@@ -3,24 +3,18 @@
 //! It runs a round at start, and whenever a link, Open vSwitch, a pod, a lock or a CNI call changes something. After a restart of Open
 //! vSwitch everything is compared.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::future::pending;
-use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::Context;
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt};
 use portolan_host::{Link, LinkChange, LinkMonitor, Rtnetlink, guard};
 use portolan_plan::host::{Change, Guard, LinkName, ObservedLink};
-use portolan_plan::reconciler::Absence;
+use portolan_watch::{Recoveries, Retries};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-use crate::engine::{Failure, PodOfUnit};
+use crate::confirm::Confirmations;
+use crate::engine::Failure;
 use crate::links;
 use crate::server::Agent;
 
@@ -28,15 +22,8 @@ use crate::server::Agent;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// Units that failed, and when each is due.
-#[derive(Debug, Default)]
-struct Pauses {
-    due: BTreeSet<(Instant, LinkName)>,
-    lengths: BTreeMap<LinkName, Duration>,
-}
-
 /// Runs until it fails.
-pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
+pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Result<Infallible> {
     let engine = &agent.engine;
     // Before the list: what changes after it is reported.
     #[expect(
@@ -52,25 +39,21 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     }
     let mut changes = agent.vswitch.changes();
     let mut connected = agent.vswitch.connected();
-    let mut confirmations = FuturesUnordered::new();
-    let mut pauses = Pauses::default();
+    let mut confirmations = Confirmations::new(agent.client.clone());
+    let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
-        let due = async {
-            match pauses.next() {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => pending().await,
-            }
-        };
         tokio::select! {
             () = engine.woken() => {}
-            () = due => {}
+            () = later.wait() => {}
+            // The API server is back: what could not be read need not wait any longer.
+            () = recoveries.next() => later.hasten(Instant::now()),
             links = next_links(&monitor) => report_links(agent, links.context("watch links")?).await?,
             batch = changes.next() => match batch {
                 Some(batch) => agent.vswitch.report(&batch, engine),
                 None => anyhow::bail!("the client of Open vSwitch has ended"),
             },
             () = connected.next() => engine.compare_all(),
-            Some((unit, absence)) = confirmations.next() => engine.answered(unit, absence),
+            (unit, absence) = confirmations.next() => engine.answered(unit, absence),
         }
         // A round must see the outcome of the one before.
         while let Some(batch) = changes.try_next() {
@@ -79,13 +62,15 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
         while let Ok(links) = monitor.get_ref().read() {
             report_links(agent, links).await?;
         }
-        for unit in pauses.take_due(Instant::now()) {
+        for unit in later.take_due(Instant::now()) {
             engine.retry(&unit);
         }
         let work = agent.cluster.read(|known| engine.reconcile(known));
-        confirmations.extend(work.confirm.into_iter().map(|pod| confirm(agent.client.clone(), pod)));
+        confirmations.ask(work.confirm);
         apply(agent, work.changes).await;
-        pauses.set(&engine.round_ended(), Instant::now());
+        for unit in engine.round_ended() {
+            later.failed(unit, Instant::now());
+        }
     }
 }
 
@@ -160,53 +145,8 @@ async fn apply(agent: &Agent, changes: Vec<Change>) {
     tokio::join!(of_vswitch, of_host);
 }
 
-/// Whether a unit's pod is gone for certain.
-async fn confirm(client: kube::Client, pod: PodOfUnit) -> (LinkName, Absence) {
-    let PodOfUnit { unit, pod, uid } = pod;
-    let Some((namespace, name)) = pod.split_once('/').filter(|_| !uid.is_empty()) else {
-        return (unit, Absence::Unknown);
-    };
-    let api = Api::<Pod>::namespaced(client.clone(), namespace);
-    let mut read = pin!(portolan_watch::get(&client, &api, name));
-    let absence = match tokio::time::timeout(LONGEST_PAUSE, &mut read).await {
-        Ok(Ok(None)) => Absence::Confirmed,
-        Ok(Ok(Some(found))) if found.uid().as_deref() != Some(&uid) => Absence::Confirmed,
-        Ok(Ok(Some(_))) => Absence::Refuted,
-        Ok(Err(_)) | Err(_) => Absence::Unknown,
-    };
-    tracing::debug!(pod, uid, link = %unit, ?absence, "read the pod of a port whose link is gone");
-    (unit, absence)
-}
-
 async fn blocking<T: Send + 'static>(
     body: impl FnOnce() -> portolan_host::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
     Ok(tokio::task::spawn_blocking(body).await??)
-}
-
-impl Pauses {
-    fn next(&self) -> Option<Instant> {
-        self.due.first().map(|(at, _)| *at)
-    }
-
-    /// These units have failed; all others have not.
-    fn set(&mut self, failed: &BTreeSet<LinkName>, now: Instant) {
-        for unit in failed {
-            let length =
-                self.lengths.get(unit).map_or(FIRST_PAUSE, |length| (*length * 2).min(LONGEST_PAUSE));
-            self.lengths.insert(unit.clone(), length);
-            self.due.retain(|(_, other)| other != unit);
-            self.due.insert((now + length, unit.clone()));
-        }
-        let paused: BTreeSet<_> = self.due.iter().map(|(_, unit)| unit.clone()).collect();
-        self.lengths.retain(|unit, _| paused.contains(unit));
-    }
-
-    fn take_due(&mut self, now: Instant) -> Vec<LinkName> {
-        let mut due = Vec::new();
-        while self.next().is_some_and(|at| at <= now) {
-            due.extend(self.due.pop_first().map(|(_, unit)| unit));
-        }
-        due
-    }
 }

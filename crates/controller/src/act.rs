@@ -7,8 +7,6 @@ mod tests;
 mod validated;
 pub(crate) mod writer;
 
-use std::time::Duration;
-
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use portolan_api::portolan::IPLock;
@@ -49,7 +47,7 @@ impl Actor {
             Action::MoveLock { moved, requester } => self.move_lock(moved, requester).await,
             Action::Confirm(release) => {
                 let confirmation =
-                    within(live::read(&self.client, &release.reads())).await.unwrap_or_else(|error| {
+                    live::read(&self.client, &release.reads()).await.unwrap_or_else(|error| {
                         tracing::warn!(lock = release.lock, error = %Plain(&error), "cannot confirm that the lock may go");
                         Confirmation::Failed
                     });
@@ -59,11 +57,19 @@ impl Actor {
                 self.delete_lock(lock, uid, resource_version).await;
             }
             Action::ConfirmAbsence { unit, owners } => {
-                let absence = within(live::unit_absence(&self.client, &unit, &owners)).await.unwrap_or_else(|error| {
+                let absence = live::unit_absence(&self.client, &unit, &owners).await.unwrap_or_else(|error| {
                     tracing::warn!(%unit, error = %Plain(&error), "cannot read the owner of rows that the cache does not know");
                     Absence::Unknown
                 });
                 self.answer(move |engine| engine.unit_absence(unit, absence)).await;
+            }
+            Action::ReadMissing(read) => {
+                let reads = std::slice::from_ref(&read);
+                let confirmation = live::read(&self.client, reads).await.unwrap_or_else(|error| {
+                    tracing::warn!(object = ?read, error = %Plain(&error), "cannot read an object that a list lacks");
+                    Confirmation::Failed
+                });
+                self.answer(move |engine| engine.missing_read(&read, &confirmation)).await;
             }
             Action::ValidateSubnets(candidates) => self.validate_subnets(candidates).await,
             // These two have queues of their own.
@@ -82,7 +88,7 @@ impl Actor {
     async fn create_lock(&self, lock: &IPLock) {
         let name = lock.name_any();
         let locks = Api::<IPLock>::all(self.client.clone());
-        let created = within(locks.create(&PostParams::default(), lock)).await;
+        let created = locks.create(&PostParams::default(), lock).await;
         let creation = match created {
             Ok(_) => {
                 let holder = &lock.spec.holder;
@@ -114,7 +120,7 @@ impl Actor {
         });
         let locks = Api::<IPLock>::all(self.client.clone());
         let patch = Patch::Merge(patch);
-        if let Err(error) = within(locks.patch(&moved.lock, &PatchParams::default(), &patch)).await {
+        if let Err(error) = locks.patch(&moved.lock, &PatchParams::default(), &patch).await {
             tracing::warn!(lock = moved.lock, error = %Plain(&error), "cannot move the lock");
             self.answer(move |engine| engine.not_moved(&moved.lock, requester)).await;
         }
@@ -125,7 +131,7 @@ impl Actor {
         let preconditions = Preconditions { uid: Some(uid), resource_version };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let locks = Api::<IPLock>::all(self.client.clone());
-        match within(locks.delete(&lock, &parameters)).await {
+        match locks.delete(&lock, &parameters).await {
             Ok(_) => tracing::info!(lock, "gave an address back"),
             // It was deleted, or another one has its name: the watch shows which.
             Err(kube::Error::Api(status)) if status.is_conflict() => {}
@@ -136,16 +142,6 @@ impl Actor {
             }
         }
     }
-}
-
-/// How long an API server may take to answer. Without a limit, a connection that nobody answers on would keep an action, and who
-/// waits for it, for good.
-const ANSWER: Duration = Duration::from_secs(30);
-
-/// A request that fails when it is not answered in time.
-async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    let late = |_| Err(kube::Error::Service(format!("no answer within {} s", ANSWER.as_secs()).into()));
-    tokio::time::timeout(ANSWER, request).await.unwrap_or_else(late)
 }
 
 /// A version that the API server can compare with; none if it was no number.

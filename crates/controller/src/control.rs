@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use portolan_watch::Retries;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::act::Actor;
-use crate::backoff::Backoff;
 use crate::engine::{Action, Engine};
 use crate::health::{self, Health};
 use crate::northbound::Northbound;
@@ -19,6 +20,9 @@ use crate::{Config, follow};
 
 /// How many actions are under way at a time. The API server serves a client about that many requests at once.
 const ACTIONS_AT_A_TIME: usize = 64;
+/// Pauses before what failed is tried again.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Something for the engine to take in.
 pub(crate) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
@@ -45,7 +49,7 @@ pub(crate) async fn run(
         tasks.spawn("health checks", health::serve(health::listen(address).await?, health));
     }
     let mut actions = Actions { actor, waiting: VecDeque::new(), running: JoinSet::new() };
-    let mut later = Backoff::default();
+    let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut shutdown = std::pin::pin!(shutdown);
     let mut synced = false;
     loop {
@@ -62,12 +66,6 @@ pub(crate) async fn run(
         for retry in engine.take_retries() {
             later.failed(retry, Instant::now());
         }
-        let timer = async {
-            match later.next() {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             () = &mut shutdown => break,
             Some(message) = messages.recv() => {
@@ -79,8 +77,8 @@ pub(crate) async fn run(
             }
             changed = nb.changed(&mut engine) => changed?,
             Some(read) = reads.next(), if synced => read(engine.world()),
-            () = timer => {
-                for retry in later.due(Instant::now()) {
+            () = later.wait() => {
+                for retry in later.take_due(Instant::now()) {
                     engine.retry(retry);
                 }
             }

@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
+use portolan_model::holder::Read;
 use portolan_model::{Dirty, Requester, Settings, Unit, World};
 use portolan_plan::{DatabaseTarget, Reconciler};
 pub use portolan_watch::Change;
@@ -68,6 +69,8 @@ pub enum Action {
         /// The UIDs of its owners, as its rows say; usually one.
         owners: BTreeSet<String>,
     },
+    /// Read an object live that a list lacks: answer with [`Engine::missing_read`].
+    ReadMissing(Read),
     /// List the subnets and VPCs of both groups, and ask [`Engine::judge`] about these; or answer with
     /// [`Engine::not_judged`]. There is never more than one under way.
     ValidateSubnets(Candidates),
@@ -99,6 +102,8 @@ pub enum Retry {
     Lock(String),
     /// Judge subnets again.
     Subnets,
+    /// Read an object again that a list lacks.
+    Missing(Read),
 }
 
 /// Everything the controller knows, and what follows from it.
@@ -118,6 +123,8 @@ pub struct Engine {
     northbound: Reconciler<DatabaseTarget<Unit>>,
     /// VPCs and subnets that a list lacks and that are being read live.
     confirming: BTreeSet<Unit>,
+    /// Other objects that a list lacks and that are being read live.
+    reading: BTreeSet<Read>,
     creating: Creations,
     /// Locks that are being moved, by name.
     moving: BTreeMap<String, Move>,
@@ -128,6 +135,8 @@ pub struct Engine {
     /// Objects whose conditions are to be compared with what they should be.
     to_compare: BTreeSet<(Kind, String)>,
     reports: Reports,
+    /// Objects that cannot be read, with their UIDs.
+    unreadable: BTreeMap<Subject, String>,
     subnets: SubnetGate,
     actions: Vec<Action>,
     retries: BTreeSet<Retry>,
@@ -146,6 +155,7 @@ impl Engine {
             woken: VecDeque::new(),
             northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
             confirming: BTreeSet::new(),
+            reading: BTreeSet::new(),
             creating: Creations::default(),
             moving: BTreeMap::new(),
             releasing: BTreeMap::new(),
@@ -153,6 +163,7 @@ impl Engine {
             conditions: Conditions::default(),
             to_compare: BTreeSet::new(),
             reports: Reports::default(),
+            unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
             actions: Vec::new(),
             retries: BTreeSet::new(),
@@ -195,6 +206,7 @@ impl Engine {
             Retry::Unit(unit) => self.retry_unit(unit),
             Retry::Lock(name) => self.delete_again(&name),
             Retry::Subnets => self.judge_again(),
+            Retry::Missing(_) => self.confirm_unlisted(),
         }
     }
 

@@ -14,7 +14,6 @@
 //! it will spare the second controller's vain attempts, and nothing depends on it.
 
 mod act;
-mod backoff;
 mod control;
 pub mod engine;
 mod follow;

@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt};
+use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::holder::{self, Read, Users};
@@ -30,6 +31,10 @@ pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confir
             }
             Read::NetworkAttachment { namespace, name } => {
                 get::<NetworkAttachment>(client, &in_namespace(client, namespace), name, found).await?;
+            }
+            Read::Nad { namespace, name } => {
+                get::<NetworkAttachmentDefinition>(client, &in_namespace(client, namespace), name, found)
+                    .await?;
             }
             Read::Node { name } => get::<Node>(client, &Api::all(client.clone()), name, found).await?,
             Read::Subnet { name } => {

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use k8s_openapi::api::events;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use ovsdb::Endpoint;
@@ -104,6 +106,19 @@ impl Stage {
         });
         if tokio::time::timeout(Duration::from_secs(30), seen).await.is_err() {
             panic!("expected {expected:?}, there are {:?}", self.northbound.units());
+        }
+    }
+
+    /// Waits for an Event about a Subnet, and returns what it says.
+    async fn event(&self, subnet: &str, reason: &str) -> String {
+        let config = watcher::Config::default().fields(&format!("reason={reason}"));
+        let events = Api::<events::v1::Event>::namespaced(self.testbed.client(), "default");
+        let mut events = watcher(events, config).applied_objects().boxed();
+        loop {
+            let event = events.next().await.unwrap().unwrap();
+            if event.regarding.is_some_and(|object| object.name.as_deref() == Some(subnet)) {
+                return event.note.unwrap_or_default();
+            }
         }
     }
 
@@ -235,5 +250,75 @@ fn two_controllers_at_once_end_like_one() {
         stage.empty().await;
         assert!(!other.is_finished());
         other.abort();
+    });
+}
+
+/// Subnets of Kube-OVN with whatever in their fields.
+const SUBNETS_WITHOUT_SCHEMA: &str = r"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: subnets.kubeovn.io}
+spec:
+  group: kubeovn.io
+  names: {plural: subnets, singular: subnet, kind: Subnet, listKind: SubnetList}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+const WRONG_TYPE: &str = r#"{"spec": {"cidrBlock": 7}}"#;
+
+#[test]
+fn a_subnet_that_cannot_be_decoded_keeps_what_it_has_and_disturbs_no_other() {
+    portolan_testbed::test(async |lab| {
+        let stage = Stage::without_kinds(&lab);
+        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+        for file in std::fs::read_dir(crds).unwrap() {
+            let path = file.unwrap().path();
+            let is_subnets = path.ends_with("subnets.kubeovn.io.yaml");
+            let text = if is_subnets {
+                SUBNETS_WITHOUT_SCHEMA.into()
+            } else {
+                std::fs::read_to_string(path).unwrap()
+            };
+            stage.kubectl(&["create", "-f-"], &text);
+        }
+        stage.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"], "");
+        stage.kubectl(&["apply", "-f-"], OBJECTS);
+        let broken = r#"{"apiVersion": "kubeovn.io/v1", "kind": "Subnet", "metadata": {"name": "broken"},
+            "spec": {"cidrBlock": 7, "vpc": "blue"}}"#;
+        stage.kubectl(&["apply", "-f-"], broken);
+        // It is in the first list.
+        let first = stage.start_controller().await;
+        stage.kubectl(&["apply", "-f-"], POD);
+        stage.units(ALL).await;
+        let said = stage.event("broken", "Unreadable").await;
+        assert!(said.contains("spec.cidrBlock: invalid type: integer `7`"), "{said}");
+        // One in use becomes unreadable, for this controller and for the next.
+        let locks = stage.locks(2).await;
+        stage.kubectl(&["patch", "subnets.kubeovn.io/web", "--type=merge", "-p", WRONG_TYPE], "");
+        stage.event("web", "Unreadable").await;
+        first.abort();
+        let second = stage.start_controller().await;
+        let later = POD.replace("name: app\n", "name: later\n").replace("web,db", "db");
+        stage.kubectl(&["apply", "-f-"], &later);
+        let units: Vec<&str> = ALL.iter().copied().chain(["attachment/pod/default/later/net1"]).collect();
+        stage.units(&units).await;
+        assert!(stage.locks(3).await.is_superset(&locks));
+        // Once they can be read, they are taken up.
+        for (name, cidr) in [("web", "10.0.0.0/24"), ("broken", "10.0.2.0/24")] {
+            let patch = format!(r#"{{"spec": {{"cidrBlock": "{cidr}"}}}}"#);
+            stage
+                .kubectl(&["patch", &format!("subnets.kubeovn.io/{name}"), "--type=merge", "-p", &patch], "");
+        }
+        let units: Vec<&str> = units.into_iter().chain(["subnet/broken"]).collect();
+        stage.units(&units).await;
+        assert!(stage.event("web", "Resolved").await.contains("Unreadable"));
+        assert!(stage.locks(3).await.is_superset(&locks));
+        assert!(!second.is_finished());
+        second.abort();
     });
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use portolan_api::Family;
 use portolan_api::portolan::{DecidedInterface, HolderKind, IPLock, IPLockSpec, LockAddress, LockUser};
-use portolan_model::{Request, Requester, World};
+use portolan_model::{Request, Requester, UnreadableLock, World};
 
 use crate::allocation::{Allocation, Share, Standing};
 use crate::gateway;
@@ -76,6 +76,11 @@ impl Ipam {
         }
         if request.holder.kind == HolderKind::Subnet {
             gateway::decide(self, world, &request, &mut decision);
+            return decision;
+        }
+        // It may have just what it asks for.
+        if let Some(UnreadableLock { name, errors, .. }) = world.unreadable_lock_of(&request.holder) {
+            decision.refusals = vec![Refusal::UnreadableLock { lock: name.clone(), errors: errors.clone() }];
             return decision;
         }
         // What no longer fits goes first: an interface has one set of addresses.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use portolan_api::portolan::{Holder, LockAddress, LockName};
-use portolan_api::{Domain, Family, FieldError, Mac};
+use portolan_api::{Domain, Family, FieldError, FieldErrors, Mac};
 use portolan_model::Wait;
 
 use crate::waiters::WaitKey;
@@ -83,6 +83,13 @@ pub enum Refusal {
         /// The MAC address.
         mac: Mac,
     },
+    /// A lock that the holder has cannot be read: what it has is not known, and not to be changed.
+    UnreadableLock {
+        /// The lock's name.
+        lock: String,
+        /// What is wrong with it.
+        errors: FieldErrors,
+    },
     /// The holder's name or UID is none that Kubernetes could have given.
     BadHolder,
 }
@@ -123,6 +130,7 @@ impl Refusal {
             Refusal::AskedTwice { .. } => "AddressAskedTwice",
             Refusal::MacTaken { .. } => "MacTaken",
             Refusal::MacOfOther { .. } => "MacOfOtherAddress",
+            Refusal::UnreadableLock { .. } => "UnreadableLock",
             Refusal::BadHolder => "BadHolder",
         }
     }
@@ -144,6 +152,7 @@ impl Refusal {
             | Refusal::NotAGuest { .. }
             | Refusal::AskedTwice { .. }
             | Refusal::MacOfOther { .. }
+            | Refusal::UnreadableLock { .. }
             | Refusal::BadHolder => Vec::new(),
         }
     }
@@ -183,6 +192,12 @@ impl fmt::Display for Refusal {
                 f,
                 "{mac} is the MAC address that belongs to another IP address than this interface's; ask for another, or for none"
             ),
+            Refusal::UnreadableLock { lock, errors } => {
+                write!(
+                    f,
+                    "its IPLock {lock} cannot be read: {errors}; correct the lock, or delete it to have another address"
+                )
+            }
             Refusal::BadHolder => {
                 f.write_str("its name, UID or interface is none that Kubernetes could have given")
             }

@@ -100,7 +100,8 @@ pub(crate) fn releases(world: &World, requester: &Requester, request: Option<&Re
         let released =
             reasons.iter().all(Option::is_some).then(|| reasons.first().copied().flatten()).flatten();
         let not_requested = || {
-            let left_alone = satisfied && world.is_current(requester, &id);
+            let left_alone = (satisfied && world.is_current(requester, &id))
+                || world.unreadable_lock_of(&id.holder()).is_some();
             let request =
                 request.filter(|request| !left_alone && request.is_ready() && holds(request, &id))?;
             (!keeps(world, request, &id))

@@ -10,6 +10,7 @@ pub mod ovn4nfv;
 pub mod pod;
 pub mod portolan;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::ResourceExt;
 use portolan_api::{FieldErrors, FieldPath, Reason, VpcConfig};
 
@@ -31,10 +32,14 @@ pub struct Meta {
 impl Meta {
     /// Of any object.
     pub fn of(object: &impl ResourceExt) -> Self {
+        Self::of_metadata(object.meta())
+    }
+
+    pub(crate) fn of_metadata(metadata: &ObjectMeta) -> Self {
         Self {
-            uid: object.uid().unwrap_or_default(),
-            created: object.creation_timestamp().map(|time| time.0.as_second()),
-            generation: object.meta().generation,
+            uid: metadata.uid.clone().unwrap_or_default(),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()),
+            generation: metadata.generation,
         }
     }
 }

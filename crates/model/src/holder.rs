@@ -61,6 +61,13 @@ pub enum Read {
         /// Its name.
         name: String,
     },
+    /// A network attachment definition.
+    Nad {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
     /// A node.
     Node {
         /// Its name.

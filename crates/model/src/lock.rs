@@ -97,6 +97,9 @@ pub struct UnreadableLock {
     pub uid: String,
     /// The address that its name says, if the name says in which domain: that of a long domain name does not.
     pub claim: Option<Claim>,
+    /// Whose it is, if that can be read, or else as it was when it could be: nothing is decided for a holder, and nothing that it has is
+    /// changed, while one of its locks cannot be read.
+    pub attachment: Option<AttachmentId>,
     /// What is wrong with it.
     pub errors: FieldErrors,
 }

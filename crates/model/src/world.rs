@@ -16,6 +16,7 @@ mod vpcs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use portolan_api::portolan::HolderKind;
 use portolan_api::{Domain, Provider};
 
@@ -26,11 +27,12 @@ use self::index::Index;
 use self::pods::PodEntry;
 use self::requests::Topic;
 use self::rivals::Rivals;
-pub use self::source::Source;
+pub use self::source::{ObjectKey, Source};
 use crate::attachment::{Attachment, AttachmentId};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
 use crate::group::Group;
+use crate::holder::Read;
 use crate::lock::{Claim, Lock, UnreadableLock};
 use crate::nad::Nad;
 use crate::node::Node;
@@ -39,6 +41,7 @@ use crate::pod::{Pod, StatefulSet, VirtualMachine};
 use crate::request::Requester;
 use crate::subnet::Subnet;
 use crate::unit::{Unit, UnitState};
+use crate::unreadable::Unreadable;
 use crate::view::{AttachmentView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView};
 use crate::vpc::Vpc;
 
@@ -86,6 +89,8 @@ pub struct World {
     released: BTreeSet<AttachmentId>,
     /// VPCs and subnets that a list lacks and no live read has confirmed to be gone, with the UIDs they had.
     unconfirmed: BTreeMap<Unit, BTreeSet<String>>,
+    /// Other objects that a list lacks and no live read has confirmed to be gone: they are still here, as they were.
+    missing: BTreeSet<Read>,
     // Derived.
     holdings: BTreeMap<AttachmentId, Holding>,
     peerings: BTreeMap<VpcPair, Peering>,
@@ -129,15 +134,35 @@ impl World {
     pub fn apply<O: Source>(&mut self, object: &O) -> Dirty {
         let mut dirty = Dirty::default();
         object.put(self, &mut dirty);
+        self.found::<O>(&object.key());
+        self.forget_found();
+        dirty
+    }
+
+    /// Takes in that an object of a kind exists and cannot be decoded. What was made of it stays as it is.
+    pub fn apply_unreadable<O: Source>(&mut self, object: &Unreadable<'_>) -> Dirty {
+        let mut dirty = Dirty::default();
+        O::put_unreadable(object, self, &mut dirty);
+        self.found::<O>(&O::Key::of(object.metadata));
         self.forget_found();
         dirty
     }
 
     /// Forgets an object that is known to be gone.
     pub fn delete<O: Source>(&mut self, object: &O) -> Dirty {
+        self.delete_key::<O>(&object.key())
+    }
+
+    /// Forgets the object of a kind that has this metadata and is known to be gone.
+    pub fn delete_named<O: Source>(&mut self, metadata: &ObjectMeta) -> Dirty {
+        self.delete_key::<O>(&O::Key::of(metadata))
+    }
+
+    fn delete_key<O: Source>(&mut self, key: &O::Key) -> Dirty {
         let mut dirty = Dirty::default();
-        O::remove(&object.key(), self, &mut dirty);
-        if let Some(unit) = O::unit(&object.key()) {
+        O::remove(key, self, &mut dirty);
+        self.found::<O>(key);
+        if let Some(unit) = O::unit(key) {
             dirty.merge(self.confirm_absence(&unit));
         }
         dirty
@@ -145,16 +170,43 @@ impl World {
 
     /// Takes all objects of a kind in, and forgets those that are not among them: what a fresh list of them asks for.
     pub fn reset<'a, O: Source + 'a>(&mut self, objects: impl IntoIterator<Item = &'a O>) -> Dirty {
+        self.reset_with(objects, [])
+    }
+
+    /// Like [`World::reset`], with objects that exist and cannot be decoded.
+    pub fn reset_with<'a, O: Source + 'a>(
+        &mut self,
+        objects: impl IntoIterator<Item = &'a O>,
+        unreadable: impl IntoIterator<Item = Unreadable<'a>>,
+    ) -> Dirty {
         let mut dirty = Dirty::default();
-        let mut gone: BTreeSet<O::Key> = O::keys(self).into_iter().collect();
-        for object in objects {
-            gone.remove(&object.key());
-            object.put(self, &mut dirty);
-        }
-        for key in gone {
+        for key in self.take_all(objects, unreadable, &mut dirty) {
             O::remove(&key, self, &mut dirty);
         }
         dirty
+    }
+
+    /// Takes all objects of a kind in. Answers those that are not among them.
+    fn take_all<'a, O: Source + 'a>(
+        &mut self,
+        objects: impl IntoIterator<Item = &'a O>,
+        unreadable: impl IntoIterator<Item = Unreadable<'a>>,
+        dirty: &mut Dirty,
+    ) -> BTreeSet<O::Key> {
+        let mut missing: BTreeSet<O::Key> = O::keys(self).into_iter().collect();
+        for object in objects {
+            let key = object.key();
+            missing.remove(&key);
+            object.put(self, dirty);
+            self.found::<O>(&key);
+        }
+        for object in unreadable {
+            let key = O::Key::of(object.metadata);
+            missing.remove(&key);
+            O::put_unreadable(&object, self, dirty);
+            self.found::<O>(&key);
+        }
+        missing
     }
 
     // What is planned.

@@ -6,6 +6,7 @@ mod model {
     mod guest;
     mod properties;
     mod requests;
+    mod unreadable;
     mod validation;
     mod world;
 }

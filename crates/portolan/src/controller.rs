@@ -94,7 +94,7 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
     let (reader, reads) = portolan_controller::readers();
     let served = portolan_trace_server::run(
         portolan_trace_server::Config { listen, service: arguments.trace.trace_service },
-        kube::Client::try_from(kube)?,
+        portolan_watch::client(kube)?,
         tracer,
         OfController(reader),
     );

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portolan_trace::{Tracer, Worlds};
+use portolan_watch::Pause;
 use tokio::net::TcpListener;
 
 pub use certificate::CertificateError;
@@ -95,14 +96,13 @@ pub async fn run<W: Worlds + Send + 'static>(
 
 /// The certificate authority, as soon as it can be had: traces are no reason to stop the controller.
 async fn authority(client: &kube::Client, service: &ServiceReference) -> certificate::Authority {
-    let mut pause = Duration::from_secs(1);
+    let mut pause = Pause::new(Duration::from_secs(1), Duration::from_secs(60));
     loop {
         match certificate::Authority::shared(client, service).await {
             Ok(authority) => return authority,
             Err(error) => {
                 tracing::warn!(%error, "cannot serve traces yet: apply deploy/trace.yaml, or see the error");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(60));
+                pause.wait().await;
             }
         }
     }

@@ -8,6 +8,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
+use portolan_watch::Pause;
 use serde_json::json;
 
 /// Between attempts to write.
@@ -41,7 +42,7 @@ pub(crate) async fn keep(client: Client, certificate: String) {
 
 /// Writes until it succeeds, or until the APIService is not there any more: if it comes again, the watch shows it.
 async fn write(api: &Api<APIService>, patch: &serde_json::Value) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = Pause::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         match api.patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(_) => {
@@ -53,7 +54,6 @@ async fn write(api: &Api<APIService>, patch: &serde_json::Value) {
                 tracing::warn!(%error, "cannot write the certificate into APIService {NAME}; trying again");
             }
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause.wait().await;
     }
 }

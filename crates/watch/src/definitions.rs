@@ -9,8 +9,8 @@ use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use crate::Change;
 use crate::existence::Kind;
+use crate::{Change, Unreadable};
 
 /// A CustomResourceDefinition, without the schemas: its name says which kind it defines.
 #[derive(Clone, Debug, Deserialize)]
@@ -106,16 +106,27 @@ impl Definitions {
     pub(crate) fn take_definition(&self, change: Change<Definition>) {
         self.0.send_modify(|known| {
             let defined = known.defined.get_or_insert_default();
+            // What cannot be decoded defines its kind all the same.
             match change {
                 Change::Applied(definition) => drop(defined.insert(definition.name_any())),
+                Change::Unreadable(definition) => drop(defined.insert(definition.object.name_any())),
                 Change::Deleted(definition) => drop(defined.remove(&definition.name_any())),
-                Change::Listed(all) => *defined = all.iter().map(ResourceExt::name_any).collect(),
+                Change::Listed(all) => {
+                    let unreadable = all.unreadable.iter().map(|definition| definition.object.name_any());
+                    *defined = all.objects.iter().map(ResourceExt::name_any).chain(unreadable).collect();
+                }
             }
         });
     }
 
     pub(crate) fn take_service(&self, change: Change<ApiService>) {
         let row = |service: &ApiService| (service.name_any(), service.spec.group.clone());
+        // Who serves the group of one that cannot be decoded is not known. It is named by version and group.
+        let unreadable_row = |service: &Unreadable<ApiService>| {
+            let name = service.object.name_any();
+            let group = name.split_once('.').map(|(_, group)| group.to_owned()).unwrap_or_default();
+            (name, group)
+        };
         self.0.send_modify(|known| {
             let delegated = known.delegated.get_or_insert_default();
             match change {
@@ -125,9 +136,14 @@ impl Definitions {
                         delegated.insert(row(&service));
                     }
                 }
+                Change::Unreadable(service) => {
+                    delegated.retain(|(name, _)| *name != service.object.name_any());
+                    delegated.insert(unreadable_row(&service));
+                }
                 Change::Deleted(service) => delegated.retain(|(name, _)| *name != service.name_any()),
                 Change::Listed(all) => {
-                    *delegated = all.iter().filter(|service| service.is_delegated()).map(row).collect();
+                    let readable = all.objects.iter().filter(|service| service.is_delegated()).map(row);
+                    *delegated = readable.chain(all.unreadable.iter().map(unreadable_row)).collect();
                 }
             }
         });

@@ -10,9 +10,9 @@ pub enum Error {
     /// A request failed.
     #[error("{}", Plain(.0))]
     Request(#[from] kube::Error),
-    /// A request was not answered in time.
-    #[error("the API server did not answer within {0:?}")]
-    Timeout(Duration),
+    /// A watch brought nothing for longer than the API server keeps one open.
+    #[error("the watch brought nothing for {0:?}, not even its end")]
+    Silent(Duration),
     /// The client certificate cannot be used.
     #[error(
         "the client certificate of the kubeconfig is an X.509 version 1 certificate, which TLS libraries refuse: issue it as version 3 \
@@ -48,8 +48,11 @@ impl fmt::Display for Plain<'_> {
             }
             return Ok(());
         }
-        let mut text = self.0.to_string();
-        let mut source = self.0.source();
+        let (mut text, mut source) = match self.0 {
+            // What went wrong is what it wraps.
+            kube::Error::Service(error) => (error.to_string(), error.source()),
+            error => (error.to_string(), error.source()),
+        };
         while let Some(cause) = source {
             let cause_text = cause.to_string();
             if !text.contains(&cause_text) {

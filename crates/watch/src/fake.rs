@@ -16,11 +16,13 @@ use kube::{Client, Resource};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tower::Layer as _;
 
 pub use self::answer::Answer;
 use self::answer::Reply;
 use self::path::Target;
 use self::store::Store;
+use crate::deadline::DeadlineLayer;
 use crate::existence::Kind;
 
 /// The API server.
@@ -57,14 +59,14 @@ impl Default for FakeApi {
 }
 
 impl FakeApi {
-    /// A client of it.
+    /// A client of it, with the deadline that clients of a real one have.
     pub fn client(&self) -> Client {
         let api = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let api = api.clone();
             async move { api.serve(request).await }
         });
-        Client::new(service, "default")
+        Client::new(DeadlineLayer.layer(service), "default")
     }
 
     /// Serves a kind from now on, with a CustomResourceDefinition.
@@ -161,6 +163,14 @@ impl FakeApi {
         while self.requests(part).len() < times {
             requests.changed().await.expect("invariant: the sender lives as long as this handle");
         }
+    }
+
+    /// Stores an object as it is, whatever is in its fields, and tells who watches.
+    pub fn put_raw<K: Resource<DynamicType = ()>>(&self, object: &Value) {
+        let mut value = object.clone();
+        value["apiVersion"] = K::api_version(&()).into();
+        value["kind"] = K::kind(&()).into();
+        self.put_value(&target::<K>(), value);
     }
 
     fn put_value(&self, target: &Target, value: Value) {

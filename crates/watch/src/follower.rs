@@ -2,25 +2,27 @@
 
 use std::convert::Infallible;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::core::PartialObjectMeta;
+use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
 use crate::Error;
 use crate::definitions::Definitions;
 use crate::existence::{Kind, Origin, is_absent};
-use crate::pause::{Pauses, Recovery};
+use crate::objects::{self, Listed, list_page};
+use crate::pause::{FollowerPauses, Recovery};
 use crate::status::Progress;
+use crate::unreadable::{Received, Unreadable, partial};
 
 /// How many objects are read with one request.
 const PAGE: u32 = 500;
-/// How long a page may take, and the opening of a watch.
-const ANSWER: Duration = Duration::from_secs(30);
 /// How long one watch lasts. The API server closes it then, and it is resumed.
 const WATCH_SECONDS: u32 = 290;
 /// A connection on which nothing came for this long is dead: at the latest now the API server should have closed it.
@@ -42,15 +44,33 @@ impl<K> Object for K where
 }
 
 /// What a follower reports.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an object that was applied is larger still than one that was deleted"
+)]
 pub enum Change<K> {
     /// An object was created or changed.
     Applied(K),
-    /// An object was deleted; as it was last.
-    Deleted(K),
+    /// An object was created or changed, and cannot be decoded. It exists: what it asks for is not known.
+    Unreadable(Box<Unreadable<K>>),
+    /// An object was deleted.
+    Deleted(PartialObjectMeta<K>),
     /// These are all objects there are. What is missing here was deleted at some time, or is not shown: confirm by a live
     /// read before removing anything for it.
-    Listed(Vec<K>),
+    Listed(Listed<K>),
+}
+
+impl<K: Resource<DynamicType = ()>> Change<K> {
+    /// This object was deleted.
+    pub fn deleted(object: &K) -> Self {
+        Change::Deleted(partial(object))
+    }
+
+    /// These are all objects there are.
+    pub fn listed(objects: impl Into<Listed<K>>) -> Self {
+        Change::Listed(objects.into())
+    }
 }
 
 /// Which objects of a kind are followed.
@@ -100,16 +120,16 @@ impl Selection {
 /// Follows one kind.
 pub(crate) struct Follower<K, C> {
     client: Client,
-    api: Api<K>,
     kind: Kind,
     selection: Selection,
     definitions: Definitions,
     recovery: Recovery,
-    pauses: Pauses,
+    pauses: FollowerPauses,
     progress: Progress,
     /// Requests have failed since the last that succeeded.
     failing: bool,
     consume: C,
+    _object: PhantomData<fn() -> K>,
 }
 
 /// How a watch ended.
@@ -134,12 +154,10 @@ where
         progress: Progress,
         consume: C,
     ) -> Self {
-        let (api, kind) = (Api::all(client.clone()), Kind::of::<K>());
-        let pauses = Pauses::new(recovery.clone());
+        let pauses = FollowerPauses::new(recovery.clone());
         Follower {
             client,
-            api,
-            kind,
+            kind: Kind::of::<K>(),
             selection,
             definitions,
             recovery,
@@ -147,15 +165,17 @@ where
             progress,
             failing: false,
             consume,
+            _object: PhantomData,
         }
     }
 
     pub(crate) async fn run(mut self) -> Infallible {
         loop {
-            match list(&self.api, &self.selection).await {
-                Ok((objects, version)) => {
+            match list::<K>(&self.client, &self.selection).await {
+                Ok((listed, version)) => {
                     self.succeeded();
-                    (self.consume)(Change::Listed(objects)).await;
+                    listed.unreadable.iter().for_each(|unreadable| self.warn_of(unreadable));
+                    (self.consume)(Change::Listed(listed)).await;
                     self.watch_from(version).await;
                 }
                 Err(error) => self.cannot_list(error).await,
@@ -177,7 +197,7 @@ where
             tracing::info!(kind = %self.kind, "the API server has no such kind: there are no objects of it");
             self.succeeded();
             self.pauses.reset();
-            (self.consume)(Change::Listed(Vec::new())).await;
+            (self.consume)(Change::Listed(Listed::default())).await;
             self.progress.in_step();
             if self.kind.origin() == Origin::Aggregation {
                 // This follower's own empty list is no reason to ask again.
@@ -197,21 +217,22 @@ where
         let mut refusals = 0;
         while refusals < REFUSALS {
             let parameters = self.selection.watch();
-            let error = match in_time(self.api.watch(&parameters, &version)).await {
-                Ok(events) => {
-                    refusals = 0;
-                    self.succeeded();
-                    self.progress.in_step();
-                    match self.read(events, &mut version).await {
-                        End::Closed => continue,
-                        End::Broken(error) => error,
+            let error =
+                match objects::watch::<K>(&self.client, &parameters, &version).await.map_err(Error::from) {
+                    Ok(events) => {
+                        refusals = 0;
+                        self.succeeded();
+                        self.progress.in_step();
+                        match self.read(events, &mut version).await {
+                            End::Closed => continue,
+                            End::Broken(error) => error,
+                        }
                     }
-                }
-                Err(error) => {
-                    refusals += u32::from(error.code().is_some());
-                    error
-                }
-            };
+                    Err(error) => {
+                        refusals += u32::from(error.code().is_some());
+                        error
+                    }
+                };
             self.failed(&error).await;
             if error.is_expired() || error.code() == Some(404) {
                 return;
@@ -222,7 +243,7 @@ where
     /// Reports what a watch brings, until it ends.
     async fn read(
         &mut self,
-        events: impl Stream<Item = kube::Result<WatchEvent<K>>>,
+        events: impl Stream<Item = kube::Result<WatchEvent<Received<K>>>>,
         version: &mut String,
     ) -> End {
         let mut events = pin!(events);
@@ -238,11 +259,25 @@ where
                 }
                 // Not an error, but at once again would be a loop without a pause.
                 Ok(None) => return End::Broken(Error::Cut(opened.elapsed())),
-                Err(_) => return End::Broken(Error::Timeout(SILENCE)),
+                Err(_) => return End::Broken(Error::Silent(SILENCE)),
             };
-            let change = match event {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => Change::Applied(object),
-                WatchEvent::Deleted(object) => Change::Deleted(object),
+            let (change, seen) = match event {
+                WatchEvent::Added(Received::Readable(object))
+                | WatchEvent::Modified(Received::Readable(object)) => {
+                    let seen = object.resource_version();
+                    (Change::Applied(object), seen)
+                }
+                WatchEvent::Added(Received::Unreadable(unreadable))
+                | WatchEvent::Modified(Received::Unreadable(unreadable)) => {
+                    self.warn_of(&unreadable);
+                    let seen = unreadable.object.resource_version();
+                    (Change::Unreadable(unreadable), seen)
+                }
+                WatchEvent::Deleted(received) => {
+                    let object = received.into_partial();
+                    let seen = object.resource_version();
+                    (Change::Deleted(object), seen)
+                }
                 WatchEvent::Bookmark(bookmark) => {
                     *version = bookmark.metadata.resource_version;
                     continue;
@@ -253,14 +288,21 @@ where
                 brought_something = true;
                 self.pauses.reset();
             }
-            let (Change::Applied(object) | Change::Deleted(object)) = &change else { continue };
-            let seen = object.resource_version();
             (self.consume)(change).await;
             // Only now: whoever resumes from here must not miss what was not consumed.
             if let Some(seen) = seen {
                 *version = seen;
             }
         }
+    }
+
+    fn warn_of(&self, unreadable: &Unreadable<K>) {
+        let object = &unreadable.object;
+        let name = match object.namespace() {
+            Some(namespace) => format!("{namespace}/{}", object.name_any()),
+            None => object.name_any(),
+        };
+        tracing::warn!(kind = %self.kind, name, error = %unreadable, "cannot read an object: correct the field, or delete the object");
     }
 
     fn succeeded(&mut self) {
@@ -275,7 +317,7 @@ where
         let mut changes = self.definitions.changes();
         let defined = self.kind.origin() == Origin::Defined;
         tokio::select! {
-            () = self.pauses.pause(error.retry_after()) => {}
+            () = self.pauses.wait(error.retry_after()) => {}
             // Its definition may be what was missing.
             () = changes.next(), if defined => {}
         }
@@ -283,22 +325,14 @@ where
 }
 
 /// All objects, and the version at which they were all.
-async fn list<K: Object>(api: &Api<K>, selection: &Selection) -> Result<(Vec<K>, String), Error> {
-    let (mut objects, mut next_page) = (Vec::new(), None);
+async fn list<K: Object>(client: &Client, selection: &Selection) -> Result<(Listed<K>, String), Error> {
+    let (mut listed, mut next_page) = (Listed::default(), None);
     loop {
-        let parameters = selection.list(next_page);
-        let page = in_time(api.list(&parameters)).await?;
-        objects.extend(page.items);
-        next_page = page.metadata.continue_.filter(|token| !token.is_empty());
+        let (page, metadata) = list_page(client, &selection.list(next_page)).await?;
+        listed.extend(page);
+        next_page = metadata.continue_.filter(|token| !token.is_empty());
         if next_page.is_none() {
-            return Ok((objects, page.metadata.resource_version.unwrap_or_default()));
+            return Ok((listed, metadata.resource_version.unwrap_or_default()));
         }
-    }
-}
-
-async fn in_time<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
-    match timeout(ANSWER, request).await {
-        Ok(answer) => Ok(answer?),
-        Err(_) => Err(Error::Timeout(ANSWER)),
     }
 }

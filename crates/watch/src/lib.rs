@@ -14,9 +14,15 @@
 //! deleted, the API server deletes its objects first, and an open watch reports each deletion; a watch that was not open then
 //! reports an empty list, which a consumer must confirm object by object ([`get`]) before it removes anything.
 //!
+//! **An object that cannot be decoded** exists all the same, and hides no other: it is reported as [`Unreadable`], with the field that
+//! is wrong. A live read of it fails, which says nothing about its absence.
+//!
+//! Every request but a watch has a deadline ([`client`]); [`Pause`] and [`Retries`] say when what failed is tried again.
+//!
 //! This crate knows nothing of Portolan's kinds. Start reading at [`Followers`].
 
 mod client;
+mod deadline;
 mod definitions;
 mod error;
 mod existence;
@@ -25,13 +31,21 @@ pub mod fake;
 mod follower;
 mod followers;
 mod live;
+mod objects;
 mod pause;
+mod retries;
 mod status;
+mod unreadable;
 
 pub use client::client;
+pub use deadline::ANSWER;
 pub use error::{Error, Plain};
 pub use existence::is_kind_absent;
 pub use follower::{Change, Object, Selection};
 pub use followers::{Followers, Recoveries};
 pub use live::{get, is_not_found, list};
+pub use objects::Listed;
+pub use pause::Pause;
+pub use retries::Retries;
 pub use status::{Behind, Status};
+pub use unreadable::Unreadable;

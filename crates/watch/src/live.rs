@@ -7,11 +7,12 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::existence::{Kind, is_absent};
+use crate::objects::{Listed, list_page};
 
 /// Reads an object. `None` only if the API server's answer names this very object, or if its kind certainly does not exist.
 ///
 /// # Errors
-/// When it cannot be found out: any other answer, a 404 that names no object included.
+/// When it cannot be found out: any other answer, a 404 that names no object included; and when it cannot be decoded.
 pub async fn get<K>(client: &Client, api: &Api<K>, name: &str) -> kube::Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
@@ -30,17 +31,17 @@ pub fn is_not_found<K: Resource<DynamicType = ()>>(error: &kube::Error, name: &s
 }
 
 /// Lists all objects of a kind, consistently: without a resourceVersion the API server answers from its store. Empty if the
-/// kind certainly does not exist.
+/// kind certainly does not exist. Objects that cannot be decoded are listed as such.
 ///
 /// # Errors
 /// When it cannot be found out.
-pub async fn list<K>(client: &Client) -> kube::Result<Vec<K>>
+pub async fn list<K>(client: &Client) -> kube::Result<Listed<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    match Api::<K>::all(client.clone()).list(&ListParams::default()).await {
-        Ok(list) => Ok(list.items),
-        Err(error) => if_absent(client, &Kind::of::<K>(), error, Vec::new()).await,
+    match list_page(client, &ListParams::default()).await {
+        Ok((listed, _)) => Ok(listed),
+        Err(error) => if_absent(client, &Kind::of::<K>(), error, Listed::default()).await,
     }
 }
 

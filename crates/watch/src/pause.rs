@@ -1,11 +1,43 @@
-//! Pauses between attempts: short at first, bounded, jittered, and over as soon as another follower gets through.
+//! Pauses between attempts: short at first, longer as long as they fail, bounded.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// About the first pause.
+/// A pause that doubles with every failure, up to a limit.
+#[derive(Clone, Debug)]
+pub struct Pause {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Pause {
+    /// Pauses from `first` to `longest`.
+    pub const fn new(first: Duration, longest: Duration) -> Self {
+        Pause { first, longest, next: first }
+    }
+
+    /// The next failure is a first one again.
+    pub fn reset(&mut self) {
+        self.next = self.first;
+    }
+
+    /// How long to pause after another failure.
+    pub fn lengthen(&mut self) -> Duration {
+        let length = self.next;
+        self.next = (length * 2).min(self.longest);
+        length
+    }
+
+    /// Pauses after another failure.
+    pub async fn wait(&mut self) {
+        sleep(self.lengthen()).await;
+    }
+}
+
+/// About the first pause of a follower.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest one: how late a follower that nobody wakes may notice that the API server is back.
 const LONGEST: Duration = Duration::from_secs(3);
@@ -32,33 +64,32 @@ impl Recovery {
     }
 }
 
-/// The pauses of one follower.
+/// The pauses of one follower: jittered, and over as soon as another follower gets through.
 #[derive(Debug)]
-pub(crate) struct Pauses {
+pub(crate) struct FollowerPauses {
     recovery: Recovery,
-    next: Duration,
+    pause: Pause,
     /// Waking starts the pauses anew, so it happens only once in a while: otherwise two followers that fail in turns would
     /// keep each other from ever slowing down.
     wake_after: Option<Instant>,
 }
 
-impl Pauses {
+impl FollowerPauses {
     pub(crate) fn new(recovery: Recovery) -> Self {
-        Pauses { recovery, next: FIRST, wake_after: None }
+        FollowerPauses { recovery, pause: Pause::new(FIRST, LONGEST), wake_after: None }
     }
 
     /// The next failure is a first one again.
     pub(crate) fn reset(&mut self) {
-        self.next = FIRST;
+        self.pause.reset();
     }
 
     /// Waits until it is time for another attempt, and at least `floor`.
-    pub(crate) async fn pause(&mut self, floor: Option<Duration>) {
+    pub(crate) async fn wait(&mut self, floor: Option<Duration>) {
         let mut recovered = self.recovery.subscribe();
         let now = Instant::now();
-        let length = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
+        let length = self.pause.lengthen().mul_f64(0.5 + fastrand::f64() / 2.0);
         let floor = floor.unwrap_or_default().min(LONGEST);
-        self.next = (self.next * 2).min(LONGEST);
         let woken = async {
             sleep_until(self.wake_after.unwrap_or(now).max(now + floor)).await;
             if recovered.changed().await.is_err() {

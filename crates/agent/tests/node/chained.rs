@@ -86,6 +86,41 @@ fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reas
 }
 
 #[test]
+fn while_the_agent_is_down_pods_that_ask_for_nothing_start_and_others_are_told_to_try_again() {
+    Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
+        blocking(move || {
+            let mut stage = Stage::start(&lab, 1, Agents::default());
+            // As the documentation has it: the runtime passes the pod's annotations.
+            let annotations = |annotations: Value| {
+                let key = portolan_cni::annotations::CAPABILITY;
+                let mut config = further();
+                config["capabilities"] = json!({ key: true });
+                config["runtimeConfig"] = json!({ key: annotations });
+                config
+            };
+            let networks = json!({ "k8s.v1.cni.cncf.io/networks": "sea" });
+            let plain = stage.pod_with("plain", "node1", &json!({}));
+            let asks = stage.pod_with("asks", "node1", &networks);
+            stage.stop_agents();
+            let node = &stage.testbed.nodes()[0];
+            let netns = first_interface(node, "plain");
+            let runtime = Runtime::new(node, "plain", "plain", &plain, &netns);
+            let result = runtime.succeeds_with("ADD", &annotations(json!({})));
+            assert_eq!(result["ips"], further()["prevResult"]["ips"]);
+            runtime.succeeds_with("DEL", &annotations(json!({})));
+            let netns = first_interface(node, "asks");
+            let runtime = Runtime::new(node, "asks", "asks", &asks, &netns);
+            let (code, said) = runtime.call_with("ADD", &annotations(networks));
+            assert_eq!((code, &said["code"]), (1, &json!(11)), "{said}");
+            let text = said.to_string();
+            assert!(text.contains("cannot be reached") && text.contains("cni.sock"), "{said}");
+            assert_eq!(made_on(node), Vec::<String>::new());
+        })
+        .await;
+    });
+}
+
+#[test]
 fn an_add_that_lasts_too_long_names_what_is_missing() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
         blocking(move || {

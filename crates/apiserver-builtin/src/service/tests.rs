@@ -138,14 +138,11 @@ async fn stored_addresses_count_as_allocated_after_a_start() {
     create(before.api(), service("kept", &kept)).await.unwrap();
     drop(before);
 
-    // The store is closed by a thread of its own.
-    let reopened = loop {
-        let file = directory.path().join("store.redb");
-        match apistore::Redb::open(file, apistore::Options::default()) {
-            Ok(store) => break store,
-            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
-        }
-    };
+    // The store is closed by a thread of its own. While it is open, its file is locked.
+    let file = directory.path().join("store.redb");
+    let lock = std::fs::File::open(&file).unwrap();
+    tokio::task::spawn_blocking(move || lock.lock()).await.unwrap().unwrap();
+    let reopened = apistore::Redb::open(file, apistore::Options::default()).unwrap();
     let all = resources().into_iter().filter(|resource| resource.plural == "services");
     let after = Server::on(Storage::new(reopened))
         .authorizer(apiserver::authz::AlwaysAllow)

@@ -55,7 +55,7 @@ impl Write for EventWriter {
             "{}",
             key.message
         );
-        match super::within(events.create(&PostParams::default(), &event)).await {
+        match events.create(&PostParams::default(), &event).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => again(&events, &name).await,
             // The object is going, and its namespace with it.
@@ -77,7 +77,7 @@ async fn again(events: &Api<Event>, name: &str) -> Result<(), String> {
     let count = event.series.map_or(2, |series| series.count + 1);
     let series = EventSeries { count, last_observed_time: MicroTime(Timestamp::now()) };
     let patch = Patch::Merge(json!({"series": series}));
-    super::within(events.patch(name, &PatchParams::default(), &patch)).await.map(drop).map_err(plain)
+    events.patch(name, &PatchParams::default(), &patch).await.map(drop).map_err(plain)
 }
 
 fn event(key: &EventKey, severity: Severity, namespace: &str) -> Event {

@@ -49,9 +49,12 @@ impl StatusWriter {
     async fn set<K: HasConditions>(&self, update: &StatusUpdate) -> Result<(), String> {
         let api = Api::<K>::all(self.0.clone());
         for _ in 0..CONFLICTS {
-            let object = super::within(get(&self.0, &api, &update.name))
-                .await
-                .map_err(|error| Plain(&error).to_string())?;
+            let object = match get(&self.0, &api, &update.name).await {
+                Ok(object) => object,
+                // An Event says so; once it can be read, its conditions are compared again.
+                Err(kube::Error::SerdeError(_)) => return Ok(()),
+                Err(error) => return Err(Plain(&error).to_string()),
+            };
             let Some(object) = object.filter(|object| object.meta().uid.as_ref() == Some(&update.uid)) else {
                 return Ok(());
             };
@@ -62,7 +65,7 @@ impl StatusWriter {
             let patch =
                 json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
             let patch = Patch::Merge(patch);
-            match super::within(api.patch_status(&update.name, &PatchParams::default(), &patch)).await {
+            match api.patch_status(&update.name, &PatchParams::default(), &patch).await {
                 Ok(_) => {
                     for condition in &update.conditions {
                         tracing::info!(object = update.name, kind = ?update.kind, condition = %condition, "wrote a condition");

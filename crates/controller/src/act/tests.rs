@@ -7,12 +7,13 @@ use k8s_openapi::api::core::v1::Pod;
 use portolan_api::condition::{READY, VALIDATED};
 use portolan_api::kubeovn;
 use portolan_watch::Followers;
-use portolan_watch::fake::FakeApi;
+use portolan_watch::fake::{Answer, FakeApi};
 use tokio::sync::{Notify, Semaphore};
 
+use super::Actor;
 use super::status::StatusWriter;
 use super::writer::{Write, Writer};
-use crate::engine::{DesiredCondition, Kind, Statement, StatusUpdate};
+use crate::engine::{Action, Candidates, DesiredCondition, Engine, Kind, Retry, Statement, StatusUpdate};
 
 /// Writes numbers, when it is let.
 struct Slow {
@@ -126,4 +127,31 @@ async fn an_object_that_was_deleted_gets_no_condition_and_causes_no_error() {
     writer.write((Kind::KubeOvnSubnet, "gone".into()), update).await.unwrap();
     assert_eq!(api.requests("PATCH"), [""; 0]);
     assert!(api.stored::<Pod>("", "gone").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_that_the_api_server_never_answers_fails_and_is_tried_again() {
+    let api = FakeApi::default();
+    api.always("/subnets", Answer::Silence);
+    let (sender, mut messages) = tokio::sync::mpsc::channel(1);
+    let actor = Actor::new(api.client(), sender);
+    let begun = tokio::time::Instant::now();
+    tokio::spawn(actor.perform(Action::ValidateSubnets(Candidates::default())));
+    let mut engine = Engine::new(portolan_model::Settings::default(), portolan_plan::Settings::default());
+    messages.recv().await.unwrap()(&mut engine);
+    assert_eq!(begun.elapsed(), portolan_watch::ANSWER, "in virtual time");
+    assert_eq!(engine.take_retries(), [Retry::Subnets].into());
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_gets_no_condition_and_causes_no_error() {
+    let api = FakeApi::default();
+    api.define::<kubeovn::Subnet>();
+    let object = serde_json::json!({"metadata": {"name": "web", "uid": "uid"}, "spec": {"cidrBlock": 7}});
+    api.put_raw::<kubeovn::Subnet>(&object);
+    let writer = StatusWriter(api.client());
+    let (kind, name) = (Kind::KubeOvnSubnet, "web".to_owned());
+    let update = StatusUpdate { kind, name: name.clone(), uid: "uid".into(), conditions: Vec::new() };
+    writer.write((kind, name), update).await.unwrap();
+    assert_eq!(api.requests("PATCH"), [""; 0]);
 }

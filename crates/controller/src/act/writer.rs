@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use portolan_watch::Recoveries;
+use portolan_watch::{Recoveries, Retries};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// How many are written at a time.
 const AT_A_TIME: usize = 8;
@@ -47,12 +48,6 @@ impl<W: Write> Clone for Writer<W> {
     }
 }
 
-/// A write that has ended, or a pause that is over.
-enum Done<W: Write> {
-    Written(W::Key, W::Value, Result<(), String>),
-    Paused(W::Key),
-}
-
 impl<W: Write> Writer<W> {
     pub(crate) fn new(write: W) -> Self {
         Writer(Arc::new(Shared { write, wanted: Mutex::default(), news: Notify::new() }))
@@ -81,7 +76,9 @@ impl<W: Write> Writer<W> {
 
     /// Writes what is wanted, for ever.
     pub(crate) async fn run(self, mut recoveries: Recoveries) {
-        let (mut writing, mut pausing) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let mut writing = FuturesUnordered::new();
+        let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
+        // What is being written or pauses; and how often each has failed.
         let (mut busy, mut failures) = (BTreeSet::new(), BTreeMap::<W::Key, u32>::new());
         loop {
             while writing.len() < AT_A_TIME
@@ -91,50 +88,46 @@ impl<W: Write> Writer<W> {
                 let shared = Arc::clone(&self.0);
                 writing.push(async move {
                     let result = shared.write.write(key.clone(), value.clone()).await;
-                    Done::<W>::Written(key, value, result)
+                    (key, value, result)
                 });
             }
-            let done = tokio::select! {
-                Some(done) = writing.next(), if !writing.is_empty() => done,
-                Some(done) = pausing.next(), if !pausing.is_empty() => done,
-                () = self.0.news.notified() => continue,
-                () = recoveries.next() => {
-                    // The API server is back: nothing need wait any longer.
-                    pausing = FuturesUnordered::new();
-                    for key in failures.keys() {
-                        busy.remove(key);
-                    }
-                    continue;
-                }
-            };
-            match done {
-                Done::Paused(key) => drop(busy.remove(&key)),
-                Done::Written(key, _, Ok(())) => {
-                    failures.remove(&key);
-                    busy.remove(&key);
-                }
-                Done::Written(key, value, Err(error)) => {
-                    let failed = failures.entry(key.clone()).or_default();
-                    *failed += 1;
-                    if W::ATTEMPTS.is_some_and(|attempts| *failed >= attempts) {
-                        tracing::debug!(?key, error, "giving up a write");
+            let (key, value, error) = tokio::select! {
+                Some((key, value, result)) = writing.next(), if !writing.is_empty() => match result {
+                    Ok(()) => {
                         failures.remove(&key);
                         busy.remove(&key);
                         continue;
                     }
-                    tracing::warn!(?key, error, "cannot write yet");
-                    let pause = (FIRST_PAUSE * 2u32.saturating_pow((*failed - 1).min(7))).min(LONGEST_PAUSE);
-                    // What was wanted meanwhile comes after it.
-                    self.put(key.clone(), |newer| match newer {
-                        Some(newer) => W::merge(value, newer),
-                        None => value,
-                    });
-                    pausing.push(async move {
-                        tokio::time::sleep(pause).await;
-                        Done::<W>::Paused(key)
-                    });
+                    Err(error) => (key, value, error),
+                },
+                () = later.wait() => {
+                    for key in later.take_due(Instant::now()) {
+                        busy.remove(&key);
+                    }
+                    continue;
                 }
+                () = self.0.news.notified() => continue,
+                () = recoveries.next() => {
+                    // The API server is back: nothing need wait any longer.
+                    later.hasten(Instant::now());
+                    continue;
+                }
+            };
+            let failed = failures.entry(key.clone()).or_default();
+            *failed += 1;
+            if W::ATTEMPTS.is_some_and(|attempts| *failed >= attempts) {
+                tracing::debug!(?key, error, "giving up a write");
+                failures.remove(&key);
+                busy.remove(&key);
+                continue;
             }
+            tracing::warn!(?key, error, "cannot write yet");
+            // What was wanted meanwhile comes after it.
+            self.put(key.clone(), |newer| match newer {
+                Some(newer) => W::merge(value, newer),
+                None => value,
+            });
+            later.failed(key, Instant::now());
         }
     }
 }

@@ -12,7 +12,7 @@ use portolan_api::condition::{self, ConditionUpdate, READY, SUPPORTED, VALIDATED
 use portolan_api::kubeovn::support::{unsupported_subnet, unsupported_vpc};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, Unit, UnitState, doors};
-use portolan_watch::{Change, Object};
+use portolan_watch::{Change, Listed, Object};
 
 use super::reports::Topic;
 use super::subnets::Verdict;
@@ -217,8 +217,12 @@ impl Engine {
     pub(super) fn observe_conditions<K: HasConditions>(&mut self, change: &Change<K>) {
         match change {
             Change::Applied(object) => self.compare_conditions_of(object),
+            // No condition can be written to what cannot be read.
+            Change::Unreadable(unreadable) => {
+                self.conditions.remove(&(K::KIND, unreadable.object.name_any()))
+            }
             Change::Deleted(object) => self.conditions.remove(&(K::KIND, object.name_any())),
-            Change::Listed(objects) => {
+            Change::Listed(Listed { objects, .. }) => {
                 let names: BTreeSet<String> = objects.iter().map(ResourceExt::name_any).collect();
                 let known = self.conditions.facts.keys().filter(|(kind, _)| *kind == K::KIND);
                 let gone: Vec<_> = known.filter(|(_, name)| !names.contains(name)).cloned().collect();

@@ -2,10 +2,11 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
-use portolan_watch::Change;
+use portolan_watch::{Change, Listed, Unreadable};
 
 use super::Engine;
 use super::kinds::Observed;
@@ -17,8 +18,11 @@ impl Engine {
         K::before(self, change);
         let dirty = match change {
             Change::Applied(object) => self.world.apply(object),
-            Change::Deleted(object) => self.world.delete(object),
-            Change::Listed(objects) => self.world.relist(objects),
+            Change::Unreadable(object) => self.world.apply_unreadable::<K>(&in_model(object)),
+            Change::Deleted(object) => self.world.delete_named::<K>(&object.metadata),
+            Change::Listed(Listed { objects, unreadable }) => {
+                self.world.relist(objects, unreadable.iter().map(in_model))
+            }
         };
         for unit in &dirty.units {
             self.compare_conditions_of_unit(unit);
@@ -28,8 +32,15 @@ impl Engine {
             self.confirm_unlisted();
             self.unlisted.remove(&K::KIND);
         }
+        self.report_unreadable(change);
         K::after(self, change);
     }
+}
+
+/// An object that cannot be decoded, as the model has it.
+fn in_model<K>(object: &Unreadable<K>) -> portolan_model::Unreadable<'_> {
+    let Unreadable { object, content, field, problem } = object;
+    portolan_model::Unreadable { metadata: &object.metadata, content, field, problem }
 }
 
 impl Observed for NetworkAttachment {}
@@ -79,9 +90,16 @@ macro_rules! observed_subnet {
 observed_subnet!(portolan::Subnet, kubeovn::Subnet);
 
 impl Observed for IPLock {
+    fn unreadable(&self, engine: &Engine) -> Option<String> {
+        if !engine.world.has_unreadable_locks() {
+            return None;
+        }
+        engine.world.unreadable_lock(&self.name_any()).map(|lock| lock.errors.to_string())
+    }
+
     fn after(engine: &mut Engine, change: &Change<Self>) {
         match change {
-            Change::Applied(_) => {}
+            Change::Applied(_) | Change::Unreadable(_) => {}
             // Its address may be what stood in the way of a subnet's gateway.
             Change::Deleted(_) => engine.subnets.recheck(),
             Change::Listed(_) => engine.locks_listed(),

@@ -1,6 +1,7 @@
 //! The kinds that the controller follows. A new kind gets one line in [`for_each_kind`], a door in the model, and an
 //! implementation of [`Observed`] if it needs more than that the World knows it.
 
+use kube::Resource;
 use portolan_model::Source;
 use portolan_watch::Change;
 
@@ -52,7 +53,12 @@ pub trait HasKind {
 }
 
 /// A kind that the engine takes in.
-pub trait Observed: HasKind + Source + kube::Resource<DynamicType = ()> + Sized {
+pub trait Observed: HasKind + Source + Resource<DynamicType = ()> + Sized {
+    /// Why the object cannot be read, if it can be decoded and still says nothing that the World could take in.
+    #[doc(hidden)]
+    fn unreadable(&self, _engine: &Engine) -> Option<String> {
+        None
+    }
     /// Takes a change in before the World does.
     #[doc(hidden)]
     fn before(_engine: &mut Engine, _change: &Change<Self>) {}

@@ -5,28 +5,28 @@ use std::collections::BTreeSet;
 use kube::ResourceExt as _;
 use ovsdb::Cache;
 use ovsdb::change::Change as RowChange;
+use portolan_model::holder::Read;
 use portolan_model::{Unit, UnitState};
 use portolan_plan::{Absence, Batch, Confirm, Urgency, batches, plan};
 
-use super::{Action, Change, Engine, Retry};
+use super::{Action, Change, Confirmation, Engine, Retry};
 
 /// Why something changed in the World.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Evidence {
     /// The objects with these UIDs were seen, or were reported as deleted. What they had and is absent by that is absent.
     Event(BTreeSet<String>),
-    /// A list lacks an object. Another server may have it, or this one in a moment: what is absent by that is to be
-    /// confirmed by a live read.
+    /// A list lacks an object, or an object cannot be read. Another server may have it, or this one in a moment: what is absent by
+    /// that is to be confirmed by a live read.
     List,
 }
 
 impl Evidence {
     pub(super) fn of<K: kube::Resource>(change: &Change<K>) -> Self {
         match change {
-            Change::Applied(object) | Change::Deleted(object) => {
-                Evidence::Event(object.uid().into_iter().collect())
-            }
-            Change::Listed(_) => Evidence::List,
+            Change::Applied(object) => Evidence::Event(object.uid().into_iter().collect()),
+            Change::Deleted(object) => Evidence::Event(object.metadata.uid.clone().into_iter().collect()),
+            Change::Unreadable(_) | Change::Listed(_) => Evidence::List,
         }
     }
 }
@@ -82,8 +82,13 @@ impl Engine {
         self.delete_released(cache, &BTreeSet::new());
     }
 
-    /// VPCs and subnets that a list lacks are read live. Until that has answered, nothing changes for them.
+    /// What a list lacks is read live. Until that has answered, nothing changes for it.
     pub(super) fn confirm_unlisted(&mut self) {
+        for read in self.world.missing() {
+            if self.reading.insert(read.clone()) {
+                self.actions.push(Action::ReadMissing(read.clone()));
+            }
+        }
         for (unit, owners) in self.world.unconfirmed() {
             if self.confirming.insert(unit.clone()) {
                 let (unit, owners) = (unit.clone(), owners.clone());
@@ -110,6 +115,20 @@ impl Engine {
             }
         } else {
             self.northbound.answered(unit, absence);
+        }
+    }
+
+    /// Live reads answered an [`Action::ReadMissing`].
+    pub fn missing_read(&mut self, read: &Read, confirmation: &Confirmation) {
+        self.reading.remove(read);
+        match confirmation {
+            Confirmation::Found(found) => {
+                let dirty = self.world.settle_missing(read, found);
+                self.note(dirty, &Evidence::Event(BTreeSet::new()));
+            }
+            Confirmation::Failed => {
+                self.retries.insert(Retry::Missing(read.clone()));
+            }
         }
     }
 

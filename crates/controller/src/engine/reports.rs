@@ -8,9 +8,9 @@ use portolan_api::nad::{NadConfig, NetworkAttachmentDefinition};
 use portolan_api::{FieldErrors, kubeovn, portolan};
 use portolan_model::validate::validate;
 use portolan_model::{Requester, Settings, World, doors};
-use portolan_watch::Change;
+use portolan_watch::{Change, Listed, Unreadable};
 
-use super::{Action, Engine};
+use super::{Action, Engine, Observed};
 
 /// The object that an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +71,8 @@ pub enum Severity {
 /// What a problem is about. Problems of one topic replace each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topic {
+    /// Whether it can be read.
+    Content,
     /// The object by itself.
     Object,
     /// What its conditions say.
@@ -134,13 +136,57 @@ fn without_effect(warnings: impl Iterator<Item = impl ToString>) -> Vec<Problem>
 }
 
 impl Engine {
+    /// Reports objects that cannot be read, and that they can be again.
+    pub(super) fn report_unreadable<K: Observed>(&mut self, change: &Change<K>) {
+        match change {
+            Change::Applied(object) => self.report_content(object),
+            Change::Unreadable(unreadable) => self.report_unreadable_object(unreadable),
+            Change::Deleted(object) => {
+                let subject = Subject::of(object);
+                self.unreadable.remove(&subject);
+                self.forget_reports(&subject);
+            }
+            Change::Listed(Listed { objects, unreadable }) => {
+                objects.iter().for_each(|object| self.report_content(object));
+                unreadable.iter().for_each(|unreadable| self.report_unreadable_object(unreadable));
+            }
+        }
+    }
+
+    /// Reports whether an object that can be decoded can be read.
+    fn report_content<K: Observed>(&mut self, object: &K) {
+        if let Some(problem) = object.unreadable(self) {
+            let uid = object.uid().unwrap_or_default();
+            self.is_unreadable(Subject::of(object), uid, &problem);
+        } else if !self.unreadable.is_empty() {
+            let subject = Subject::of(object);
+            if let Some(uid) = self.unreadable.remove(&subject) {
+                self.report(subject, uid, Topic::Content, Vec::new());
+            }
+        }
+    }
+
+    fn report_unreadable_object<K: Observed>(&mut self, unreadable: &Unreadable<K>) {
+        let object = &unreadable.object;
+        self.is_unreadable(Subject::of(object), object.uid().unwrap_or_default(), &unreadable.to_string());
+    }
+
+    fn is_unreadable(&mut self, subject: Subject, uid: String, problem: &str) {
+        self.unreadable.insert(subject.clone(), uid.clone());
+        let message =
+            format!("{problem}; until this is corrected, what was made of the object stays as it is");
+        self.report(subject, uid, Topic::Content, vec![("Unreadable", message)]);
+    }
+
     /// Checks objects by themselves, and reports what is new.
     pub(super) fn check<K: Checked>(&mut self, change: &Change<K>) {
         match change {
             Change::Applied(object) => self.check_object(object),
-            Change::Deleted(object) => self.forget_reports(&Subject::of(object)),
-            Change::Listed(objects) => {
-                let listed: BTreeSet<Subject> = objects.iter().map(Subject::of).collect();
+            // What cannot be read cannot be checked; a deleted object's reports are forgotten already.
+            Change::Unreadable(_) | Change::Deleted(_) => {}
+            Change::Listed(Listed { objects, unreadable }) => {
+                let unreadable = unreadable.iter().map(|unreadable| Subject::of(&unreadable.object));
+                let listed: BTreeSet<Subject> = objects.iter().map(Subject::of).chain(unreadable).collect();
                 self.reports.0.retain(|(subject, _), _| !subject.is_of::<K>() || listed.contains(subject));
                 objects.iter().for_each(|object| self.check_object(object));
             }
@@ -183,7 +229,7 @@ impl Engine {
     }
 
     fn forget_reports(&mut self, subject: &Subject) {
-        for topic in [Topic::Object, Topic::Conditions, Topic::Request] {
+        for topic in [Topic::Content, Topic::Object, Topic::Conditions, Topic::Request] {
             self.reports.0.remove(&(subject.clone(), topic));
         }
     }

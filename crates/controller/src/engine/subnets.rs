@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::validate::{Findings, validate};
 use portolan_model::{Group, Validation, World, doors};
-use portolan_watch::Change;
+use portolan_watch::{Change, Listed};
 
 use super::{Action, Engine, Retry};
 
@@ -149,8 +149,10 @@ impl SubnetGate {
     pub(super) fn take<K: GatedSubnet>(&mut self, change: &Change<K>) {
         match change {
             Change::Applied(subnet) => self.put(subnet),
-            Change::Deleted(subnet) => self.remove(&subnet.gate_key()),
-            Change::Listed(subnets) => {
+            // Nobody can judge what cannot be read. It has no effect until it can be.
+            Change::Unreadable(subnet) => self.remove(&(K::GROUP, subnet.object.name_any())),
+            Change::Deleted(subnet) => self.remove(&(K::GROUP, subnet.name_any())),
+            Change::Listed(Listed { objects: subnets, .. }) => {
                 let names: BTreeSet<String> = subnets.iter().map(ResourceExt::name_any).collect();
                 let gone: Vec<_> = self.observed.keys().filter(|key| key.0 == K::GROUP).cloned().collect();
                 for key in gone.iter().filter(|key| !names.contains(&key.1)) {

@@ -10,7 +10,7 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment, Subnet, Vpc};
 use portolan_model::AttachmentId;
 use portolan_model::fixtures::{mk_nad, mk_stored, mk_subnet, mk_validated, mk_vpc};
-use portolan_model::holder::Read;
+use portolan_model::node::CHASSIS_ANNOTATION;
 use portolan_plan::memdb::MemDb;
 use portolan_plan::northbound::DATABASE;
 use portolan_plan::{Absence, tag};
@@ -28,6 +28,8 @@ struct Scene {
     /// What a live read finds.
     vpcs: Vec<Vpc>,
     subnets: Vec<Subnet>,
+    nads: Vec<NetworkAttachmentDefinition>,
+    nodes: Vec<Node>,
     pods: BTreeMap<String, Pod>,
     sets: BTreeMap<String, StatefulSet>,
     locks: BTreeMap<String, IPLock>,
@@ -49,6 +51,8 @@ impl Scene {
             cache,
             vpcs: Vec::new(),
             subnets: Vec::new(),
+            nads: Vec::new(),
+            nodes: Vec::new(),
             pods: BTreeMap::new(),
             sets: BTreeMap::new(),
             locks: BTreeMap::new(),
@@ -60,11 +64,11 @@ impl Scene {
     }
 
     fn list<K: Observed>(&mut self, objects: Vec<K>) {
-        self.engine.feed(&Change::Listed(objects));
+        self.engine.feed(&Change::listed(objects));
     }
 
     fn list_all(&mut self, vpcs: Vec<Vpc>, subnets: Vec<Subnet>, nads: Vec<NetworkAttachmentDefinition>) {
-        (self.vpcs, self.subnets) = (vpcs.clone(), subnets.clone());
+        (self.vpcs, self.subnets, self.nads) = (vpcs.clone(), subnets.clone(), nads.clone());
         self.list(vpcs);
         self.list(subnets);
         self.list(nads);
@@ -74,7 +78,10 @@ impl Scene {
         self.list::<kubeovn::Subnet>(vec![]);
         self.list::<NetworkAttachment>(vec![]);
         self.list::<StatefulSet>(vec![]);
-        self.list(vec![Node { metadata: named("node-1", "node-1"), ..Node::default() }]);
+        let mut metadata = named("node-1", "node-1");
+        metadata.annotations = Some([(CHASSIS_ANNOTATION.to_owned(), "chassis-1".to_owned())].into());
+        self.nodes = vec![Node { metadata, ..Node::default() }];
+        self.list(self.nodes.clone());
         self.engine.compare_all(&self.cache);
     }
 
@@ -101,7 +108,7 @@ impl Scene {
 
     fn delete_pod(&mut self, name: &str) {
         let pod = self.pods.remove(name).unwrap();
-        self.engine.feed(&Change::Deleted(pod));
+        self.engine.feed(&Change::deleted(&pod));
     }
 
     /// The locks to be created now, without creating them.
@@ -125,7 +132,7 @@ impl Scene {
     /// Deletes the subnets, as a watch reports it.
     fn delete_subnets(&mut self) {
         for subnet in std::mem::take(&mut self.subnets) {
-            self.engine.feed(&Change::Deleted(subnet));
+            self.engine.feed(&Change::deleted(&subnet));
         }
     }
 
@@ -186,12 +193,17 @@ impl Scene {
                 assert_eq!(self.locks[&lock].uid().unwrap(), uid);
                 assert_eq!(self.locks[&lock].resource_version().unwrap(), resource_version.to_string());
                 let lock = self.locks.remove(&lock).unwrap();
-                self.engine.feed(&Change::Deleted(lock));
+                self.engine.feed(&Change::deleted(&lock));
             }
             Action::ConfirmAbsence { unit, owners } => {
                 self.live_reads.push(unit.to_string());
                 let absence = self.absence(&unit, &owners);
                 self.engine.unit_absence(unit, absence);
+            }
+            Action::ReadMissing(read) => {
+                self.live_reads.push(format!("{read:?}"));
+                let confirmation = self.found(std::slice::from_ref(&read));
+                self.engine.missing_read(&read, &confirmation);
             }
             Action::ValidateSubnets(_) | Action::SetConditions(_) => {}
             Action::Report { reason, message, .. } => self.reported.push((reason, message)),
@@ -230,6 +242,14 @@ impl Scene {
                     subnets.find(|subnet| subnet.name_any() == *name).map(|subnet| drop(found.apply(subnet)))
                 }
                 Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
+                Read::Node { name } => {
+                    let mut nodes = self.nodes.iter();
+                    nodes.find(|node| node.name_any() == *name).map(|node| drop(found.apply(node)))
+                }
+                Read::Nad { name, .. } => {
+                    let mut nads = self.nads.iter();
+                    nads.find(|nad| nad.name_any() == *name).map(|nad| drop(found.apply(nad)))
+                }
                 other => panic!("{other:?} is not read here"),
             };
         }
@@ -316,7 +336,7 @@ fn deletion_in_any_order_leaves_nothing() {
             match step {
                 0 => scene.delete_pod("app"),
                 1 => scene.delete_subnets(),
-                _ => scene.engine.feed(&Change::Deleted(mk_vpc("blue"))),
+                _ => scene.engine.feed(&Change::deleted(&mk_vpc("blue"))),
             }
             scene.settle();
         }
@@ -409,6 +429,51 @@ fn a_list_that_lacks_objects_changes_nothing_while_a_live_read_finds_them() {
 }
 
 #[test]
+fn pods_nodes_and_definitions_that_a_list_lacks_change_nothing_while_a_live_read_finds_them() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web");
+    scene.settle();
+    let (rows, locks) = (scene.nb.content().clone(), scene.locks.clone());
+    scene.list::<Pod>(vec![]);
+    scene.list::<Node>(vec![]);
+    scene.list::<NetworkAttachmentDefinition>(vec![]);
+    // Before an answer comes, a pod that is new is served as if nothing had happened.
+    scene.pod("new", "web");
+    assert_eq!(scene.proposals().len(), 1);
+    scene.delete_pod("new");
+    scene.settle();
+    assert_eq!(scene.live_reads.len(), 4, "{:?}", scene.live_reads);
+    assert_eq!((scene.nb.content(), &scene.locks), (&rows, &locks));
+    assert!(scene.engine.world().pod("default", "app").is_some());
+    assert_eq!(scene.engine.world().missing().count(), 0, "all was found");
+    assert_eq!(scene.reasons(), [""; 0]);
+}
+
+#[test]
+fn a_pod_that_a_list_lacks_gives_its_address_back_once_a_live_read_confirms_it() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web");
+    scene.settle();
+    scene.pods.clear();
+    scene.list::<Pod>(vec![]);
+    // The API server does not answer: nothing changes, and it is asked again after a while.
+    let read = scene.engine.actions().into_iter().find_map(|action| match action {
+        Action::ReadMissing(read) => Some(read),
+        _ => None,
+    });
+    let read = read.unwrap();
+    scene.engine.missing_read(&read, &Confirmation::Failed);
+    scene.settle();
+    assert_eq!(scene.guest_locks().count(), 1);
+    let retries = scene.engine.take_retries();
+    assert_eq!(retries, [Retry::Missing(read)].into());
+    retries.into_iter().for_each(|retry| scene.engine.retry(retry));
+    scene.settle();
+    assert_eq!(scene.guest_locks().count(), 0);
+    assert!(scene.units().iter().all(|unit| !unit.starts_with("attachment")), "{:?}", scene.units());
+}
+
+#[test]
 fn what_a_list_lacks_goes_once_a_live_read_confirms_it() {
     let mut scene = Scene::new();
     scene.settle();
@@ -438,8 +503,8 @@ fn the_deletion_of_a_former_object_removes_nothing_of_the_present_one() {
     next.locks = scene.locks;
     next.list_all(vec![mk_vpc("blue")], subnets(), vec![]);
     (next.vpcs, next.subnets) = (vec![vpc.clone()], present.clone());
-    next.engine.feed(&Change::Deleted(mk_vpc("blue")));
-    subnets().into_iter().for_each(|subnet| next.engine.feed(&Change::Deleted(subnet)));
+    next.engine.feed(&Change::deleted(&mk_vpc("blue")));
+    subnets().into_iter().for_each(|subnet| next.engine.feed(&Change::deleted(&subnet)));
     next.settle();
     assert_eq!(*next.nb.content(), before);
     next.engine.feed(&Change::Applied(vpc));
@@ -562,3 +627,4 @@ fn a_pod_that_waits_gets_an_event_for_each_thing_it_waits_for_and_one_at_the_end
 mod conditions;
 mod gate;
 mod locks;
+mod unreadable;

@@ -82,9 +82,9 @@ impl Controller {
     pub(crate) fn start(nb: &MemDb) -> Self {
         let mut engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
         // These kinds have no objects here.
-        engine.feed(&Change::<kubeovn::Vpc>::Listed(vec![]));
-        engine.feed(&Change::<kubeovn::Subnet>::Listed(vec![]));
-        engine.feed(&Change::<NetworkAttachment>::Listed(vec![]));
+        engine.feed(&Change::<kubeovn::Vpc>::listed(vec![]));
+        engine.feed(&Change::<kubeovn::Subnet>::listed(vec![]));
+        engine.feed(&Change::<NetworkAttachment>::listed(vec![]));
         Controller {
             engine,
             cursors: Cursors::default(),
@@ -115,13 +115,13 @@ impl Controller {
     pub(crate) fn relist(&mut self, server: &Server, kind: usize, faults: &mut Faults) {
         let Controller { engine, cursors, .. } = self;
         match kind {
-            0 => relist::<Vpc>(engine, server, &mut cursors.vpcs, faults, true),
-            1 => relist::<Subnet>(engine, server, &mut cursors.subnets, faults, true),
-            2 => relist::<NetworkAttachmentDefinition>(engine, server, &mut cursors.nads, faults, false),
-            3 => relist::<Pod>(engine, server, &mut cursors.pods, faults, false),
-            4 => relist::<StatefulSet>(engine, server, &mut cursors.sets, faults, false),
-            5 => relist::<Node>(engine, server, &mut cursors.nodes, faults, false),
-            _ => relist::<IPLock>(engine, server, &mut cursors.locks, faults, false),
+            0 => relist::<Vpc>(engine, server, &mut cursors.vpcs, faults),
+            1 => relist::<Subnet>(engine, server, &mut cursors.subnets, faults),
+            2 => relist::<NetworkAttachmentDefinition>(engine, server, &mut cursors.nads, faults),
+            3 => relist::<Pod>(engine, server, &mut cursors.pods, faults),
+            4 => relist::<StatefulSet>(engine, server, &mut cursors.sets, faults),
+            5 => relist::<Node>(engine, server, &mut cursors.nodes, faults),
+            _ => relist::<IPLock>(engine, server, &mut cursors.locks, faults),
         }
     }
 
@@ -136,6 +136,7 @@ impl Controller {
             let reads = match &action {
                 Action::Report { .. } => continue,
                 Action::Confirm(release) => release.reads(),
+                Action::ReadMissing(read) => vec![read.clone()],
                 Action::ConfirmAbsence { unit: Unit::Attachment(id), .. } => {
                     holder::reads(id, &Users::default())
                 }
@@ -194,6 +195,7 @@ impl Controller {
             }
             (Action::DeleteLock { lock, .. }, Some(Answer::Deleted(false))) => engine.not_deleted(&lock),
             (Action::Confirm(release), Some(Answer::Confirmed(found))) => engine.confirmed(&release, &found),
+            (Action::ReadMissing(read), Some(Answer::Confirmed(found))) => engine.missing_read(&read, &found),
             (Action::ConfirmAbsence { unit, .. }, Some(Answer::Absence(absence))) => {
                 engine.unit_absence(unit, absence);
             }
@@ -340,7 +342,7 @@ fn follow<K: Served + Observed>(engine: &mut Engine, server: &Server, cursor: &m
     let history = &K::shelf(server).history;
     match cursor {
         None => {
-            engine.feed(&Change::Listed(server.list_at::<K>(history.len())));
+            engine.feed(&Change::listed(server.list_at::<K>(history.len())));
             *cursor = Some(history.len());
             true
         }
@@ -359,25 +361,24 @@ fn relist<K: Served + Observed>(
     server: &Server,
     cursor: &mut Option<usize>,
     faults: &mut Faults,
-    may_lack: bool,
 ) {
     let length = K::shelf(server).history.len();
     let seen = cursor.unwrap_or(length.saturating_sub(5));
     let at = seen + faults.below(length - seen + 1);
     let mut objects = server.list_at::<K>(at);
-    if may_lack && faults.happens(4) {
+    if faults.happens(4) {
         let lacking = objects.split_off(faults.below(objects.len() + 1));
         trace!("controller: a list of {} lacks {}", K::kind(&()), lacking.len());
         if faults.broken == Some(Broken::TrustsLists) {
-            lacking.into_iter().for_each(|object| engine.feed(&Change::Deleted(object)));
+            lacking.into_iter().for_each(|object| engine.feed(&Change::deleted(&object)));
         }
-        engine.feed(&Change::Listed(objects));
+        engine.feed(&Change::listed(objects));
         // The next list shows everything again.
         *cursor = None;
         return;
     }
     trace!("controller: lists {} {}", K::kind(&()), objects.len());
-    engine.feed(&Change::Listed(objects));
+    engine.feed(&Change::listed(objects));
     *cursor = Some(at);
 }
 
@@ -386,7 +387,7 @@ fn failed(action: &Action) -> Answer {
         Action::CreateLock(_) => Answer::Created(Creation::Failed),
         Action::MoveLock { .. } | Action::SetConditions(_) => Answer::Moved(false),
         Action::DeleteLock { .. } => Answer::Deleted(false),
-        Action::Confirm(_) => Answer::Confirmed(Confirmation::Failed),
+        Action::Confirm(_) | Action::ReadMissing(_) => Answer::Confirmed(Confirmation::Failed),
         Action::ConfirmAbsence { .. } => Answer::Absence(Absence::Unknown),
         Action::ValidateSubnets(_) => Answer::Lists(None),
         Action::Report { .. } => Answer::Nothing,
@@ -429,7 +430,9 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             }
             Answer::Deleted(true)
         }
-        Action::Confirm(_) => Answer::Confirmed(Confirmation::Found(Box::new(request.found.clone()))),
+        Action::Confirm(_) | Action::ReadMissing(_) => {
+            Answer::Confirmed(Confirmation::Found(Box::new(request.found.clone())))
+        }
         Action::ConfirmAbsence { unit, owners } => {
             Answer::Absence(absence(unit, owners, &request.found, server))
         }
@@ -493,6 +496,9 @@ fn read_one(server: &Server, read: &Read, found: &mut World) {
         Read::Subnet { name } => server.get::<Subnet>(name).map(|subnet| drop(found.apply(subnet))),
         Read::Lock { name } => server.get::<IPLock>(name).map(|lock| drop(found.apply(lock))),
         Read::Node { name } => server.get::<Node>(name).map(|node| drop(found.apply(node))),
+        Read::Nad { name, .. } => {
+            server.get::<NetworkAttachmentDefinition>(name).map(|nad| drop(found.apply(nad)))
+        }
         Read::VirtualMachine { .. } | Read::NetworkAttachment { .. } => None,
     };
 }
@@ -524,6 +530,6 @@ fn describe<K: Served>(change: &Change<K>) -> String {
     match change {
         Change::Applied(object) => format!("{} version {:?}", object.name_any(), object.resource_version()),
         Change::Deleted(object) => format!("{} deleted", object.name_any()),
-        Change::Listed(_) => "a list".to_owned(),
+        Change::Unreadable(_) | Change::Listed(_) => "something else".to_owned(),
     }
 }

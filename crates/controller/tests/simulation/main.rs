@@ -240,7 +240,7 @@ impl Simulation {
     /// What must hold at any time.
     fn check(&mut self) -> Result<(), String> {
         let history = &self.server.locks.history;
-        for change in &history[self.checked..] {
+        for (at, change) in history.iter().enumerate().skip(self.checked) {
             let Change::Deleted(lock) = change else { continue };
             let name = lock.name_any();
             if let Some((pod, _)) = self.guests.iter().find(|(_, locks)| locks.contains(&name)) {
@@ -249,6 +249,7 @@ impl Simulation {
             // With several controllers, one whose watch is behind may become the writer and write a port that another one knows to
             // be gone. It sees the lock's deletion before it can see another lock on the address.
             if self.controllers.len() == 1
+                && let Some(lock) = stored_before(&history[..at], &name)
                 && let Some(port) = self.port_with(lock)
             {
                 return Err(format!("lock {name} was deleted while port {port} has its address"));
@@ -406,6 +407,14 @@ impl Simulation {
 fn waits_for_subnet(controller: &Controller, pod: &Pod) -> bool {
     let world = controller.engine.world();
     users::networks(pod).iter().any(|network| world.subnet(network).is_none())
+}
+
+/// An object as it was stored last.
+fn stored_before<'a>(history: &'a [Change<IPLock>], name: &str) -> Option<&'a IPLock> {
+    history.iter().rev().find_map(|change| match change {
+        Change::Applied(lock) if lock.name_any() == name => Some(lock),
+        _ => None,
+    })
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

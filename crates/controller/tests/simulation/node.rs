@@ -71,8 +71,8 @@ fn follow<K: Served + Source>(world: &mut World, server: &Server, cursor: &mut u
     *cursor += 1;
     match change {
         Change::Applied(object) => drop(world.apply(object)),
-        Change::Deleted(object) => drop(world.delete(object)),
-        Change::Listed(_) => {}
+        Change::Deleted(object) => drop(world.delete_named::<K>(&object.metadata)),
+        Change::Unreadable(_) | Change::Listed(_) => {}
     }
     true
 }

@@ -83,7 +83,7 @@ impl Server {
         let shelf = K::shelf_mut(self);
         let object = shelf.objects.remove(name)?;
         trace!("server: deleted {} {name}", K::kind(&()));
-        shelf.history.push(Change::Deleted(object.clone()));
+        shelf.history.push(Change::deleted(&object));
         Some(object)
     }
 

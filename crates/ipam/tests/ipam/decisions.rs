@@ -338,3 +338,43 @@ fn an_ordinal_keeps_its_address_until_it_leaves_the_range() {
     let decision = scene.decide("db-1");
     assert_eq!(decision.releases[0].reason, ReleaseReason::Released(Released::OrdinalAbsent));
 }
+
+#[test]
+fn nobody_gets_the_address_of_a_lock_that_cannot_be_read() {
+    let mut scene = Scene::new("10.0.0.0/30");
+    let mut lock = mk_lock("subnet/web", "web", "10.0.0.2", "other", 1);
+    lock.spec.address = "nonsense".to_owned();
+    scene.apply(&lock);
+    // It is the only address that the subnet has for guests.
+    let decision = scene.pod("any", "net");
+    assert!(decision.create.is_empty(), "{decision:?}");
+    assert_eq!(decision.refusals[0].reason(), "SubnetFull");
+    scene.apply(&mk_pod(
+        "default",
+        "exact",
+        &[(NETWORKS, "net"), ("net.default.ovn.kubernetes.io/ip_address", "10.0.0.2")],
+    ));
+    let decision = scene.decide("exact");
+    assert!(decision.create.is_empty(), "{decision:?}");
+    let said = decision.refusals[0].to_string();
+    assert!(said.contains("taken by IPLock 10-0-0-2.subnet-web, which cannot be read"), "{said}");
+    scene.delete(&lock);
+    assert_eq!(scene.decide("any").create.len(), 1);
+}
+
+#[test]
+fn a_holder_whose_lock_cannot_be_read_gets_no_second_address_and_keeps_the_others() {
+    let mut scene = Scene::new("10.0.0.0/24");
+    let lock = mk_stored(scene.pod("a", "net").create.remove(0), 1);
+    scene.apply(&lock);
+    assert!(scene.decide("a").is_empty());
+    let mut broken = lock.clone();
+    broken.spec.address = "nonsense".to_owned();
+    scene.apply(&broken);
+    let decision = scene.decide("a");
+    assert!(decision.create.is_empty() && decision.releases.is_empty(), "{decision:?}");
+    let said = decision.refusals[0].to_string();
+    assert!(said.contains(&lock.name_any()) && said.contains("spec.address"), "{said}");
+    scene.apply(&lock);
+    assert!(scene.decide("a").is_empty());
+}

@@ -1,5 +1,6 @@
 //! The CNI plugins of a node, called as a container runtime calls them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::Stdio;
 
@@ -17,6 +18,9 @@ const PLUGINS: &str = "/opt/cni/bin";
 /// The name that a pod's first interface has by convention, and that calls carry.
 const FIRST_INTERFACE: &str = "eth0";
 
+/// The capability by which a plugin asks for the annotations of pods, and their key in `runtimeConfig`.
+const POD_ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+
 /// What a call is for.
 #[derive(Clone, Debug)]
 pub(super) struct Attachment<'a> {
@@ -27,6 +31,8 @@ pub(super) struct Attachment<'a> {
     pub(super) pod_namespace: &'a str,
     pub(super) pod_name: &'a str,
     pub(super) pod_uid: &'a str,
+    /// The pod's annotations when its sandbox was made.
+    pub(super) annotations: &'a BTreeMap<String, String>,
 }
 
 /// The network that the plugins made for a sandbox.
@@ -58,7 +64,7 @@ pub(super) async fn add(node: &Namespace, attachment: &Attachment<'_>) -> Result
     let list = configuration(node)?;
     let mut result = Value::Null;
     for plugin in plugins(&list) {
-        let config = plugin_config(&list, plugin, &result);
+        let config = plugin_config(&list, plugin, &result, Some(attachment.annotations));
         result = call(node, "ADD", &config, Some(attachment)).await?;
     }
     Ok(Network { result })
@@ -73,16 +79,22 @@ pub(super) async fn del(
     let list = configuration(node)?;
     let result = network.map(|network| network.result.clone()).unwrap_or_default();
     for plugin in plugins(&list).collect::<Vec<_>>().into_iter().rev() {
-        call(node, "DEL", &plugin_config(&list, plugin, &result), Some(attachment)).await?;
+        let config = plugin_config(&list, plugin, &result, Some(attachment.annotations));
+        call(node, "DEL", &config, Some(attachment)).await?;
     }
     Ok(())
 }
 
-/// Asks the plugins of a node whether they could serve an ADD.
+/// Asks the plugins of a node whether they could serve the ADD of any pod, also of one that asks for networks.
 pub(super) async fn status(node: &Namespace) -> Result<(), Failure> {
     let list = configuration(node)?;
     for plugin in plugins(&list) {
-        call(node, "STATUS", &plugin_config(&list, plugin, &Value::Null), None).await?;
+        let mut config = plugin_config(&list, plugin, &Value::Null, None);
+        // With the capability a plugin may answer without its agent, as pods that ask for nothing need none.
+        if let Some(config) = config.as_object_mut() {
+            config.remove("capabilities");
+        }
+        call(node, "STATUS", &config, None).await?;
     }
     Ok(())
 }
@@ -136,12 +148,20 @@ fn plugins(list: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// What one plugin of the list is told.
-fn plugin_config(list: &Value, plugin: &Value, result: &Value) -> Value {
+fn plugin_config(
+    list: &Value,
+    plugin: &Value,
+    result: &Value,
+    annotations: Option<&BTreeMap<String, String>>,
+) -> Value {
     let mut config = plugin.clone();
     config["cniVersion"] = list["cniVersion"].clone();
     config["name"] = list["name"].clone();
     if !result.is_null() {
         config["prevResult"] = result.clone();
+    }
+    if let Some(annotations) = annotations.filter(|_| plugin["capabilities"][POD_ANNOTATIONS] == true) {
+        config["runtimeConfig"] = json!({POD_ANNOTATIONS: annotations});
     }
     config
 }
@@ -209,8 +229,9 @@ fn arguments(attachment: &Attachment<'_>) -> String {
 pub(super) fn install(node: &Namespace, plugin: &std::path::Path) -> Result<()> {
     // Pods have the interfaces that they ask for, and no other: nobody makes a first one here. So it is with pods that stand for
     // virtual machines, whose management network is another plugin's business.
-    let conflist = json!({"cniVersion": "1.1.0", "name": "portolan",
-        "plugins": [{"type": "portolan-cni", "interfaces": "further"}]});
+    let conflist = json!({"cniVersion": "1.1.0", "name": "portolan", "plugins": [
+        {"type": "portolan-cni", "interfaces": "further", "capabilities": {POD_ANNOTATIONS: true}},
+    ]});
     let conflist = conflist.to_string();
     let plugin = plugin.to_owned();
     node.run(move || {
@@ -253,8 +274,22 @@ mod tests {
     fn a_plugin_is_told_the_name_of_the_list_and_what_was_answered_before() {
         let list = json!({"cniVersion": "1.1.0", "name": "net", "plugins": [{"type": "x", "key": 1}]});
         let plugin = plugins(&list).next().cloned().unwrap_or_default();
-        let told = plugin_config(&list, &plugin, &Value::Null);
+        let annotations = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        let told = plugin_config(&list, &plugin, &Value::Null, Some(&annotations));
         assert_eq!(told, json!({"cniVersion": "1.1.0", "name": "net", "type": "x", "key": 1}));
-        assert_eq!(plugin_config(&list, &plugin, &json!({"ips": []}))["prevResult"], json!({"ips": []}));
+        let told = plugin_config(&list, &plugin, &json!({"ips": []}), Some(&annotations));
+        assert_eq!(told["prevResult"], json!({"ips": []}));
+    }
+
+    #[test]
+    fn a_plugin_is_told_the_annotations_of_the_pod_if_it_asks_for_them() {
+        let list = json!({"cniVersion": "1.1.0", "name": "net"});
+        let annotations = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        for (asks, told) in [(json!(true), json!({POD_ANNOTATIONS: {"a": "b"}})), (json!(false), Value::Null)]
+        {
+            let plugin = json!({"type": "x", "capabilities": {POD_ANNOTATIONS: asks}});
+            let config = plugin_config(&list, &plugin, &Value::Null, Some(&annotations));
+            assert_eq!(config["runtimeConfig"], told);
+        }
     }
 }

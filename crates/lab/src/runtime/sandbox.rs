@@ -1,5 +1,6 @@
 //! What a pod's containers share: a network namespace with what the CNI plugins put into it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ pub(super) struct Sandbox {
     id: String,
     namespace: Namespace,
     network: Attached,
+    /// The pod's annotations when it was made.
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -39,16 +42,22 @@ pub(super) struct PodId {
 
 impl Sandbox {
     /// A new network namespace on the node, with nothing in it.
-    pub(super) async fn with_own_network(node: &Namespace, id: String, pod: &PodId) -> Result<Self> {
+    pub(super) async fn with_own_network(
+        node: &Namespace,
+        id: String,
+        pod: &PodId,
+        annotations: BTreeMap<String, String>,
+    ) -> Result<Self> {
         let (node, name) = (node.clone(), pod.name.clone());
         let made = tokio::task::spawn_blocking(move || node.network_beside(&name)).await;
         let namespace = made.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-        Ok(Self { id, namespace, network: Attached::Asked })
+        Ok(Self { id, namespace, network: Attached::Asked, annotations })
     }
 
     /// The node's own network.
     pub(super) fn with_network_of_node(node: &Namespace, address: IpAddr, id: String) -> Self {
-        Self { id, namespace: node.clone(), network: Attached::Node(address) }
+        let annotations = BTreeMap::new();
+        Self { id, namespace: node.clone(), network: Attached::Node(address), annotations }
     }
 
     pub(super) fn id(&self) -> &str {
@@ -114,6 +123,7 @@ impl Sandbox {
             pod_namespace: &pod.namespace,
             pod_name: &pod.name,
             pod_uid: &pod.uid,
+            annotations: &self.annotations,
         }
     }
 }

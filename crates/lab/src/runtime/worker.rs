@@ -138,7 +138,8 @@ impl Worker<'_> {
         let made = if uses_node {
             Ok(Sandbox::with_network_of_node(node, self.shared.address(), id))
         } else {
-            Sandbox::with_own_network(node, id, pod).await
+            let annotations = self.pod.and_then(|pod| pod.metadata.annotations.clone()).unwrap_or_default();
+            Sandbox::with_own_network(node, id, pod, annotations).await
         };
         let attached = match made {
             Err(error) => Err(error.to_string()),

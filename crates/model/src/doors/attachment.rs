@@ -4,6 +4,8 @@ use kube_core::ResourceExt;
 use portolan_api::FieldErrors;
 use portolan_api::portolan::{AttachmentConfig, NetworkAttachment};
 
+use crate::unreadable::Unreadable;
+
 /// A `NetworkAttachment` as the World holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestedAttachment {
@@ -24,5 +26,15 @@ pub fn network_attachment(object: &NetworkAttachment) -> RequestedAttachment {
         name: object.name_any(),
         uid: object.uid().unwrap_or_default(),
         config: object.parse(),
+    }
+}
+
+/// A NetworkAttachment that cannot be decoded.
+pub(crate) fn unreadable_network_attachment(object: &Unreadable<'_>) -> RequestedAttachment {
+    RequestedAttachment {
+        namespace: object.namespace(),
+        name: object.name(),
+        uid: object.uid(),
+        config: Err(object.errors()),
     }
 }

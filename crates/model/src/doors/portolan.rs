@@ -2,7 +2,7 @@
 
 use kube_core::ResourceExt;
 use portolan_api::condition::VALIDATED;
-use portolan_api::portolan::{self, IPLock, LockDomain, LockName};
+use portolan_api::portolan::{self, Holder, IPLock, LockDomain, LockName};
 use portolan_api::{Domain, FieldErrors, FieldPath, Reason};
 
 use super::Meta;
@@ -10,6 +10,7 @@ use crate::attachment::{AttachmentId, NETWORK_ATTACHMENT_INTERFACE};
 use crate::group::Group;
 use crate::lock::{Claim, Lock, UnreadableLock};
 use crate::subnet::{Subnet, Validation};
+use crate::unreadable::Unreadable;
 use crate::vpc::Vpc;
 
 /// A Vpc as a value.
@@ -61,27 +62,56 @@ pub fn lock_or_claim(object: &IPLock) -> Option<Result<Lock, UnreadableLock>> {
         Ok(lock) => return Some(Ok(lock)),
         Err(errors) => errors,
     };
-    let name = object.name_any();
+    let spec = &object.spec;
+    let said =
+        Said { domain: Some(&spec.domain), subnet: Some(&spec.subnet), attachment: attachment(&spec.holder) };
+    unreadable(object.name_any(), object.uid().unwrap_or_default(), said, errors).map(Err)
+}
+
+/// An IPLock that cannot be decoded: it takes the address its name says, for the holder it names.
+pub fn unreadable_lock(object: &Unreadable<'_>) -> Option<UnreadableLock> {
+    let spec = &object.content["spec"];
+    let holder = serde_json::from_value::<Holder>(spec["holder"].clone()).ok();
+    let said = Said {
+        domain: spec["domain"].as_str(),
+        subnet: spec["subnet"].as_str(),
+        attachment: holder.as_ref().and_then(attachment),
+    };
+    unreadable(object.name(), object.uid(), said, object.errors())
+}
+
+/// What can be read of a lock that cannot be read as a whole.
+struct Said<'a> {
+    domain: Option<&'a str>,
+    subnet: Option<&'a str>,
+    attachment: Option<AttachmentId>,
+}
+
+fn unreadable(name: String, uid: String, said: Said<'_>, errors: FieldErrors) -> Option<UnreadableLock> {
     let parsed: LockName = name.parse().ok()?;
     let domain = match parsed.domain {
         LockDomain::Exact(domain) => Some(domain),
         // The name has a hash of the domain. What the spec says counts if it has the same one.
         LockDomain::Hashed { .. } => {
-            let said = object.spec.domain.parse::<Domain>().ok();
-            said.filter(|domain| LockName::new(domain, parsed.address).to_string() == name)
+            let domain = said.domain.and_then(|domain| domain.parse::<Domain>().ok());
+            domain.filter(|domain| LockName::new(domain, parsed.address).to_string() == name)
         }
     };
-    let subnet = Some(object.spec.subnet.clone()).filter(|subnet| !subnet.is_empty());
+    let subnet = said.subnet.filter(|subnet| !subnet.is_empty()).map(str::to_owned);
     let claim = domain.map(|domain| Claim { lock: name.clone(), domain, address: parsed.address, subnet });
-    Some(Err(UnreadableLock { name, uid: object.uid().unwrap_or_default(), claim, errors }))
+    Some(UnreadableLock { name, uid, claim, attachment: said.attachment, errors })
+}
+
+/// The interface that a holder holds a lock for.
+fn attachment(holder: &Holder) -> Option<AttachmentId> {
+    AttachmentId::new(holder, holder.interface.as_deref().unwrap_or(NETWORK_ATTACHMENT_INTERFACE))
 }
 
 /// An IPLock as a value.
 pub fn lock(object: &IPLock) -> Result<Lock, FieldErrors> {
     let config = object.parse()?;
     let spec = &object.spec;
-    let interface = spec.holder.interface.as_deref().unwrap_or(NETWORK_ATTACHMENT_INTERFACE);
-    let Some(attachment) = AttachmentId::new(&spec.holder, interface) else {
+    let Some(attachment) = attachment(&spec.holder) else {
         let mut errors = FieldErrors::new();
         let path = FieldPath::SPEC;
         errors.add_bare(&path.field("holder"), Reason::Invalid, "is none that Kubernetes could hold");

@@ -13,6 +13,8 @@ use crate::lock::Lock;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Holding {
     pub(super) locks: BTreeSet<String>,
+    /// Its locks that cannot be read, by name. While there are any, nobody knows what it should have.
+    pub(super) unreadable: BTreeSet<String>,
     pub(super) attachment: Option<Attachment>,
     /// Where its addresses are unique; said by the lock that counts first.
     pub(super) domain: Option<Domain>,
@@ -21,6 +23,10 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
+    pub(super) fn is_empty(&self) -> bool {
+        self.locks.is_empty() && self.unreadable.is_empty()
+    }
+
     pub(crate) fn attachment(&self) -> Option<&Attachment> {
         self.attachment.as_ref()
     }

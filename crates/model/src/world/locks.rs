@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use portolan_api::portolan::{Holder, HolderKind};
 
-use super::holding::HeldLocks;
+use super::holding::{HeldLocks, Holding};
 use super::{HolderName, World};
 use crate::attachment::{Attachment, AttachmentId};
 use crate::dirty::{Dirty, LockChange};
@@ -26,6 +26,13 @@ impl World {
     /// The interfaces for which anyone of this kind and name holds locks, in whichever of its lives.
     pub fn held_by(&self, holder: &Holder) -> impl Iterator<Item = &AttachmentId> + use<'_> {
         self.holdings_by_holder.get(&holder_name(holder))
+    }
+
+    /// A lock of a holder, in this life of it, that cannot be read.
+    pub fn unreadable_lock_of(&self, holder: &Holder) -> Option<&UnreadableLock> {
+        let ids = self.held_by(holder).filter(|id| id.uid() == holder.uid);
+        let names = ids.filter_map(|id| self.holdings.get(id)).flat_map(|holding| &holding.unreadable);
+        names.filter_map(|name| self.unreadable_locks.get(name)).next()
     }
 
     /// The interfaces for which anyone holds locks.
@@ -86,16 +93,55 @@ impl World {
         };
         let mut gateways: BTreeSet<String> = self.subnets_by_gateway.get(name).cloned().collect();
         gateways.extend(self.locks.get(name).into_iter().chain(&lock).filter_map(gateway_of));
-        match unreadable {
-            Some(unreadable) => drop(self.unreadable_locks.insert(name.to_owned(), unreadable)),
-            None => drop(self.unreadable_locks.remove(name)),
+        // What it is now comes first: what a holding has left to it decides whether it stays.
+        if lock.is_some() {
+            self.set_lock(name, lock, dirty);
+            self.set_unreadable_lock(name, None, dirty);
+        } else {
+            self.set_unreadable_lock(name, unreadable, dirty);
+            self.set_lock(name, None, dirty);
         }
-        self.set_lock(name, lock, dirty);
         for subnet in gateways {
             self.check_gateway_of(&subnet, dirty);
         }
         let exists = self.locks.contains_key(name) || self.unreadable_locks.contains_key(name);
         dirty.locks.push(LockChange { lock: name.to_owned(), before, after: claim(self), exists });
+    }
+
+    fn set_unreadable_lock(&mut self, name: &str, mut new: Option<UnreadableLock>, dirty: &mut Dirty) {
+        let old = self.unreadable_locks.get(name);
+        let old_id = old.and_then(|lock| lock.attachment.clone());
+        if let Some(new) = &mut new
+            && new.attachment.is_none()
+        {
+            let known = self.locks.get(name).filter(|lock| lock.uid == new.uid);
+            let known = known.map(|lock| lock.attachment.clone());
+            let earlier = old.filter(|lock| lock.uid == new.uid).and(old_id.clone());
+            new.attachment = known.or(earlier);
+        }
+        let new_id = new.as_ref().and_then(|lock| lock.attachment.clone());
+        match new {
+            Some(lock) => drop(self.unreadable_locks.insert(name.to_owned(), lock)),
+            None => drop(self.unreadable_locks.remove(name)),
+        }
+        if let Some(id) = old_id.filter(|id| new_id.as_ref() != Some(id)) {
+            let before = self.attachment_state(&id);
+            if let Some(holding) = self.holdings.get_mut(&id) {
+                holding.unreadable.remove(name);
+            }
+            self.hold_again(&id, before, dirty);
+            // Also if nothing is missing: what was said about the lock is over.
+            dirty.requesters.insert(holder::requester(self, &id));
+        }
+        if let Some(id) = new_id {
+            let before = self.attachment_state(&id);
+            let holding = self.holdings.entry(id.clone()).or_default();
+            if holding.is_empty() {
+                self.holdings_by_holder.insert(holder_of(&id), id.clone());
+            }
+            holding.unreadable.insert(name.to_owned());
+            self.hold_again(&id, before, dirty);
+        }
     }
 
     fn set_lock(&mut self, name: &str, new: Option<Lock>, dirty: &mut Dirty) {
@@ -121,7 +167,7 @@ impl World {
             // A lock that changed after its release was confirmed is in use again.
             self.released.remove(&id);
             let holding = self.holdings.entry(id.clone()).or_default();
-            if holding.locks.is_empty() {
+            if holding.is_empty() {
                 self.holdings_by_holder.insert(holder_of(&id), id.clone());
             }
             if !holding.locks.contains(name) {
@@ -149,7 +195,7 @@ impl World {
             let old_place = place(std::mem::replace(&mut holding.attachment, attachment).as_ref());
             self.place_again(id, old_place, new_place);
         }
-        if self.holdings.get(id).is_some_and(|holding| holding.locks.is_empty()) {
+        if self.holdings.get(id).is_some_and(Holding::is_empty) {
             self.holdings.remove(id);
             self.holdings_by_holder.remove(&holder_of(id), id);
             self.released.remove(id);
@@ -182,10 +228,13 @@ impl World {
 
     pub(super) fn attachment_state(&self, id: &AttachmentId) -> UnitState {
         let Some(holding) = self.holdings.get(id) else { return UnitState::Absent };
-        let Some(attachment) = &holding.attachment else { return UnitState::Absent };
         if self.released.contains(id) || holder::pod::is_finished(self, id) {
             return UnitState::Absent;
         }
+        if !holding.unreadable.is_empty() {
+            return UnitState::Held;
+        }
+        let Some(attachment) = &holding.attachment else { return UnitState::Absent };
         match self.subnet_state(&attachment.subnet) {
             UnitState::Live => {
                 // A subnet may have been made again under its name, elsewhere.

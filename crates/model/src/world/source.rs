@@ -1,6 +1,7 @@
 //! The kinds that the World is fed with.
 
 use k8s_openapi::api::{apps, core};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{self, IPLock, NetworkAttachment};
@@ -9,22 +10,29 @@ use portolan_api::{kubeovn, portolan as native};
 use super::rivals::{Candidate, Rivals};
 use super::{Name, World};
 use crate::dirty::Dirty;
+use crate::doors::attachment::RequestedAttachment;
 use crate::doors::{self, Meta};
 use crate::group::Group;
+use crate::holder::Read;
+use crate::nad::Nad;
 use crate::node::Node;
 use crate::pod::{Pod, StatefulSet, VirtualMachine};
 use crate::subnet::Validation;
 use crate::unit::Unit;
+use crate::unreadable::Unreadable;
 
 /// A kind that the World is fed with.
 pub trait Source {
     /// What tells two objects of the kind apart.
-    type Key: Ord;
+    type Key: ObjectKey;
     /// Of this object.
     fn key(&self) -> Self::Key;
     /// Takes the object in.
     #[doc(hidden)]
     fn put(&self, world: &mut World, dirty: &mut Dirty);
+    /// Takes in that the object exists and cannot be decoded. By default it stays what it was.
+    #[doc(hidden)]
+    fn put_unreadable(_object: &Unreadable<'_>, _world: &mut World, _dirty: &mut Dirty) {}
     /// Forgets an object.
     #[doc(hidden)]
     fn remove(key: &Self::Key, world: &mut World, dirty: &mut Dirty);
@@ -35,6 +43,29 @@ pub trait Source {
     #[doc(hidden)]
     fn unit(_key: &Self::Key) -> Option<Unit> {
         None
+    }
+    /// How to find out whether an object that a list lacks is gone. Until then it stays what it was.
+    #[doc(hidden)]
+    fn read(_key: &Self::Key) -> Option<Read> {
+        None
+    }
+}
+
+/// What tells two objects of a kind apart: the name, with the namespace of those that have one.
+pub trait ObjectKey: Ord {
+    /// Of an object.
+    fn of(metadata: &ObjectMeta) -> Self;
+}
+
+impl ObjectKey for String {
+    fn of(metadata: &ObjectMeta) -> Self {
+        metadata.name.clone().unwrap_or_default()
+    }
+}
+
+impl ObjectKey for Name {
+    fn of(metadata: &ObjectMeta) -> Self {
+        (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
     }
 }
 
@@ -53,6 +84,17 @@ macro_rules! two_groups {
                 let candidate =
                     Candidate { meta: Meta::of(self), validation: $validation(self), value: $value(self) };
                 world.$set(&self.name_any(), $group, Some(candidate), dirty);
+            }
+            fn put_unreadable(object: &Unreadable<'_>, world: &mut World, dirty: &mut Dirty) {
+                let (name, meta) = (object.name(), Meta::of_metadata(object.metadata));
+                // What was found about it before still counts against a rival of its name.
+                let known = world.$map.get(&name).and_then(|rivals| rivals.get($group));
+                let validation = match known.filter(|known| known.meta.uid == meta.uid) {
+                    Some(known) => known.validation,
+                    None => Validation::Not,
+                };
+                let candidate = Candidate { meta, validation, value: Err(object.errors()) };
+                world.$set(&name, $group, Some(candidate), dirty);
             }
             fn remove(key: &String, world: &mut World, dirty: &mut Dirty) {
                 world.$set(key, $group, None, dirty);
@@ -100,6 +142,10 @@ impl Source for IPLock {
     fn put(&self, world: &mut World, dirty: &mut Dirty) {
         world.set_lock_object(&self.name_any(), doors::portolan::lock_or_claim(self), dirty);
     }
+    fn put_unreadable(object: &Unreadable<'_>, world: &mut World, dirty: &mut Dirty) {
+        let lock = doors::portolan::unreadable_lock(object);
+        world.set_lock_object(&object.name(), lock.map(Err), dirty);
+    }
     fn remove(key: &String, world: &mut World, dirty: &mut Dirty) {
         world.set_lock_object(key, None, dirty);
     }
@@ -122,6 +168,9 @@ impl Source for Node {
     fn keys(world: &World) -> Vec<String> {
         world.nodes.keys().cloned().collect()
     }
+    fn read(key: &String) -> Option<Read> {
+        Some(Read::Node { name: key.clone() })
+    }
 }
 
 /// A kind of another API, by way of its door.
@@ -135,6 +184,12 @@ macro_rules! by_door {
             fn put(&self, world: &mut World, dirty: &mut Dirty) {
                 $door(self).put(world, dirty);
             }
+            fn put_unreadable(object: &Unreadable<'_>, world: &mut World, dirty: &mut Dirty) {
+                <$value as Source>::put_unreadable(object, world, dirty);
+            }
+            fn read(key: &Self::Key) -> Option<Read> {
+                <$value as Source>::read(key)
+            }
             fn remove(key: &Self::Key, world: &mut World, dirty: &mut Dirty) {
                 <$value as Source>::remove(key, world, dirty);
             }
@@ -146,7 +201,7 @@ macro_rules! by_door {
 }
 
 macro_rules! namespaced {
-    ($value:ty, $map:ident, $set:ident) => {
+    ($value:ty, $map:ident, $set:ident, $read:ident $(, unreadable: $unreadable:expr)?) => {
         impl Source for $value {
             type Key = Name;
             fn key(&self) -> Name {
@@ -161,22 +216,31 @@ macro_rules! namespaced {
             fn keys(world: &World) -> Vec<Name> {
                 world.$map.keys().cloned().collect()
             }
+            fn read((namespace, name): &Name) -> Option<Read> {
+                Some(Read::$read { namespace: namespace.clone(), name: name.clone() })
+            }
+            $(fn put_unreadable(object: &Unreadable<'_>, world: &mut World, dirty: &mut Dirty) {
+                let value: $value = $unreadable(object);
+                value.put(world, dirty);
+            })?
         }
     };
 }
 
-namespaced!(Pod, pods, set_pod);
-namespaced!(StatefulSet, stateful_sets, set_stateful_set);
-namespaced!(VirtualMachine, machines, set_machine);
-namespaced!(crate::nad::Nad, nads, set_nad);
-namespaced!(crate::doors::attachment::RequestedAttachment, network_attachments, set_network_attachment);
+namespaced!(Pod, pods, set_pod, Pod);
+namespaced!(StatefulSet, stateful_sets, set_stateful_set, StatefulSet);
+namespaced!(VirtualMachine, machines, set_machine, VirtualMachine);
+namespaced!(Nad, nads, set_nad, Nad, unreadable: doors::nad::unreadable_nad);
+namespaced!(
+    RequestedAttachment,
+    network_attachments,
+    set_network_attachment,
+    NetworkAttachment,
+    unreadable: doors::attachment::unreadable_network_attachment
+);
 
 by_door!(core::v1::Pod, Pod, doors::pod::pod);
 by_door!(core::v1::Node, Node, doors::node::node);
 by_door!(apps::v1::StatefulSet, StatefulSet, doors::pod::stateful_set);
-by_door!(NetworkAttachmentDefinition, crate::nad::Nad, doors::nad::nad);
-by_door!(
-    NetworkAttachment,
-    crate::doors::attachment::RequestedAttachment,
-    doors::attachment::network_attachment
-);
+by_door!(NetworkAttachmentDefinition, Nad, doors::nad::nad);
+by_door!(NetworkAttachment, RequestedAttachment, doors::attachment::network_attachment);

@@ -1,23 +1,34 @@
-//! VPCs and subnets that a list lacks: they are held until a live read says whether they are gone.
+//! What a list lacks: nothing changes for it until a live read says whether it is gone.
+//!
+//! A VPC or subnet is held, and so is what depends on it. Pods, nodes, definitions and whoever else asks or is named stay as they
+//! were. Locks need no live read of their own: their holders are read before anything is done about a lock.
 
 use std::collections::BTreeSet;
 
 use super::{Source, Topic, World};
 use crate::dirty::Dirty;
+use crate::doors::attachment::RequestedAttachment;
+use crate::holder::Read;
+use crate::nad::Nad;
+use crate::node::Node;
+use crate::pod::{Pod, StatefulSet, VirtualMachine};
 use crate::unit::Unit;
+use crate::unreadable::Unreadable;
 
 impl World {
-    /// Takes all objects of a kind in, like [`World::reset`]; but a VPC or subnet that is not among them is
-    /// [held](crate::UnitState::Held) until its absence is confirmed, and so is what depends on it. An empty list may come
-    /// from a server that does not know the kind yet.
-    pub fn relist<'a, O: Source + 'a>(&mut self, objects: impl IntoIterator<Item = &'a O>) -> Dirty {
+    /// Takes all objects of a kind in, like [`World::reset_with`]; but nothing changes for one that is not among them until its absence
+    /// is confirmed. An empty list may come from a server that does not know the kind yet.
+    pub fn relist<'a, O: Source + 'a>(
+        &mut self,
+        objects: impl IntoIterator<Item = &'a O>,
+        unreadable: impl IntoIterator<Item = Unreadable<'a>>,
+    ) -> Dirty {
         let mut dirty = Dirty::default();
-        let mut missing: BTreeSet<O::Key> = O::keys(self).into_iter().collect();
-        for object in objects {
-            missing.remove(&object.key());
-            object.put(self, &mut dirty);
-        }
-        for key in missing {
+        for key in self.take_all(objects, unreadable, &mut dirty) {
+            if let Some(read) = O::read(&key) {
+                self.missing.insert(read);
+                continue;
+            }
             if let Some((unit, owner)) =
                 O::unit(&key).and_then(|unit| Some((unit.clone(), self.owner(&unit)?.to_owned())))
             {
@@ -27,6 +38,60 @@ impl World {
         }
         self.forget_found();
         dirty
+    }
+
+    /// The objects that a list lacks and that are still here, as they were.
+    pub fn missing(&self) -> impl Iterator<Item = &Read> {
+        self.missing.iter()
+    }
+
+    /// A live read of an object that a list lacks was answered: `found` has it if it exists, and nothing else.
+    pub fn settle_missing(&mut self, read: &Read, found: &World) -> Dirty {
+        let mut dirty = Dirty::default();
+        if !self.missing.remove(read) {
+            return dirty;
+        }
+        let key = |namespace: &String, name: &String| (namespace.clone(), name.clone());
+        match read {
+            Read::Pod { namespace, name } => {
+                self.settle::<Pod>(&key(namespace, name), found.pod(namespace, name), &mut dirty);
+            }
+            Read::StatefulSet { namespace, name } => {
+                let set = found.stateful_set(namespace, name);
+                self.settle::<StatefulSet>(&key(namespace, name), set, &mut dirty);
+            }
+            Read::VirtualMachine { namespace, name } => {
+                let machine = found.machine(namespace, name);
+                self.settle::<VirtualMachine>(&key(namespace, name), machine, &mut dirty);
+            }
+            Read::NetworkAttachment { namespace, name } => {
+                let object = found.network_attachment(namespace, name);
+                self.settle::<RequestedAttachment>(&key(namespace, name), object, &mut dirty);
+            }
+            Read::Nad { namespace, name } => {
+                self.settle::<Nad>(&key(namespace, name), found.nad(namespace, name), &mut dirty);
+            }
+            Read::Node { name } => self.settle::<Node>(name, found.node(name), &mut dirty),
+            // These are units, or confirmed by way of their holders.
+            Read::Subnet { .. } | Read::Lock { .. } => {}
+        }
+        dirty
+    }
+
+    fn settle<O: Source>(&mut self, key: &O::Key, found: Option<&O>, dirty: &mut Dirty) {
+        match found {
+            Some(object) => object.put(self, dirty),
+            None => O::remove(key, self, dirty),
+        }
+    }
+
+    /// Nothing is missing about an object any more.
+    pub(super) fn found<O: Source>(&mut self, key: &O::Key) {
+        if !self.missing.is_empty()
+            && let Some(read) = O::read(key)
+        {
+            self.missing.remove(&read);
+        }
     }
 
     /// The VPCs and subnets whose absence is not confirmed, with the UIDs of the objects that a list lacks.

@@ -143,7 +143,16 @@ fn killed_components_come_back(labs: &Labs, kubectl: &Kubectl) {
     kubectl.run(&["apply", "-f-"], &pod("late", "node1"));
     labs.run(&["start", "controller"]);
     // Without an agent the pod cannot have its network, and says so.
-    kubectl.wait("jsonpath={.reason}=FailedCreatePodSandBox", &event_of(kubectl, "late"));
+    let event = event_of(kubectl, "late");
+    kubectl.wait("jsonpath={.reason}=FailedCreatePodSandBox", &event);
+    let said = kubectl.run(&["get", &event, "--output=jsonpath={.message}"], "");
+    assert!(said.contains("portolan-cni") && said.contains("cannot be reached"), "{said}");
+    // One that asks for no network comes and goes all the same.
+    let plain = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"},
+        "spec": {"nodeName": "node1", "containers": [{"name": "main", "image": "none"}]}}"#;
+    kubectl.run(&["apply", "-f-"], plain);
+    kubectl.wait("condition=Ready", "pod/plain");
+    kubectl.run(&["delete", "pod", "plain"], "");
     labs.run(&["start", "node1/agent"]);
     kubectl.wait("condition=Ready", "pod/late");
     labs.run(&["kill", "ovn-northd", "--restart"]);

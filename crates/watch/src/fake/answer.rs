@@ -31,6 +31,8 @@ pub enum Answer {
     Refused,
     /// No answer, ever.
     Silence,
+    /// The beginning of an answer, and the rest never.
+    Stalled,
     /// An answer with this code, without the name of an object.
     Code(u16),
     /// `429` with a wish to be left alone for so many seconds.
@@ -50,6 +52,10 @@ impl Answer {
         Ok(match self {
             Answer::Refused => return Err(Refused),
             Answer::Silence => future::pending().await,
+            Answer::Stalled => {
+                let beginning = futures::stream::iter([Ok(Frame::data(Bytes::from_static(b"{")))]);
+                response(200, BodyExt::boxed(StreamBody::new(beginning.chain(futures::stream::pending()))))
+            }
             Answer::Code(410) => status(410, "Expired", "too old resource version"),
             Answer::Code(code) => status(code, "", "scripted"),
             Answer::TooManyRequests(seconds) => {

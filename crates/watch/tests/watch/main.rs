@@ -4,21 +4,23 @@
 
 mod absence;
 mod connecting;
+mod deadline;
 mod failures;
 mod reads;
 mod recovery;
+mod unreadable;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ClusterResourceScope, ObjectMeta};
-use kube::{Resource, ResourceExt as _};
+use kube::{Resource, ResourceExt};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use portolan_watch::fake::FakeApi;
-use portolan_watch::{Change, Followers, Object, Selection};
+use portolan_watch::{Change, Followers, Listed, Object, Selection};
 
 /// A kind that exists only once it is defined.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -80,7 +82,8 @@ impl<K: Object> Scene<K> {
         Scene { followers, changes }
     }
 
-    /// The next change, in short: `listed a b`, `applied a`, `deleted a`.
+    /// The next change, in short: `listed a b`, `applied a`, `deleted a`; what cannot be decoded with the field that is wrong, as in
+    /// `listed a b(spec)`.
     async fn next(&mut self) -> String {
         short(self.changes.recv().await.unwrap())
     }
@@ -95,8 +98,13 @@ fn short<K: Object>(change: Change<K>) -> String {
     match change {
         Change::Applied(object) => format!("applied {}", object.name_any()),
         Change::Deleted(object) => format!("deleted {}", object.name_any()),
-        Change::Listed(objects) => {
-            objects.iter().fold("listed".into(), |text, object| format!("{text} {}", object.name_any()))
+        Change::Unreadable(unreadable) => {
+            format!("unreadable {}({})", unreadable.object.name_any(), unreadable.field)
+        }
+        Change::Listed(Listed { objects, unreadable }) => {
+            let readable = objects.iter().map(ResourceExt::name_any);
+            let unreadable = unreadable.iter().map(|one| format!("{}({})", one.object.name_any(), one.field));
+            readable.chain(unreadable).fold("listed".into(), |text, object| format!("{text} {object}"))
         }
     }
 }

@@ -31,7 +31,7 @@ async fn objects_of_an_undefined_kind_are_absent_and_of_one_that_is_not_served_y
     let client = api.client();
     let vpcs = Api::<Vpc>::all(client.clone());
     assert!(get(&client, &vpcs, "blue").await.unwrap().is_none());
-    assert_eq!(list::<Vpc>(&client).await.unwrap(), []);
+    assert_eq!(list::<Vpc>(&client).await.unwrap().objects, []);
     assert!(is_kind_absent::<Vpc>(&client).await.unwrap());
 
     api.define::<Vpc>();

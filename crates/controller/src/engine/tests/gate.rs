@@ -116,7 +116,7 @@ fn an_invalid_subnet_is_judged_again_only_when_the_verdict_would_be_another() {
         assert_eq!(candidates(&mut scene.engine), None, "a VPC has nothing to do with it");
     }
     let web = subnets().into_iter().find(|subnet| subnet.name_any() == "web").unwrap();
-    scene.engine.feed(&Change::Deleted(web));
+    scene.engine.feed(&Change::deleted(&web));
     assert_eq!(
         names(&candidates(&mut scene.engine).unwrap()),
         ["rival"],
@@ -149,7 +149,7 @@ fn what_stood_in_the_way_may_go_before_the_refusal_is_observed() {
     all.push(rival.clone());
     let verdict = scene.engine.judge(&judged, &lists(&all)).remove(0);
     let web = subnets().into_iter().find(|subnet| subnet.name_any() == "web").unwrap();
-    scene.engine.feed(&Change::Deleted(web));
+    scene.engine.feed(&Change::deleted(&web));
     assert_eq!(candidates(&mut scene.engine), None);
     scene.engine.feed(&Change::Applied(refused(rival, &verdict)));
     assert_eq!(names(&candidates(&mut scene.engine).unwrap()), ["rival"]);

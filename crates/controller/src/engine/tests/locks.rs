@@ -58,7 +58,7 @@ impl Scene {
 
     fn delete_set(&mut self) {
         let set = self.sets.remove("db").unwrap();
-        self.engine.feed(&Change::Deleted(set));
+        self.engine.feed(&Change::deleted(&set));
     }
 
     /// The ordinal's pod, controlled by the set of this UID, or an orphan.
@@ -403,7 +403,7 @@ fn a_subnet_made_again_under_its_name_does_not_keep_what_the_former_one_had() {
             next.list_all(scene.vpcs, scene.subnets, vec![]);
             scene = next;
         } else {
-            scene.engine.feed(&Change::Deleted(former));
+            scene.engine.feed(&Change::deleted(&former));
             scene.engine.feed(&Change::Applied(subnet));
         }
         scene.rest();
@@ -436,7 +436,7 @@ fn a_duplicate_stays_when_the_lock_that_counted_goes_before_it() {
     scene.engine.actions().into_iter().for_each(|action| scene.perform(action));
     // Now someone deletes the first.
     scene.locks.remove(&first.name_any());
-    scene.engine.feed(&Change::Deleted(first));
+    scene.engine.feed(&Change::deleted(&first));
     scene.rest();
     assert_eq!(scene.address_of("app").as_deref(), Some("10.0.0.200"), "{:?}", scene.held());
     assert_eq!((scene.held().len(), scene.ports()), (1, 1));
@@ -506,7 +506,7 @@ fn whoever_waits_for_an_address_whose_lock_cannot_be_read_gets_it_when_that_goes
         scene.annotated("app", "uid-app", "web", (IP_ADDRESS, "10.0.0.7"));
         scene.rest();
         assert_eq!(scene.held(), [], "{name}");
-        scene.engine.feed(&Change::Deleted(lock));
+        scene.engine.feed(&Change::deleted(&lock));
         scene.rest();
         assert_eq!(scene.address_of("app").as_deref(), Some("10.0.0.7"), "{name}");
     }
