@@ -123,8 +123,9 @@ pub struct Engine {
     northbound: Reconciler<DatabaseTarget<Unit>>,
     /// VPCs and subnets that a list lacks and that are being read live.
     confirming: BTreeSet<Unit>,
-    /// Other objects that a list lacks and that are being read live.
-    reading: BTreeSet<Read>,
+    /// Other objects that a list lacks and that are being read live; and whether a later list lacks them too, so that the answer is
+    /// older than that and they are to be read again.
+    reading: BTreeMap<Read, bool>,
     creating: Creations,
     /// Locks that are being moved, by name.
     moving: BTreeMap<String, Move>,
@@ -155,7 +156,7 @@ impl Engine {
             woken: VecDeque::new(),
             northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
             confirming: BTreeSet::new(),
-            reading: BTreeSet::new(),
+            reading: BTreeMap::new(),
             creating: Creations::default(),
             moving: BTreeMap::new(),
             releasing: BTreeMap::new(),

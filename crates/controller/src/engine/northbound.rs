@@ -85,8 +85,12 @@ impl Engine {
     /// What a list lacks is read live. Until that has answered, nothing changes for it.
     pub(super) fn confirm_unlisted(&mut self) {
         for read in self.world.missing() {
-            if self.reading.insert(read.clone()) {
-                self.actions.push(Action::ReadMissing(read.clone()));
+            match self.reading.get_mut(read) {
+                Some(again) => *again = true,
+                None => {
+                    self.reading.insert(read.clone(), false);
+                    self.actions.push(Action::ReadMissing(read.clone()));
+                }
             }
         }
         for (unit, owners) in self.world.unconfirmed() {
@@ -120,7 +124,11 @@ impl Engine {
 
     /// Live reads answered an [`Action::ReadMissing`].
     pub fn missing_read(&mut self, read: &Read, confirmation: &Confirmation) {
-        self.reading.remove(read);
+        if self.reading.remove(read) == Some(true) && self.world.missing().any(|missing| missing == read) {
+            self.reading.insert(read.clone(), false);
+            self.actions.push(Action::ReadMissing(read.clone()));
+            return;
+        }
         match confirmation {
             Confirmation::Found(found) => {
                 let dirty = self.world.settle_missing(read, found);
