@@ -127,14 +127,14 @@ where
     F: Future<Output = ()>,
 {
     pub(crate) fn new(
-        client: Client,
+        api: Api<K>,
         selection: Selection,
         definitions: Definitions,
         recovery: Recovery,
         progress: Progress,
         consume: C,
     ) -> Self {
-        let (api, kind) = (Api::all(client.clone()), Kind::of::<K>());
+        let (client, kind) = (api.clone().into_client(), Kind::of::<K>());
         let pauses = Pauses::new(recovery.clone());
         Follower {
             client,
@@ -170,7 +170,7 @@ where
         let may_be_absent = error.code() == Some(404)
             && match self.kind.origin() {
                 Origin::BuiltIn => false,
-                Origin::Aggregation => true,
+                Origin::Aggregation => self.definitions.are_followed(),
                 Origin::Defined => self.definitions.lack(&self.kind),
             };
         if may_be_absent && is_absent(&self.client, &self.kind).await.unwrap_or(false) {

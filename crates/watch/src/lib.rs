@@ -25,6 +25,7 @@ pub mod fake;
 mod follower;
 mod followers;
 mod live;
+mod one;
 mod pause;
 mod status;
 
@@ -34,4 +35,5 @@ pub use existence::is_kind_absent;
 pub use follower::{Change, Object, Selection};
 pub use followers::{Followers, Recoveries};
 pub use live::{get, is_not_found, list};
+pub use one::Observed;
 pub use status::{Behind, Status};
