@@ -133,10 +133,15 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::*;
-    use crate::secret::keep_authority;
+    use crate::secret::{LOOK, keep_authority};
 
     const NAME: &str = "v1.example.io";
     const SECRET: &str = "GET /api/v1/namespaces/system/secrets/ca";
+
+    /// Waits for a value; time is not real here, so a failure costs none.
+    async fn soon<T>(waiting: impl Future<Output = Result<T, watch::error::RecvError>>) {
+        assert!(tokio::time::timeout(LOOK * 10, waiting).await.expect("it never comes").is_ok());
+    }
 
     fn reference() -> AuthoritySecret {
         AuthoritySecret { namespace: "system".into(), name: "ca".into() }
@@ -188,15 +193,15 @@ mod tests {
         let mut observer = Followers::of_built_in_kinds(api.client());
         let mut seen = observer.follow_one::<APIService>(Api::all(api.client()), NAME);
         let is_set = |seen: &Observed<APIService>| matches!(seen, Observed::Present(seen) if seen.spec.as_ref().is_some_and(|spec| spec.ca_bundle.is_some()));
-        seen.wait_for(is_set).await.unwrap();
+        soon(seen.wait_for(is_set)).await;
         // Somebody replaces the Secret, and somebody the bundle.
         api.put(&secret());
         let replaced =
             Authority::read(&serde_json::from_value(api.stored::<Secret>("system", "ca").unwrap()).unwrap());
         let replaced = replaced.unwrap();
-        seen.wait_for(has(&replaced)).await.unwrap();
+        soon(seen.wait_for(has(&replaced))).await;
         api.put(&service(None));
-        seen.wait_for(has(&replaced)).await.unwrap();
+        soon(seen.wait_for(has(&replaced))).await;
         // Whoever was overtaken has looked again by then.
         tokio::time::sleep(Duration::from_secs(600)).await;
         let written = api.requests("PATCH").len();

@@ -172,6 +172,11 @@ mod tests {
 
     const SECRETS: &str = "/api/v1/namespaces/system/secrets";
 
+    /// Waits for a value; time is not real here, so a failure costs none.
+    async fn soon<T>(waiting: impl Future<Output = Result<T, watch::error::RecvError>>) {
+        assert!(tokio::time::timeout(LOOK * 10, waiting).await.expect("it never comes").is_ok());
+    }
+
     fn reference() -> AuthoritySecret {
         AuthoritySecret { namespace: "system".into(), name: "ca".into() }
     }
@@ -209,7 +214,7 @@ mod tests {
         async fn uses(&mut self, authority: &Authority) {
             let is_it =
                 |used: &Option<Arc<Authority>>| used.as_ref().is_some_and(|used| used.is_same(authority));
-            self.authority.wait_for(is_it).await.unwrap();
+            soon(self.authority.wait_for(is_it)).await;
         }
     }
 
@@ -218,7 +223,7 @@ mod tests {
         let api = FakeApi::default();
         let mut replicas: Vec<_> = (0..3).map(|_| Replica::start(&api)).collect();
         for replica in &mut replicas {
-            replica.authority.wait_for(Option::is_some).await.unwrap();
+            soon(replica.authority.wait_for(Option::is_some)).await;
         }
         let shared = stored(&api);
         for replica in &mut replicas {
@@ -231,7 +236,7 @@ mod tests {
         let api = FakeApi::default();
         let mut replicas = [Replica::start(&api), Replica::start(&api)];
         for replica in &mut replicas {
-            replica.authority.wait_for(Option::is_some).await.unwrap();
+            soon(replica.authority.wait_for(Option::is_some)).await;
         }
         api.put(&secret(Timestamp::now()));
         let replaced = stored(&api);
@@ -242,7 +247,7 @@ mod tests {
         for replica in &mut replicas {
             let is_new =
                 |used: &Option<Arc<Authority>>| used.as_ref().is_some_and(|used| !used.is_same(&replaced));
-            replica.authority.wait_for(is_new).await.unwrap();
+            soon(replica.authority.wait_for(is_new)).await;
         }
         let made = stored(&api);
         for replica in &mut replicas {
@@ -263,7 +268,7 @@ mod tests {
         for replica in &mut replicas {
             let is_new =
                 |used: &Option<Arc<Authority>>| used.as_ref().is_some_and(|used| !used.is_same(&former));
-            replica.authority.wait_for(is_new).await.unwrap();
+            soon(replica.authority.wait_for(is_new)).await;
         }
         let renewed = stored(&api);
         for replica in &mut replicas {
@@ -285,7 +290,7 @@ mod tests {
         assert_eq!(api.requests("POST").len() + api.requests("PATCH").len(), 0);
         api.script(&format!("POST {SECRETS}"), 2, Answer::Code(403));
         api.remove::<Secret>("system", "ca");
-        replica.authority.wait_for(Option::is_some).await.unwrap();
+        soon(replica.authority.wait_for(Option::is_some)).await;
         assert_eq!(api.requests(&format!("POST {SECRETS}")).len(), 3);
     }
 }

@@ -5,6 +5,7 @@
 mod absence;
 mod connecting;
 mod failures;
+mod one;
 mod reads;
 mod recovery;
 
