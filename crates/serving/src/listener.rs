@@ -105,7 +105,7 @@ impl Listener {
                 match current.map(|authority| authority.sign(reached_by, now)).transpose() {
                     Ok(signed) => identity = signed.or(identity),
                     Err(error) => {
-                        tracing::error!(%error, "the server keeps its former certificate, if it has one")
+                        tracing::error!(%error, "the server keeps its former certificate, if it has one");
                     }
                 }
             }

@@ -146,7 +146,7 @@ impl Keeper {
             in_time(self.api.patch(&self.secret.name, &PatchParams::default(), &Patch::Merge(patch))).await;
         match patched {
             Ok(_) => {
-                tracing::info!("{}: the authority was about to expire and has been replaced", self.secret)
+                tracing::info!("{}: the authority was about to expire and has been replaced", self.secret);
             }
             Err(error) if error.code() == Some(409) => {}
             Err(error) => return Err(error),
