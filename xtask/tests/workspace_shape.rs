@@ -54,7 +54,12 @@ const MEMBERS: &[Member] = &[
         knows: &["ovsdb-core", "ovsdb", "ovn-schema", "portolan-api", "portolan-model", "portolan-plan"],
         never: &[KUBE_CLIENT],
     },
-    Member { name: "portolan-trace-server", knows: &["portolan-watch", "portolan-trace"], never: &[] },
+    Member { name: "portolan-serving", knows: &["portolan-watch"], never: &[] },
+    Member {
+        name: "portolan-trace-server",
+        knows: &["portolan-watch", "portolan-serving", "portolan-trace"],
+        never: &[],
+    },
     Member {
         name: "portolan-controller",
         knows: &[
@@ -108,6 +113,7 @@ const MEMBERS: &[Member] = &[
             "portolan-plan",
             "portolan-host",
             "portolan-trace",
+            "portolan-serving",
             "portolan-trace-server",
             "portolan-watch",
             "portolan-controller",

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_plugins_before_answered_is_kept() {
+    fn the_result_of_previous_plugins_is_kept() {
         let previous = json!({"cniVersion": "1.0.0", "interfaces": [{"name": "eth0"}, {"name": "veth1"}],
             "ips": [{"address": "192.168.0.2/24", "interface": 0}], "dns": {"nameservers": ["10.96.0.10"]}});
         let merged = result().to_json(Version::V1_0_0, Some(&previous));

@@ -146,7 +146,7 @@ fn gc_and_status_need_no_container() {
 }
 
 #[test]
-fn verbs_come_with_their_versions() {
+fn a_command_is_refused_in_versions_that_do_not_have_it() {
     let node = node();
     for (command, version) in [("CHECK", "0.3.1"), ("GC", "1.0.0"), ("STATUS", "0.4.0")] {
         node.fails(&node.environment(command), config(version), Code::IncompatibleVersion);
@@ -258,7 +258,7 @@ fn only_the_nodes_own_configuration_may_name_another_socket() {
 }
 
 #[test]
-fn a_message_comes_whole_however_it_is_cut() {
+fn a_message_that_arrives_in_pieces_is_read_whole() {
     let (mut here, there) = UnixStream::pair().unwrap();
     let answer = Answer::Result(json!({ "long": "x".repeat(20_000) }));
     let bytes = protocol::encode(&answer).unwrap();

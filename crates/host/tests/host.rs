@@ -118,7 +118,7 @@ fn checksum_offload_is_off() {
 }
 
 #[test]
-fn neighbours_hear_who_has_an_address() {
+fn a_new_address_is_announced_to_neighbours() {
     portolan_testbed::test(async |lab| {
         let mut place = place(&lab);
         lab.home().sysctl("net.ipv4.conf.all.arp_accept", "1").unwrap();

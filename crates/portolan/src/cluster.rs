@@ -20,6 +20,8 @@ use crate::output::plain;
 
 /// How long the API server may take to answer a person.
 const DEADLINE: Duration = Duration::from_secs(15);
+/// A watch may be silent for longer: the API server ends it before this.
+const WATCH_SILENCE: Duration = Duration::from_secs(300);
 
 /// The configuration of a server process: the file, or else the cluster that it runs in, or the user's own kubeconfig.
 pub(crate) async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
@@ -49,6 +51,7 @@ pub(crate) struct Which {
 /// A cluster that a person asks.
 pub(crate) struct Cluster {
     pub(crate) client: kube::Client,
+    config: kube::Config,
     pub(crate) url: String,
     /// The namespace of objects that are named without one.
     pub(crate) namespace: String,
@@ -89,10 +92,8 @@ impl Which {
         config.connect_timeout = Some(DEADLINE);
         config.read_timeout = Some(DEADLINE);
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
-        let client = kube::Client::try_from(config).map_err(|error| {
-            Failure::with(Exit::Unreachable, format!("the kubeconfig cannot be used: {}", innermost(&error)))
-        })?;
-        Ok(Cluster { client, url, namespace, lab })
+        let client = client(config.clone())?;
+        Ok(Cluster { client, config, url, namespace, lab })
     }
 
     /// What kubectl would use; and where it would find nothing, the only lab.
@@ -178,6 +179,12 @@ impl Which {
     }
 }
 
+fn client(config: kube::Config) -> anyhow::Result<kube::Client> {
+    kube::Client::try_from(config).map_err(|error| {
+        Failure::with(Exit::Unreachable, format!("the kubeconfig cannot be used: {}", innermost(&error)))
+    })
+}
+
 /// What lies at the bottom of an error, in one line: what is above says the same in more words.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
@@ -188,6 +195,14 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 impl Cluster {
+    /// A client that waits so long for each answer, and does not ask again by itself when the answer is that there will be none.
+    pub(crate) fn patient_client(&self, patience: Duration) -> anyhow::Result<kube::Client> {
+        let mut config = self.config.clone();
+        config.read_timeout = Some(patience);
+        config.default_retry = false;
+        client(config)
+    }
+
     /// What went wrong with a request for something.
     pub(crate) fn explain(&self, what: &str, error: &kube::Error) -> anyhow::Error {
         let url = &self.url;
@@ -205,6 +220,16 @@ impl Cluster {
                     ),
                     404 => Failure::not_found(message),
                     400 | 422 => Failure::usage(message),
+                    429 => Failure::with(
+                        Exit::Unreachable,
+                        format!("the API server at {url} is too busy to serve {what} (429): {message}"),
+                    ),
+                    504 => Failure::with(
+                        Exit::Unreachable,
+                        format!(
+                            "the API server at {url} did not serve {what} in time (504): {message}; try again"
+                        ),
+                    ),
                     503 => Failure::with(
                         Exit::Unreachable,
                         format!("the API server at {url} cannot serve {what} (503): {message}"),

@@ -8,7 +8,7 @@ use ovsdb::Endpoint;
 use portolan_controller::{Config, Reader};
 use portolan_model::World;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
-use portolan_trace_server::ServiceReference;
+use portolan_trace_server::{Server, ServiceReference};
 
 use crate::cluster;
 use crate::ovn_tls::OvnTls;
@@ -92,12 +92,9 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
     };
     let tracer = Tracer::connect(&databases, config.plan);
     let (reader, reads) = portolan_controller::readers();
-    let served = portolan_trace_server::run(
-        portolan_trace_server::Config { listen, service: arguments.trace.trace_service },
-        portolan_watch::client(kube)?,
-        tracer,
-        OfController(reader),
-    );
+    let server = portolan_trace_server::Config { listen, service: arguments.trace.trace_service };
+    let server = Server::bind(server).await?;
+    let served = server.run(portolan_watch::client(kube)?, tracer, OfController(reader));
     // If one ends, the process ends: it is started again whole.
     tokio::select! {
         ended = portolan_controller::run_with_readers(config, reads, stop) => ended,

@@ -14,7 +14,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// There is no such object.
     NotFound = 3,
-    /// The cluster does not answer, or there is none.
+    /// The cluster does not answer, not in time or not now, or there is none.
     Unreachable = 4,
     /// The cluster does not know the user, or does not allow it.
     Forbidden = 5,
@@ -30,9 +30,9 @@ pub(crate) enum Exit {
 pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  success; for trace: the traffic arrives, and so does its reply
   1  trace: the traffic does not arrive
-  2  the command line is wrong
+  2  the command line is wrong, or PORTOLAN_LOG
   3  there is no such object
-  4  the cluster does not answer, or no cluster is configured
+  4  the cluster does not answer, is too busy (429), too slow (504) or not ready (503), or no cluster is configured
   5  the cluster rejects the credentials (401) or the request (403)
   6  trace: OVN does not have what the objects ask for
   7  trace: it cannot be told whether the traffic arrives

@@ -6,8 +6,9 @@ mod readiness;
 pub(crate) mod subnets;
 pub(crate) mod vpcs;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use apimachinery::selector::LabelSelector;
 use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
 
@@ -37,8 +38,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     namespaces: Namespaces,
     /// Only objects with these labels, as kubectl has it; of attachments, the labels of their pods.
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<String>,
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = LabelSelector::parse)]
+    selector: Option<LabelSelector>,
     /// Go on with what changes.
     #[arg(short, long)]
     watch: bool,
@@ -153,7 +154,7 @@ impl Arguments {
             return self.follow(cluster, &kinds, labelled, rows).await;
         }
         let snapshot = cluster.snapshot(kinds).await?;
-        let rows = self.chosen(cluster, labelled, rows(&snapshot)).await?;
+        let rows = self.chosen(labelled, &snapshot, rows(&snapshot), Missing::IsAnError)?;
         if rows.is_empty() && matches!(self.output, Output::Table | Output::Wide) {
             let kind = self.kind.to_possible_value().map(|value| value.get_name().to_owned());
             let namespace = self.own_namespace(cluster).filter(|_| self.kind == Kind::Attachments);
@@ -165,23 +166,28 @@ impl Arguments {
         print(&self.text(&rows)?)
     }
 
-    /// The rows of the given name and labels. A name must be there.
-    async fn chosen<R: Row>(
+    /// The rows of the given name and labels.
+    fn chosen<R: Row>(
         &self,
-        cluster: &Cluster,
         labelled: Labelled,
-        rows: Vec<R>,
+        snapshot: &Snapshot,
+        mut rows: Vec<R>,
+        missing: Missing,
     ) -> anyhow::Result<Vec<R>> {
-        let rows = match &self.name {
-            Some(name) => named(rows, name)?,
-            None => rows,
-        };
-        let Some(selector) = &self.selector else { return Ok(rows) };
-        let selected = cluster.selected(labelled, selector).await?;
-        Ok(rows.into_iter().filter(|row| row.uid().is_some_and(|uid| selected.contains(uid))).collect())
+        if let Some(name) = &self.name {
+            match missing {
+                Missing::IsAnError => rows = named(rows, name)?,
+                Missing::MayCome => rows.retain(|row| row.names().contains(&name.as_str())),
+            }
+        }
+        if let Some(selector) = &self.selector {
+            let selected = snapshot.lists.selected(labelled, selector);
+            rows.retain(|row| row.uid().is_some_and(|uid| selected.contains(uid)));
+        }
+        Ok(rows)
     }
 
-    /// Prints rows, and again those that change, until the connection ends or the user ends it.
+    /// Prints rows, and again those that change, until the user ends it or nobody reads it any more.
     async fn follow<R: Row>(
         &self,
         cluster: &Cluster,
@@ -191,16 +197,15 @@ impl Arguments {
     ) -> anyhow::Result<()> {
         let mut watched = cluster.watch(kinds).await?;
         let mut printed: Option<BTreeMap<String, R>> = None;
+        let mut reader_gone = std::pin::pin!(output::reader_gone());
         loop {
-            let snapshot = watched.next().await?;
-            let mut rows = rows(&snapshot);
-            if let Some(name) = &self.name {
-                rows.retain(|row| row.names().contains(&name.as_str()));
-            }
-            if let Some(selector) = &self.selector {
-                let selected: BTreeSet<_> = cluster.selected(labelled, selector).await?;
-                rows.retain(|row| row.uid().is_some_and(|uid| selected.contains(uid)));
-            }
+            let snapshot = tokio::select! {
+                snapshot = watched.next() => snapshot?,
+                () = &mut reader_gone => return Ok(()),
+            };
+            // As kubectl: what is not there at first is an error; what goes later may come again.
+            let missing = if printed.is_none() { Missing::IsAnError } else { Missing::MayCome };
+            let rows = self.chosen(labelled, &snapshot, rows(&snapshot), missing)?;
             let known = printed.as_ref();
             let is_new = |row: &&R| known.is_none_or(|known| known.get(&row.full_name()) != Some(*row));
             let changed: Vec<R> = rows.iter().filter(is_new).cloned().collect();
@@ -231,6 +236,13 @@ impl Arguments {
             Output::Name => rows.iter().map(|row| format!("{}\n", output::plain(&row.full_name()))).collect(),
         })
     }
+}
+
+/// What it means that there is nothing of the given name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    IsAnError,
+    MayCome,
 }
 
 /// The rows of this name, of which there must be one at least.

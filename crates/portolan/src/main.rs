@@ -36,7 +36,7 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
     /// What to log to standard error, as `level` or `target=level,…`. Servers log `info` by default, other commands nothing.
-    #[arg(long, global = true, env = "PORTOLAN_LOG", value_name = "FILTER")]
+    #[arg(long, global = true, env = "PORTOLAN_LOG", value_name = "FILTER", value_parser = log_filter)]
     log: Option<String>,
 }
 
@@ -68,6 +68,11 @@ impl Command {
             Command::Get(_) | Command::Describe(_) | Command::Trace(_) | Command::Completions(_) => "off",
         }
     }
+}
+
+/// Refused here, a wrong filter is an error of the command line, whether it comes from there or from the environment.
+fn log_filter(text: &str) -> Result<String, String> {
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn main() -> anyhow::Result<ExitCode> {

@@ -14,6 +14,31 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Completes when nobody reads standard output any more: the pipe's reader has ended, or the terminal is gone.
+pub(crate) async fn reader_gone() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let (gone, is_gone) = tokio::sync::oneshot::channel();
+    // Not every standard output can be polled by the runtime: a file cannot. The thread ends with the process.
+    std::thread::spawn(move || {
+        let stdout = std::io::stdout();
+        // Nothing is asked for: errors and hang-ups are always reported.
+        let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+        let ended = loop {
+            match poll(&mut polled, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                ended => break ended,
+            }
+        };
+        if ended.is_ok() {
+            let _ = gone.send(());
+        }
+    });
+    if is_gone.await.is_err() {
+        // It cannot be found out.
+        std::future::pending::<()>().await;
+    }
+}
+
 /// A table without lines, as kubectl's are.
 pub(crate) fn table<T: Into<comfy_table::Cell>>(columns: impl IntoIterator<Item = T>) -> Table {
     let mut table = Table::new();

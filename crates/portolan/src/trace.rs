@@ -6,6 +6,8 @@
 mod direct;
 mod show;
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::api::PostParams;
@@ -75,6 +77,9 @@ pub(crate) struct Direct {
     /// OVN's southbound database.
     #[arg(long, value_name = "ENDPOINTS", value_delimiter = ',', requires = "ovn_nb")]
     ovn_sb: Vec<Endpoint>,
+    /// The MTU that the controller was given, with which OVN's rows are compared.
+    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
+    mtu: u16,
     #[command(flatten)]
     tls: crate::ovn_tls::OvnTls,
 }
@@ -157,13 +162,13 @@ fn pod(text: &str, namespace: &str) -> anyhow::Result<PodName> {
 
 async fn answer(arguments: &Arguments, cluster: &Cluster, trace: &Trace) -> anyhow::Result<TraceStatus> {
     if !arguments.direct.ovn_sb.is_empty() {
-        return direct::answer(arguments.direct.databases(), cluster, trace).await;
+        return direct::answer(arguments.direct.databases(), arguments.direct.mtu, cluster, trace).await;
     }
     if is_served(cluster).await? {
         return ask_controller(cluster, trace).await;
     }
     match &cluster.lab {
-        Some(lab) => direct::answer(direct::databases_of(lab)?, cluster, trace).await,
+        Some(lab) => direct::answer(direct::databases_of(lab)?, arguments.direct.mtu, cluster, trace).await,
         None => Err(Failure::with(
             Exit::Failed,
             format!(
@@ -189,6 +194,8 @@ async fn is_served(cluster: &Cluster) -> anyhow::Result<bool> {
 
 async fn ask_controller(cluster: &Cluster, trace: &Trace) -> anyhow::Result<TraceStatus> {
     let _waiting = Waiting::start("waiting for the controller's answer");
+    // The server says by itself that it was not done in time.
+    let client = cluster.patient_client(api::DEADLINE + Duration::from_secs(5))?;
     if !portolan_api::names::is_dns_label(&trace.metadata.namespace) {
         let message =
             format!("namespace {:?} does not exist: no namespace can be called so", trace.metadata.namespace);
@@ -200,6 +207,6 @@ async fn ask_controller(cluster: &Cluster, trace: &Trace) -> anyhow::Result<Trac
     let body = serde_json::to_vec(trace)?;
     let request = request.create(&PostParams::default(), body)?;
     let answered: Trace =
-        cluster.client.request(request).await.map_err(|error| cluster.explain("a trace", &error))?;
+        client.request(request).await.map_err(|error| cluster.explain("a trace", &error))?;
     answered.status.ok_or_else(|| Failure::with(Exit::Failed, "the controller's answer has no status"))
 }

@@ -15,7 +15,7 @@ pub(crate) enum Denied {
     #[error("{0}")]
     Forbidden(String),
     /// The API server does not say.
-    #[error("the API server cannot review the user's access: {0}")]
+    #[error("the API server cannot review the user's access: {}", portolan_watch::Plain(.0))]
     Review(#[from] kube::Error),
 }
 

@@ -1,16 +1,10 @@
 //! How kube-apiserver proves itself to aggregated servers: what the ConfigMap `kube-system/extension-apiserver-authentication` says.
 
-use std::sync::Arc;
-
-use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client};
-use tokio::sync::watch;
+use portolan_watch::Observed;
 
-const NAMESPACE: &str = "kube-system";
-const NAME: &str = "extension-apiserver-authentication";
+pub(crate) const NAMESPACE: &str = "kube-system";
+pub(crate) const NAME: &str = "extension-apiserver-authentication";
 
 /// What is asked of a front proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,46 +18,52 @@ pub(crate) struct FrontProxy {
     pub(crate) extra_prefixes: Vec<String>,
 }
 
-/// Follows the ConfigMap. Nothing is trusted until it was seen, nor after it was deleted.
-pub(crate) fn follow(client: Client) -> (watch::Receiver<Option<Arc<FrontProxy>>>, impl Future<Output = ()>) {
-    let (sender, receiver) = watch::channel(None);
-    let api = Api::<ConfigMap>::namespaced(client, NAMESPACE);
-    let config = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
-    let following = async move {
-        let mut events = watcher(api, config).default_backoff().boxed();
-        let mut listed = None;
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(Event::Init) => listed = None,
-                Ok(Event::InitApply(map)) => listed = Some(map),
-                Ok(Event::InitDone) => {
-                    sender.send_replace(listed.take().and_then(|map| FrontProxy::read(&map)).map(Arc::new));
-                }
-                Ok(Event::Apply(map)) => {
-                    sender.send_replace(FrontProxy::read(&map).map(Arc::new));
-                }
-                Ok(Event::Delete(_)) => {
-                    sender.send_replace(None);
-                }
-                Err(error) => tracing::warn!(%error, "cannot watch ConfigMap {NAMESPACE}/{NAME}"),
-            }
+/// Whom to take for the front proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// That is not known yet.
+    NotKnown,
+    /// Nobody, and why.
+    Nobody(String),
+    /// A peer with these properties.
+    Proxy(FrontProxy),
+}
+
+impl Trust {
+    pub(crate) fn of(observed: &Observed<ConfigMap>) -> Self {
+        match observed {
+            Observed::NotRead => Trust::NotKnown,
+            Observed::Absent => Trust::Nobody(format!("ConfigMap {NAMESPACE}/{NAME} does not exist")),
+            Observed::Present(map) => match FrontProxy::read(map) {
+                Ok(proxy) => Trust::Proxy(proxy),
+                Err(problem) => Trust::Nobody(format!("ConfigMap {NAMESPACE}/{NAME}: {problem}")),
+            },
         }
-    };
-    (receiver, following)
+    }
+
+    pub(crate) fn proxy(&self) -> Option<&FrontProxy> {
+        match self {
+            Trust::Proxy(proxy) => Some(proxy),
+            Trust::NotKnown | Trust::Nobody(_) => None,
+        }
+    }
 }
 
 impl FrontProxy {
-    /// None if the cluster has no front proxy.
-    fn read(map: &ConfigMap) -> Option<Self> {
-        let data = map.data.as_ref()?;
+    fn read(map: &ConfigMap) -> Result<Self, String> {
+        let value = |key: &str| map.data.as_ref().and_then(|data| data.get(key)).map(String::as_str);
         // An unreadable list of names must not turn into an empty one, which admits every name.
         let list = |key: &str| {
-            let text = data.get(key).map_or("[]", String::as_str);
-            let parsed = serde_json::from_str::<Vec<String>>(text);
-            parsed.inspect_err(|error| tracing::warn!(key, %error, "ConfigMap extension-apiserver-authentication cannot be read")).ok()
+            let parsed = serde_json::from_str::<Vec<String>>(value(key).unwrap_or("[]"));
+            parsed.map_err(|error| format!("data.{key} is not a list of strings: {error}"))
         };
-        Some(Self {
-            authorities: data.get("requestheader-client-ca-file").filter(|text| !text.is_empty())?.clone(),
+        let authorities = value("requestheader-client-ca-file").filter(|text| !text.is_empty());
+        Ok(Self {
+            authorities: authorities
+                .ok_or(
+                    "data.requestheader-client-ca-file is missing: kube-apiserver runs without a front proxy",
+                )?
+                .to_owned(),
             allowed_names: list("requestheader-allowed-names")?,
             user_headers: list("requestheader-username-headers")?,
             group_headers: list("requestheader-group-headers")?,
@@ -81,17 +81,45 @@ impl FrontProxy {
 mod tests {
     use super::*;
 
+    fn trust(json: &str) -> Trust {
+        Trust::of(&Observed::Present(serde_json::from_str::<ConfigMap>(json).unwrap()))
+    }
+
     #[test]
     fn a_cluster_without_a_front_proxy_admits_nobody() {
-        let map = |json: &str| serde_json::from_str::<ConfigMap>(json).unwrap();
-        assert_eq!(FrontProxy::read(&map("{}")), None);
-        assert_eq!(FrontProxy::read(&map(r#"{"data": {"client-ca-file": "x"}}"#)), None);
-        let read = FrontProxy::read(&map(
+        for map in [
+            "{}",
+            r#"{"data": {"client-ca-file": "x"}}"#,
+            r#"{"data": {"requestheader-client-ca-file": ""}}"#,
+        ] {
+            assert!(matches!(trust(map), Trust::Nobody(_)), "{map}");
+        }
+        assert_eq!(Trust::of(&Observed::NotRead), Trust::NotKnown);
+        assert!(matches!(Trust::of(&Observed::Absent), Trust::Nobody(_)));
+        let read = trust(
             r#"{"data": {"requestheader-client-ca-file": "x", "requestheader-allowed-names": "[\"front\"]",
                 "requestheader-username-headers": "[\"X-Remote-User\"]"}}"#,
-        ));
-        let read = read.unwrap();
+        );
+        let read = read.proxy().unwrap();
         assert!(read.admits("front") && !read.admits("other"));
         assert_eq!(read.user_headers, ["X-Remote-User"]);
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_admits_nobody_and_is_named() {
+        for list in ["front-proxy-client", "[1]", "{}", ""] {
+            let map = ConfigMap {
+                data: Some(
+                    [("requestheader-client-ca-file", "x"), ("requestheader-allowed-names", list)]
+                        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                        .into(),
+                ),
+                ..ConfigMap::default()
+            };
+            let Trust::Nobody(why) = Trust::of(&Observed::Present(map)) else {
+                panic!("{list:?} admits somebody")
+            };
+            assert!(why.contains("data.requestheader-allowed-names is not a list of strings"), "{why}");
+        }
     }
 }

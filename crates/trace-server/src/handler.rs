@@ -1,26 +1,27 @@
 //! Requests: discovery for kube-apiserver and kubectl, and the creation of a Trace.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use portolan_trace::api::{API_VERSION, GROUP, KIND, RESOURCE, Trace, VERSION};
+use portolan_serving::{Peer, Service};
+use portolan_trace::api::{API_VERSION, DEADLINE, GROUP, KIND, RESOURCE, Trace, VERSION};
 use portolan_trace::{Error, Question, Tracer, Worlds};
+use portolan_watch::Observed;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::access::{Denied, authorize};
-use crate::front_proxy::FrontProxy;
-use crate::identity::{PeerName, Unauthenticated, User, authenticate};
-use crate::response::{Answer, failure, object, retry};
+use crate::front_proxy::Trust;
+use crate::identity::{Unauthenticated, User, authenticate};
+use crate::response::{Answer, failure, last, object, retry};
+use crate::reviews::Reviews;
 
 /// The largest body of a request. A question has a few hundred bytes.
 const LARGEST_BODY: usize = 64 * 1024;
-/// How long a request may take, the wait for its turn included.
-const DEADLINE: Duration = Duration::from_secs(50);
 /// How many traces run at once: each reads all of OVN's southbound database.
 const TRACES: usize = 2;
 /// How many more may wait for their turn.
@@ -29,25 +30,28 @@ const WAITING: usize = 16;
 /// Answers requests.
 pub(crate) struct Handler<W> {
     client: Client,
+    authentication: watch::Receiver<Observed<ConfigMap>>,
+    reviews: Reviews,
     tracer: Tracer,
     worlds: W,
     running: Semaphore,
     admitted: Arc<Semaphore>,
 }
 
-impl<W: Worlds> Handler<W> {
-    pub(crate) fn new(client: Client, tracer: Tracer, worlds: W) -> Self {
-        let admitted = Arc::new(Semaphore::new(TRACES + WAITING));
-        Self { client, tracer, worlds, running: Semaphore::new(TRACES), admitted }
+impl<W: Worlds + Send + 'static> Service for Handler<W> {
+    /// Whom to take for the front proxy: a connection keeps what it was begun with, as its handshake was made with that.
+    type Session = Trust;
+
+    fn begin(&self) -> Trust {
+        Trust::of(&self.authentication.borrow())
     }
 
-    pub(crate) async fn handle(
-        &self,
-        request: Request<Incoming>,
-        front_proxy: Option<&FrontProxy>,
-        peer: &PeerName,
-    ) -> Answer {
-        match tokio::time::timeout(DEADLINE, self.answer(request, front_proxy, peer)).await {
+    fn client_authorities<'a>(&self, trust: &'a Trust) -> &'a str {
+        trust.proxy().map_or("", |proxy| &proxy.authorities)
+    }
+
+    async fn answer(&self, trust: &Trust, peer: &Peer, request: Request<Incoming>) -> Answer {
+        match tokio::time::timeout(DEADLINE, self.handle(trust, peer, request)).await {
             Ok(answer) => answer,
             Err(_) => {
                 let message = format!("the trace was not done within {} s", DEADLINE.as_secs());
@@ -55,19 +59,24 @@ impl<W: Worlds> Handler<W> {
             }
         }
     }
+}
 
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        front_proxy: Option<&FrontProxy>,
-        peer: &PeerName,
-    ) -> Answer {
-        let user = match authenticate(&self.client, request.headers(), front_proxy, peer).await {
+impl<W: Worlds> Handler<W> {
+    pub(crate) fn new(
+        client: Client,
+        authentication: watch::Receiver<Observed<ConfigMap>>,
+        tracer: Tracer,
+        worlds: W,
+    ) -> Self {
+        let admitted = Arc::new(Semaphore::new(TRACES + WAITING));
+        let reviews = Reviews::new(client.clone());
+        Self { client, authentication, reviews, tracer, worlds, running: Semaphore::new(TRACES), admitted }
+    }
+
+    async fn handle(&self, trust: &Trust, peer: &Peer, request: Request<Incoming>) -> Answer {
+        let user = match authenticate(&self.reviews, request.headers(), trust, peer).await {
             Ok(user) => user,
-            Err(error @ Unauthenticated::Review(_)) => {
-                return retry(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &error.to_string());
-            }
-            Err(error) => return failure(StatusCode::UNAUTHORIZED, "Unauthorized", &error.to_string()),
+            Err(error) => return last(not_authenticated(&error)),
         };
         let path = request.uri().path().trim_matches('/').to_owned();
         let path: Vec<_> = path.split('/').collect();
@@ -123,6 +132,19 @@ impl<W: Worlds> Handler<W> {
             }
             Ok(Err(error)) => refusal(&error),
             Err(error) => retry(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &error.to_string()),
+        }
+    }
+}
+
+fn not_authenticated(error: &Unauthenticated) -> Answer {
+    let message = error.to_string();
+    match error {
+        Unauthenticated::Review(_) | Unauthenticated::NotKnown => {
+            retry(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &message)
+        }
+        Unauthenticated::TooMany => retry(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", &message),
+        Unauthenticated::None | Unauthenticated::NoFrontProxy(_) | Unauthenticated::Token => {
+            failure(StatusCode::UNAUTHORIZED, "Unauthorized", &message)
         }
     }
 }

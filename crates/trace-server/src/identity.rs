@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
-use kube::api::PostParams;
-use kube::{Api, Client};
+use portolan_serving::Peer;
 
-use crate::front_proxy::FrontProxy;
+use crate::front_proxy::{FrontProxy, NAME, NAMESPACE, Trust};
+use crate::reviews::Reviews;
 
 /// A user, as authorization wants it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,46 +22,45 @@ pub(crate) struct User {
 pub(crate) enum Unauthenticated {
     #[error("the request has no credentials: ask through the API server, or with a bearer token")]
     None,
+    #[error("the request has no credentials, and the API server cannot vouch for its user: {0}")]
+    NoFrontProxy(String),
+    #[error(
+        "whom to trust is not known yet: ConfigMap {NAMESPACE}/{NAME} has not been read; see the log of the controller if this lasts"
+    )]
+    NotKnown,
     #[error("the bearer token is not valid")]
     Token,
-    #[error("the API server cannot review the token: {0}")]
+    #[error("too many tokens from this address; try again")]
+    TooMany,
+    #[error("the API server cannot review the token: {}", portolan_watch::Plain(.0))]
     Review(#[from] kube::Error),
 }
 
-/// The common name of a peer whose certificate the front proxy's authority signed.
-pub(crate) type PeerName = Option<String>;
-
 /// Who sent a request.
 pub(crate) async fn authenticate(
-    client: &Client,
+    reviews: &Reviews,
     headers: &HeaderMap,
-    front_proxy: Option<&FrontProxy>,
-    peer: &PeerName,
+    trust: &Trust,
+    peer: &Peer,
 ) -> Result<User, Unauthenticated> {
-    if let Some(user) = proxied(headers, front_proxy, peer) {
+    if let Some(user) = proxied(headers, trust.proxy(), peer) {
         return Ok(user);
     }
-    let token = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = token.and_then(|value| value.strip_prefix("Bearer ")).ok_or(Unauthenticated::None)?;
-    let review = TokenReview {
-        spec: TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() },
-        ..TokenReview::default()
-    };
-    let reviewed = Api::<TokenReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
-    let status =
-        reviewed.status.filter(|status| status.authenticated == Some(true)).ok_or(Unauthenticated::Token)?;
-    let user = status.user.ok_or(Unauthenticated::Token)?;
-    let user = User {
-        name: user.username.unwrap_or_default(),
-        groups: user.groups.unwrap_or_default(),
-        extra: user.extra.unwrap_or_default(),
-    };
-    Some(user).filter(|user| !user.is_anonymous()).ok_or(Unauthenticated::Token)
+    let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    match authorization.and_then(|value| value.strip_prefix("Bearer ")) {
+        Some(token) => reviews.review(peer.address, token).await,
+        None => Err(match trust {
+            Trust::NotKnown => Unauthenticated::NotKnown,
+            Trust::Nobody(why) => Unauthenticated::NoFrontProxy(why.clone()),
+            Trust::Proxy(_) => Unauthenticated::None,
+        }),
+    }
 }
 
 /// The user that the front proxy names. Headers of anybody else count for nothing.
-fn proxied(headers: &HeaderMap, front_proxy: Option<&FrontProxy>, peer: &PeerName) -> Option<User> {
-    let proxy = front_proxy.filter(|proxy| peer.as_deref().is_some_and(|name| proxy.admits(name)))?;
+fn proxied(headers: &HeaderMap, front_proxy: Option<&FrontProxy>, peer: &Peer) -> Option<User> {
+    let name = peer.certified_name.as_deref()?;
+    let proxy = front_proxy.filter(|proxy| proxy.admits(name))?;
     let values = |names: &[String]| -> Vec<String> {
         let values = names.iter().flat_map(|name| headers.get_all(name.as_str()));
         values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
@@ -104,7 +102,7 @@ fn unescaped(key: &str) -> String {
 }
 
 impl User {
-    fn is_anonymous(&self) -> bool {
+    pub(crate) fn is_anonymous(&self) -> bool {
         self.name == "system:anonymous" || self.groups.iter().any(|group| group == "system:unauthenticated")
     }
 }
@@ -140,12 +138,16 @@ mod tests {
             ("x-remote-group", "system:authenticated"),
             ("x-remote-extra-example.org%2fteam", "blue"),
         ]);
-        let front = Some("front-proxy-client".to_owned());
+        let peer = |name: Option<&str>| Peer {
+            address: [10, 0, 0, 1].into(),
+            certified_name: name.map(str::to_owned),
+        };
+        let front = peer(Some("front-proxy-client"));
         let user = proxied(&sent, Some(&proxy()), &front).unwrap();
         assert_eq!((user.name.as_str(), user.groups.len()), ("ann", 2));
         assert_eq!(user.extra["example.org/team"], ["blue"]);
-        assert_eq!(proxied(&sent, Some(&proxy()), &None), None, "no certificate");
-        assert_eq!(proxied(&sent, Some(&proxy()), &Some("other".into())), None, "another name");
+        assert_eq!(proxied(&sent, Some(&proxy()), &peer(None)), None, "no certificate");
+        assert_eq!(proxied(&sent, Some(&proxy()), &peer(Some("other"))), None, "another name");
         assert_eq!(proxied(&sent, None, &front), None, "no front proxy is configured");
         let anonymous = headers(&[("x-remote-user", "system:anonymous")]);
         assert_eq!(proxied(&anonymous, Some(&proxy()), &front), None);

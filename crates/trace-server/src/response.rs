@@ -1,7 +1,7 @@
 //! Responses as Kubernetes clients expect them.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
@@ -31,5 +31,11 @@ pub(crate) fn failure(code: StatusCode, reason: &str, message: &str) -> Answer {
 pub(crate) fn retry(code: StatusCode, reason: &str, message: &str) -> Answer {
     let mut response = failure(code, reason, message);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+/// The last answer on its connection: whoever holds it has not shown who they are, or began before that could be known.
+pub(crate) fn last(mut response: Answer) -> Answer {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -4,6 +4,7 @@
 //! that of the sending pod.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ pub const RESOURCE: &str = "traces";
 pub const KIND: &str = "Trace";
 /// `apiVersion` of a Trace.
 pub const API_VERSION: &str = "trace.portolan.dev/v1alpha1";
+
+/// How long an answer may take, the wait for its turn included. Less than the minute after which kube-apiserver gives up.
+pub const DEADLINE: Duration = Duration::from_secs(50);
 
 /// A question about traffic, with its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

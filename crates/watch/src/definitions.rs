@@ -76,6 +76,8 @@ resource!(ApiService, "apiregistration.k8s.io", "APIService", "apiservices");
 /// What the watches of definitions and services have shown. None: not listed yet.
 #[derive(Debug, Default)]
 struct Known {
+    /// Whether the watches run at all.
+    is_followed: bool,
     /// Names of CustomResourceDefinitions.
     defined: Option<BTreeSet<String>>,
     /// Names of delegated APIServices, with their groups.
@@ -88,7 +90,17 @@ pub(crate) struct Definitions(watch::Sender<Known>);
 
 impl Definitions {
     pub(crate) fn new() -> Self {
+        Definitions(watch::Sender::new(Known { is_followed: true, ..Known::default() }))
+    }
+
+    /// Nothing is watched, so nothing is ever known to be absent.
+    pub(crate) fn not_followed() -> Self {
         Definitions(watch::Sender::new(Known::default()))
+    }
+
+    /// Whether a kind that comes into being will be noticed.
+    pub(crate) fn are_followed(&self) -> bool {
+        self.0.borrow().is_followed
     }
 
     /// True if both watches have listed and neither has anything that would serve this kind. A reason to ask, not an answer.

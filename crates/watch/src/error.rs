@@ -66,7 +66,7 @@ impl fmt::Display for Plain<'_> {
 
 impl Error {
     /// The HTTP status of the API server's answer, if there was one.
-    pub(crate) fn code(&self) -> Option<u16> {
+    pub fn code(&self) -> Option<u16> {
         match self {
             Error::Request(kube::Error::Api(status)) => Some(status.code),
             _ => None,

@@ -2,14 +2,13 @@
 
 use std::convert::Infallible;
 use std::fmt::Debug;
-use std::marker::PhantomData;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::PartialObjectMeta;
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
@@ -119,7 +118,7 @@ impl Selection {
 
 /// Follows one kind.
 pub(crate) struct Follower<K, C> {
-    client: Client,
+    api: Api<K>,
     kind: Kind,
     selection: Selection,
     definitions: Definitions,
@@ -129,7 +128,6 @@ pub(crate) struct Follower<K, C> {
     /// Requests have failed since the last that succeeded.
     failing: bool,
     consume: C,
-    _object: PhantomData<fn() -> K>,
 }
 
 /// How a watch ended.
@@ -147,7 +145,7 @@ where
     F: Future<Output = ()>,
 {
     pub(crate) fn new(
-        client: Client,
+        api: Api<K>,
         selection: Selection,
         definitions: Definitions,
         recovery: Recovery,
@@ -156,7 +154,7 @@ where
     ) -> Self {
         let pauses = FollowerPauses::new(recovery.clone());
         Follower {
-            client,
+            api,
             kind: Kind::of::<K>(),
             selection,
             definitions,
@@ -165,13 +163,12 @@ where
             progress,
             failing: false,
             consume,
-            _object: PhantomData,
         }
     }
 
     pub(crate) async fn run(mut self) -> Infallible {
         loop {
-            match list::<K>(&self.client, &self.selection).await {
+            match list(&self.api, &self.selection).await {
                 Ok((listed, version)) => {
                     self.succeeded();
                     listed.unreadable.iter().for_each(|unreadable| self.warn_of(unreadable));
@@ -190,10 +187,10 @@ where
         let may_be_absent = error.code() == Some(404)
             && match self.kind.origin() {
                 Origin::BuiltIn => false,
-                Origin::Aggregation => true,
+                Origin::Aggregation => self.definitions.are_followed(),
                 Origin::Defined => self.definitions.lack(&self.kind),
             };
-        if may_be_absent && is_absent(&self.client, &self.kind).await.unwrap_or(false) {
+        if may_be_absent && is_absent(&self.api.clone().into_client(), &self.kind).await.unwrap_or(false) {
             tracing::info!(kind = %self.kind, "the API server has no such kind: there are no objects of it");
             self.succeeded();
             self.pauses.reset();
@@ -217,22 +214,21 @@ where
         let mut refusals = 0;
         while refusals < REFUSALS {
             let parameters = self.selection.watch();
-            let error =
-                match objects::watch::<K>(&self.client, &parameters, &version).await.map_err(Error::from) {
-                    Ok(events) => {
-                        refusals = 0;
-                        self.succeeded();
-                        self.progress.in_step();
-                        match self.read(events, &mut version).await {
-                            End::Closed => continue,
-                            End::Broken(error) => error,
-                        }
+            let error = match objects::watch(&self.api, &parameters, &version).await.map_err(Error::from) {
+                Ok(events) => {
+                    refusals = 0;
+                    self.succeeded();
+                    self.progress.in_step();
+                    match self.read(events, &mut version).await {
+                        End::Closed => continue,
+                        End::Broken(error) => error,
                     }
-                    Err(error) => {
-                        refusals += u32::from(error.code().is_some());
-                        error
-                    }
-                };
+                }
+                Err(error) => {
+                    refusals += u32::from(error.code().is_some());
+                    error
+                }
+            };
             self.failed(&error).await;
             if error.is_expired() || error.code() == Some(404) {
                 return;
@@ -325,10 +321,10 @@ where
 }
 
 /// All objects, and the version at which they were all.
-async fn list<K: Object>(client: &Client, selection: &Selection) -> Result<(Listed<K>, String), Error> {
+async fn list<K: Object>(api: &Api<K>, selection: &Selection) -> Result<(Listed<K>, String), Error> {
     let (mut listed, mut next_page) = (Listed::default(), None);
     loop {
-        let (page, metadata) = list_page(client, &selection.list(next_page)).await?;
+        let (page, metadata) = list_page(api, &selection.list(next_page)).await?;
         listed.extend(page);
         next_page = metadata.continue_.filter(|token| !token.is_empty());
         if next_page.is_none() {

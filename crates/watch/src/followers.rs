@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use kube::Client;
+use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 
 use crate::definitions::Definitions;
 use crate::existence::Kind;
 use crate::follower::Follower;
+use crate::one::Observed;
 use crate::pause::Recovery;
 use crate::{Change, Error, Object, Selection, Status};
 
@@ -25,14 +26,7 @@ pub struct Followers {
 impl Followers {
     /// Begins with following which kinds there are.
     pub fn new(client: Client) -> Self {
-        let mut followers = Followers {
-            client,
-            definitions: Definitions::new(),
-            recovery: Recovery::new(),
-            status: Status::new(),
-            tasks: JoinSet::new(),
-            kinds: BTreeMap::new(),
-        };
+        let mut followers = Self::with(client, Definitions::new());
         let definitions = followers.definitions.clone();
         followers.follow(Selection::all(), move |change| {
             definitions.take_definition(change);
@@ -46,6 +40,37 @@ impl Followers {
         followers
     }
 
+    /// Follows kinds of which none is ever taken for absent: built-in ones. Needs no right to read definitions of others.
+    pub fn of_built_in_kinds(client: Client) -> Self {
+        Self::with(client, Definitions::not_followed())
+    }
+
+    fn with(client: Client, definitions: Definitions) -> Self {
+        Followers {
+            client,
+            definitions,
+            recovery: Recovery::new(),
+            status: Status::new(),
+            tasks: JoinSet::new(),
+            kinds: BTreeMap::new(),
+        }
+    }
+
+    /// Follows one object, and tells what is known of it.
+    pub fn follow_one<K: Object>(&mut self, api: Api<K>, name: &str) -> watch::Receiver<Observed<K>> {
+        let (sender, receiver) = watch::channel(Observed::NotRead);
+        let name = name.to_owned();
+        // The selector is what limits the rights that this needs; the filter is for servers that do not know it.
+        let selection = Selection::fields(format!("metadata.name={name}"));
+        self.follow_api(api, selection, move |change| {
+            if let Some(observed) = Observed::after(change, &name) {
+                sender.send_replace(observed);
+            }
+            std::future::ready(())
+        });
+        receiver
+    }
+
     /// Follows a kind for as long as this value lives. `consume` is called with every change, one after the other, first with
     /// a list; while it runs, nothing more is read.
     pub fn follow<K, F>(&mut self, selection: Selection, consume: impl FnMut(Change<K>) -> F + Send + 'static)
@@ -53,9 +78,21 @@ impl Followers {
         K: Object,
         F: Future<Output = ()> + Send,
     {
+        self.follow_api(Api::all(self.client.clone()), selection, consume);
+    }
+
+    fn follow_api<K, F>(
+        &mut self,
+        api: Api<K>,
+        selection: Selection,
+        consume: impl FnMut(Change<K>) -> F + Send + 'static,
+    ) where
+        K: Object,
+        F: Future<Output = ()> + Send,
+    {
         let kind = Kind::of::<K>().to_string();
         let follower = Follower::new(
-            self.client.clone(),
+            api,
             selection,
             self.definitions.clone(),
             self.recovery.clone(),

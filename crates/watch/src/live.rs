@@ -39,7 +39,7 @@ pub async fn list<K>(client: &Client) -> kube::Result<Listed<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    match list_page(client, &ListParams::default()).await {
+    match list_page(&Api::<K>::all(client.clone()), &ListParams::default()).await {
         Ok((listed, _)) => Ok(listed),
         Err(error) => if_absent(client, &Kind::of::<K>(), error, Listed::default()).await,
     }

@@ -3,7 +3,7 @@
 use futures::Stream;
 use kube::api::{ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::core::{ListMeta, Request};
-use kube::{Client, Resource};
+use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::follower::Object;
@@ -38,15 +38,12 @@ impl<K> Listed<K> {
 }
 
 /// One page of a list.
-pub(crate) async fn list_page<K>(
-    client: &Client,
-    parameters: &ListParams,
-) -> kube::Result<(Listed<K>, ListMeta)>
+pub(crate) async fn list_page<K>(api: &Api<K>, parameters: &ListParams) -> kube::Result<(Listed<K>, ListMeta)>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
 {
-    let request = Request::new(K::url_path(&(), None)).list(parameters).map_err(kube::Error::BuildRequest)?;
-    decode_page(&client.request_text(request).await?)
+    let request = Request::new(api.resource_url()).list(parameters).map_err(kube::Error::BuildRequest)?;
+    decode_page(&api.clone().into_client().request_text(request).await?)
 }
 
 fn decode_page<K: Clone + DeserializeOwned>(text: &str) -> kube::Result<(Listed<K>, ListMeta)> {
@@ -67,11 +64,11 @@ fn decode_page<K: Clone + DeserializeOwned>(text: &str) -> kube::Result<(Listed<
 
 /// Opens a watch.
 pub(crate) async fn watch<K: Object>(
-    client: &Client,
+    api: &Api<K>,
     parameters: &WatchParams,
     version: &str,
 ) -> kube::Result<impl Stream<Item = kube::Result<WatchEvent<Received<K>>>> + use<K>> {
     let request =
-        Request::new(K::url_path(&(), None)).watch(parameters, version).map_err(kube::Error::BuildRequest)?;
-    client.request_events(request).await
+        Request::new(api.resource_url()).watch(parameters, version).map_err(kube::Error::BuildRequest)?;
+    api.clone().into_client().request_events(request).await
 }

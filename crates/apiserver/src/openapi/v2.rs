@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_older_language_cannot_say_is_left_open() {
+    fn what_openapi_v2_cannot_express_is_left_out() {
         let cases = [
             (
                 json!({"allOf": [{"$ref": "#/components/schemas/a"}], "default": {}, "description": "d"}),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn protobuf_is_asked_for_in_two_ways() {
+    fn both_media_types_of_protobuf_are_accepted() {
         assert!(wants_protobuf("application/com.github.proto-openapi.spec.v2@v1.0+protobuf"));
         assert!(wants_protobuf(&format!("{PROTOBUF};q=0.9, application/json")));
         assert!(!wants_protobuf("application/json, */*"));

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_place_is_forgotten() {
+    fn the_oldest_continuation_is_evicted() {
         let place = |at| Continuation { at, prefix: Bytes::new(), after: Bytes::new() };
         let mut continuations = Continuations::default();
         for at in 0..=MAX_CONTINUATIONS as u64 {

@@ -29,6 +29,7 @@ impl Engine {
         }
         self.note(dirty, &Evidence::of(change));
         if matches!(change, Change::Listed(_)) {
+            self.read_again::<K>();
             self.confirm_unlisted();
             self.unlisted.remove(&K::KIND);
         }

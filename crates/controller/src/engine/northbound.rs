@@ -9,6 +9,7 @@ use portolan_model::holder::Read;
 use portolan_model::{Unit, UnitState};
 use portolan_plan::{Absence, Batch, Confirm, Urgency, batches, plan};
 
+use super::kinds::Observed;
 use super::{Action, Change, Confirmation, Engine, Retry};
 
 /// Why something changed in the World.
@@ -85,12 +86,9 @@ impl Engine {
     /// What a list lacks is read live. Until that has answered, nothing changes for it.
     pub(super) fn confirm_unlisted(&mut self) {
         for read in self.world.missing() {
-            match self.reading.get_mut(read) {
-                Some(again) => *again = true,
-                None => {
-                    self.reading.insert(read.clone(), false);
-                    self.actions.push(Action::ReadMissing(read.clone()));
-                }
+            if !self.reading.contains_key(read) {
+                self.reading.insert(read.clone(), false);
+                self.actions.push(Action::ReadMissing(read.clone()));
             }
         }
         for (unit, owners) in self.world.unconfirmed() {
@@ -122,9 +120,23 @@ impl Engine {
         }
     }
 
+    /// A list of a kind came: what is being read because an earlier one lacks it, and is not in this one either, is to be read again.
+    pub(super) fn read_again<K: Observed>(&mut self) {
+        if self.reading.is_empty() {
+            return;
+        }
+        for read in K::keys(&self.world).iter().filter_map(K::read) {
+            if self.world.is_missing(&read)
+                && let Some(again) = self.reading.get_mut(&read)
+            {
+                *again = true;
+            }
+        }
+    }
+
     /// Live reads answered an [`Action::ReadMissing`].
     pub fn missing_read(&mut self, read: &Read, confirmation: &Confirmation) {
-        if self.reading.remove(read) == Some(true) && self.world.missing().any(|missing| missing == read) {
+        if self.reading.remove(read) == Some(true) && self.world.is_missing(read) {
             self.reading.insert(read.clone(), false);
             self.actions.push(Action::ReadMissing(read.clone()));
             return;

@@ -45,6 +45,11 @@ impl World {
         self.missing.iter()
     }
 
+    /// True if a list lacks an object that is still here.
+    pub fn is_missing(&self, read: &Read) -> bool {
+        self.missing.contains(read)
+    }
+
     /// A live read of an object that a list lacks was answered: `found` has it if it exists, and nothing else.
     pub fn settle_missing(&mut self, read: &Read, found: &World) -> Dirty {
         let mut dirty = Dirty::default();

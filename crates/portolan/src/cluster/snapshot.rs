@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
+use apimachinery::selector::LabelSelector;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::ListParams;
@@ -94,10 +95,28 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
+    /// The UIDs of the objects that a label selector chooses.
+    pub(crate) fn selected(&self, kind: Labelled, selector: &LabelSelector) -> BTreeSet<String> {
+        match kind {
+            Labelled::Vpcs => &select(&self.vpcs, selector) | &select(&self.kubeovn_vpcs, selector),
+            Labelled::Subnets => &select(&self.subnets, selector) | &select(&self.kubeovn_subnets, selector),
+            Labelled::Pods => select(&self.pods, selector),
+            Labelled::Locks => select(&self.locks, selector),
+        }
+    }
+
     /// Whether a list is one that the API server gave.
     pub(super) fn serves(&self, list: &str) -> bool {
         !self.absent.contains(&list)
     }
+}
+
+fn select<K: Resource>(objects: &[K], selector: &LabelSelector) -> BTreeSet<String> {
+    let is_chosen = |object: &&K| {
+        let labels = object.meta().labels.as_ref();
+        selector.matches_by(|key| labels?.get(key).map(String::as_str))
+    };
+    objects.iter().filter(is_chosen).filter_map(|object| object.meta().uid.clone()).collect()
 }
 
 /// The objects, and what the model makes of them.
@@ -316,41 +335,6 @@ impl Cluster {
                 ),
             ),
             Err(_) => self.not_kubernetes(),
-        }
-    }
-
-    /// The UIDs of the objects that a label selector chooses, as the API server reads it.
-    pub(crate) async fn selected(&self, kind: Labelled, selector: &str) -> anyhow::Result<BTreeSet<String>> {
-        let _waiting = Waiting::start(format!("asking the API server at {}", self.url));
-        match kind {
-            Labelled::Vpcs => {
-                let (ours, theirs) = futures::try_join!(
-                    self.select::<portolan::Vpc>(selector),
-                    self.select::<kubeovn::Vpc>(selector)
-                )?;
-                Ok(ours.union(&theirs).cloned().collect())
-            }
-            Labelled::Subnets => {
-                let (ours, theirs) = futures::try_join!(
-                    self.select::<portolan::Subnet>(selector),
-                    self.select::<kubeovn::Subnet>(selector)
-                )?;
-                Ok(ours.union(&theirs).cloned().collect())
-            }
-            Labelled::Pods => self.select::<Pod>(selector).await,
-            Labelled::Locks => self.select::<IPLock>(selector).await,
-        }
-    }
-
-    async fn select<K>(&self, selector: &str) -> anyhow::Result<BTreeSet<String>>
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-    {
-        let parameters = ListParams::default().labels(selector);
-        match Api::<K>::all(self.client.clone()).list_metadata(&parameters).await {
-            Ok(list) => Ok(list.items.into_iter().filter_map(|object| object.metadata.uid).collect()),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(BTreeSet::new()),
-            Err(error) => Err(self.explain(&K::plural(&()), &error)),
         }
     }
 

@@ -80,7 +80,8 @@ impl Cluster {
                 })*
             };
         }
-        let client = || self.client.clone();
+        let patient = self.patient_client(super::WATCH_SILENCE)?;
+        let client = || patient.clone();
         follow!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks, nads, nodes: Api::all(client()));
         match &kinds.guests {
             Some(Scope::Namespace(namespace)) => {

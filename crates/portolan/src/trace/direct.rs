@@ -31,6 +31,7 @@ pub(super) fn databases_of(lab: &Lab) -> anyhow::Result<Databases> {
 
 pub(super) async fn answer(
     databases: Databases,
+    mtu: u16,
     cluster: &Cluster,
     trace: &Trace,
 ) -> anyhow::Result<TraceStatus> {
@@ -38,7 +39,7 @@ pub(super) async fn answer(
     let question = Question::of(&trace.metadata.namespace, &trace.spec)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let _waiting = Waiting::start("asking OVN");
-    let tracer = Tracer::connect(&databases, portolan_plan::Settings::default());
+    let tracer = Tracer::connect(&databases, portolan_plan::Settings { mtu });
     // Whoever has access to OVN and to all objects may see all names.
     let visible: BTreeSet<String> =
         snapshot.lists.pods.iter().filter_map(|pod| pod.metadata.namespace.clone()).collect();

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{Harbour, PORTOLAN, in_a_harbour_of};
 
+/// Who serves traces, as `deploy/trace.yaml` names it.
+const CONTROLLER: &str = "portolan-system:portolan-controller";
 const MANIFEST: &str = include_str!("../../../../deploy/trace.yaml");
 
 impl Harbour {
@@ -33,18 +35,90 @@ impl Harbour {
         self.cluster.underlay().home_address()
     }
 
+    /// The kubeconfig of the controller's service account, which has the rights of `deploy/trace.yaml` and those of a controller
+    /// that serves no traces.
+    fn kubeconfig_of_controller(&self) -> PathBuf {
+        let rule = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
+        let follow = ["get", "list", "watch"];
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "portolan-controller"},
+        "rules": [
+            rule(&["portolan.dev", "kubeovn.io"], &["*"], &["*"]),
+            rule(&["k8s.cni.cncf.io"], &["network-attachment-definitions"], &follow),
+            rule(&[""], &["pods", "nodes"], &follow),
+            rule(&[""], &["events"], &["create", "patch"]),
+            rule(&["apps"], &["statefulsets"], &follow),
+            rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &follow),
+            rule(&["apiregistration.k8s.io"], &["apiservices"], &follow),
+        ]});
+        self.cluster.apply(&role.to_string()).unwrap();
+        self.kubectl(&[
+            "create",
+            "clusterrolebinding",
+            "portolan-controller",
+            "--clusterrole=portolan-controller",
+            &format!("--serviceaccount={CONTROLLER}"),
+        ]);
+        let token = self.kubectl(&["create", "token", "portolan-controller", "-n", "portolan-system"]);
+        let ApiServer::Lab(server) = self.cluster.api() else { panic!("the API server is the lab's own") };
+        let directory = self.lab.directory("controller").unwrap();
+        let ca = server.authority().write(&directory, "ca").unwrap();
+        let url = format!("https://{}:{}", self.home(), server.port());
+        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "lab",
+            "clusters": [{"name": "lab", "cluster": {"server": url, "certificate-authority": ca}}],
+            "users": [{"name": "controller", "user": {"token": token.trim()}}],
+            "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "controller"}}]});
+        let path = directory.join("kubeconfig");
+        std::fs::write(&path, kubeconfig.to_string()).unwrap();
+        path
+    }
+
+    /// Whether the controller's service account may do something.
+    fn controller_may(&self, verb: &str, resource: &str, namespace: &str) -> bool {
+        let user = format!("--as=system:serviceaccount:{CONTROLLER}");
+        let arguments = ["auth", "can-i", verb, resource, "-n", namespace, &user];
+        let output = self.cluster.kubectl().unwrap().args(arguments).output().unwrap();
+        match String::from_utf8_lossy(&output.stdout).trim() {
+            "yes" => true,
+            "no" => false,
+            other => panic!("{arguments:?}: {other} {}", String::from_utf8_lossy(&output.stderr)),
+        }
+    }
+
     /// Runs a controller that serves traces, with the API service that leads to it; returns it with its port.
     fn serve_traces(&self) -> (Process, u16) {
-        self.kubectl(&["create", "namespace", "portolan-system"]);
+        self.cluster.apply(MANIFEST).unwrap();
+        // By the manifest alone, each only where it is needed.
+        let trace = "apiservices.apiregistration.k8s.io/v1alpha1.trace.portolan.dev";
+        for (verb, resource, namespace) in [
+            ("create", "tokenreviews.authentication.k8s.io", "default"),
+            ("create", "subjectaccessreviews.authorization.k8s.io", "default"),
+            ("watch", trace, "default"),
+            ("list", trace, "default"),
+            ("watch", "configmaps/extension-apiserver-authentication", "kube-system"),
+            ("list", "configmaps/extension-apiserver-authentication", "kube-system"),
+            ("watch", "secrets/portolan-trace-ca", "portolan-system"),
+            ("patch", "secrets/portolan-trace-ca", "portolan-system"),
+        ] {
+            assert!(self.controller_may(verb, resource, namespace), "{verb} {resource} in {namespace}");
+        }
+        for (verb, resource, namespace) in [
+            ("get", "secrets/other", "portolan-system"),
+            ("list", "secrets", "portolan-system"),
+            ("get", "secrets/portolan-trace-ca", "default"),
+            ("patch", "apiservices.apiregistration.k8s.io/v1.apps", "default"),
+            ("get", "configmaps", "kube-system"),
+        ] {
+            assert!(!self.controller_may(verb, resource, namespace), "{verb} {resource} in {namespace}");
+        }
         let (home, port) = (self.home(), self.lab.port());
         let central = self.cluster.central();
         let controller = Daemon::new("tracing-controller", PORTOLAN)
             .args(["controller", "--ovn-nb", &central.nb().endpoint(), "--ovn-sb", &central.sb().endpoint()])
             .arg(format!("--trace-address={home}:{port}"))
-            .arg(format!("--kubeconfig={}", self.cluster.kubeconfig().display()))
+            .arg(format!("--kubeconfig={}", self.kubeconfig_of_controller().display()))
             .start(self.lab.home())
             .unwrap();
-        self.cluster.apply(MANIFEST).unwrap();
         let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
             "metadata": {"name": "portolan-trace", "namespace": "portolan-system",
                 "labels": {"kubernetes.io/service-name": "portolan-trace"}},

@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{PORTOLAN, in_a_harbour};
 
@@ -51,6 +53,7 @@ fn failures_have_a_message_and_an_exit_code() {
         }
         for (arguments, code, words) in [
             (&["get", "subnets", "wbe"][..], 3, "subnet \"wbe\" does not exist; did you mean web?"),
+            (&["get", "subnets", "wbe", "-w"], 3, "subnet \"wbe\" does not exist; did you mean web?"),
             (&["get", "frogs"], 2, "invalid value 'frogs'"),
             (&["get", "locks", "10.0.0.300"], 3, "lock \"10.0.0.300\" does not exist"),
             (&["describe", "vpc", "bleu"], 3, "VPC \"bleu\" does not exist; did you mean blue?"),
@@ -152,17 +155,71 @@ fn a_missing_cluster_is_told_from_a_wrong_one() {
     );
 }
 
+#[test]
+fn a_server_that_is_busy_or_slow_is_told_from_one_that_fails() {
+    let home = tempfile::tempdir().unwrap();
+    for (code, words) in [
+        ("429 Too Many Requests", "is too busy to serve a trace (429): the reason"),
+        ("504 Gateway Timeout", "did not serve a trace in time (504): the reason; try again"),
+        ("503 Service Unavailable", "cannot serve a trace (503): the reason"),
+    ] {
+        let (server, posts) = answers_traces_with(code);
+        let file = kubeconfig(home.path(), &server);
+        let (exit, said) = alone(home.path(), &["trace", "a", "b", "--kubeconfig", &file]);
+        assert_eq!(exit, Some(4), "{code}: {said}");
+        assert!(said.contains(words), "{code}: {said}");
+        assert_eq!(posts.load(Ordering::SeqCst), 1, "{code}: it is not asked again behind the user's back");
+    }
+}
+
+#[test]
+fn a_log_filter_that_makes_no_sense_is_an_error_of_the_command_line() {
+    let output = Command::new(PORTOLAN).args(["get", "vpcs"]).env("PORTOLAN_LOG", "a=b=c").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("'--log <FILTER>'"), "{said}");
+}
+
+/// A Kubernetes API server that serves traces, badly; and how often it was asked.
+fn answers_traces_with(code: &'static str) -> (String, Arc<AtomicUsize>) {
+    let posts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&posts);
+    let server = serve(move |line| {
+        if line.starts_with("POST") {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let status = r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "the reason", "reason": "x", "code": "#;
+            return (code, format!("{status}{}}}", &code[..3]));
+        }
+        let group = r#"{"name": "trace.portolan.dev", "versions": [], "preferredVersion": {"groupVersion": "x", "version": "x"}}"#;
+        ("200 OK", format!(r#"{{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{group}]}}"#))
+    });
+    (server, posts)
+}
+
 /// Serves HTTP, and answers every request with 404, for as long as the test runs.
 fn not_kubernetes() -> String {
+    serve(|_| ("404 Not Found", "nope".to_owned()))
+}
+
+/// Serves HTTP for as long as the test runs: a request's first line gives status and body.
+fn serve(answer: impl Fn(&str) -> (&'static str, String) + Send + 'static) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let mut stream = BufReader::new(stream);
-            // To the end of the request's head.
-            while stream.by_ref().lines().map_while(Result::ok).next().is_some_and(|line| !line.is_empty()) {}
-            let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnope";
-            let _ = stream.get_mut().write_all(answer);
+            let head: Vec<String> =
+                stream.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+            let length = head.iter().find_map(|line| {
+                line.to_lowercase().strip_prefix("content-length: ").and_then(|length| length.parse().ok())
+            });
+            // Closing with something unread would reset the connection.
+            let _ = stream.read_exact(&mut vec![0; length.unwrap_or(0)]);
+            let (status, body) = answer(head.first().map_or("", String::as_str));
+            let length = body.len();
+            let answer =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+            let _ = stream.get_mut().write_all(answer.as_bytes());
         }
     });
     format!("http://{address}")

@@ -163,6 +163,43 @@ fn a_watch_shows_what_changes() {
     });
 }
 
+/// A watch that runs, with the lines that it prints.
+fn watch(
+    harbour: &Harbour,
+    arguments: &[&str],
+) -> (std::process::Child, impl Iterator<Item = String> + use<>) {
+    use std::io::{BufRead as _, BufReader};
+    let program = harbour.lab.command(PORTOLAN).args(["get", "-w", "-o", "name"]).args(arguments);
+    let program = program.arg("--kubeconfig").arg(harbour.cluster.kubeconfig());
+    let mut running = program.spawn_with(Stdio::null(), Stdio::piped(), Stdio::inherit()).unwrap();
+    let lines = BufReader::new(running.stdout.take().unwrap()).lines().map_while(Result::ok);
+    (running, lines)
+}
+
+#[test]
+fn a_watch_ends_when_nobody_reads_it_any_more() {
+    in_a_harbour(|harbour| {
+        let (mut running, mut lines) = watch(harbour, &["subnets"]);
+        assert!(lines.next().is_some());
+        // Nothing changes: it is not by a failing write that it notices.
+        drop(lines);
+        assert_eq!(running.wait().unwrap().code(), Some(0));
+    });
+}
+
+#[test]
+fn a_watch_with_labels_shows_what_gets_them() {
+    in_a_harbour(|harbour| {
+        harbour.kubectl(&["label", "subnets.kubeovn.io", "web", "tier=front"]);
+        let (mut running, mut lines) = watch(harbour, &["subnets", "-l", "tier"]);
+        assert_eq!(lines.next().as_deref(), Some("subnet.kubeovn.io/web"));
+        harbour.kubectl(&["label", "subnets.kubeovn.io", "db", "tier=back"]);
+        assert_eq!(lines.next().as_deref(), Some("subnet.kubeovn.io/db"));
+        running.kill().unwrap();
+        running.wait().unwrap();
+    });
+}
+
 #[test]
 fn vpcs_are_shown_to_users_who_may_not_list_pods() {
     in_a_harbour_of(ApiKind::Kubernetes, |harbour| {

@@ -208,3 +208,23 @@ impl Harbour {
         self.kubectl(&["get", "pod", pod, "--output=jsonpath={.metadata.uid}"])
     }
 }
+
+#[test]
+fn direct_access_compares_with_the_mtu_that_it_is_told() {
+    in_a_harbour(|harbour| {
+        let lan = r#"{"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "portolan.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": "lan"},
+             "spec": {"cidrBlock": "10.88.0.0/24", "provider": "lan.default.ovn", "enableDHCP": true}},
+            {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+             "metadata": {"name": "lan", "namespace": "default"},
+             "spec": {"config": "{\"cniVersion\": \"0.3.1\", \"type\": \"kube-ovn\", \"provider\": \"lan.default.ovn\"}"}}]}"#;
+        harbour.cluster.apply(lan).unwrap();
+        let a = harbour.cluster.pod("a").on("node1").nad("lan").start().unwrap();
+        let b = harbour.cluster.pod("b").on("node2").nad("lan").start().unwrap();
+        harbour.cluster.ping(&a, &b).succeeds();
+        assert_eq!(harbour.trace(&["a", "b"]).0, 0);
+        // As if the controller had been given another: what OVN tells guests by DHCP is then not what it should be.
+        let (code, status) = harbour.trace(&["a", "b", "--mtu", "8900"]);
+        assert_eq!((code, &status["verdict"]), (6, &"Disagreement".into()), "{status:#}");
+    });
+}

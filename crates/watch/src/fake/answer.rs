@@ -35,6 +35,8 @@ pub enum Answer {
     Stalled,
     /// An answer with this code, without the name of an object.
     Code(u16),
+    /// This object, with this code.
+    Object(u16, Value),
     /// `429` with a wish to be left alone for so many seconds.
     TooManyRequests(u32),
     /// What a proxy or a starting API server answers: `404 page not found`, as plain text.
@@ -58,6 +60,7 @@ impl Answer {
             }
             Answer::Code(410) => status(410, "Expired", "too old resource version"),
             Answer::Code(code) => status(code, "", "scripted"),
+            Answer::Object(code, object) => json(code, &object),
             Answer::TooManyRequests(seconds) => {
                 let mut body = status_value(429, "TooManyRequests", "scripted");
                 body["details"] = json!({"retryAfterSeconds": seconds});

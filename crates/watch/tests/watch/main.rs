@@ -6,6 +6,7 @@ mod absence;
 mod connecting;
 mod deadline;
 mod failures;
+mod one;
 mod reads;
 mod recovery;
 mod unreadable;

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_a_message_of_its_keywords() {
+    fn each_keyword_of_a_schema_becomes_a_field_of_the_message() {
         let message = schema(&json!({"type": "object", "description": "d", "x-a": true, "maxLength": 300}));
         let expected: &[&[u8]] = &[
             // 4: description

@@ -139,7 +139,7 @@ async fn there_are_no_more_bytes_than_asked_for() {
 }
 
 #[tokio::test]
-async fn much_history_is_removed_by_and_by_and_the_rest_after_a_restart() {
+async fn long_history_is_removed_in_steps_that_continue_after_a_restart() {
     let (disk, time) = (Disk::default(), Time::default());
     let store = open(&disk, options(), &time).unwrap();
     for index in 0..3000 {

@@ -83,7 +83,7 @@ async fn a_reader_of_a_store_that_is_opened_again_misses_nothing() {
 }
 
 #[tokio::test]
-async fn history_is_counted_in_changes_however_far_revisions_leap() {
+async fn the_length_of_history_counts_changes_not_revisions() {
     let disk = Disk::default();
     let mut made = Vec::new();
     for life in 0..6 {

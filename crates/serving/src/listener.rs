@@ -1,0 +1,248 @@
+//! Connections: TLS with a certificate of the authority, HTTP/1.1, and bounds on everything a peer can make us hold.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use jiff::Timestamp;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::ServiceReference;
+use crate::authority::{Authority, Identity};
+use crate::secret::LOOK;
+use crate::slots::{Room, Slots};
+
+/// How many connections there may be at once.
+const CONNECTIONS: usize = 128;
+/// How long a handshake, and the head of a request, may take.
+const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// How long one connection may last. The API server opens another.
+const CONNECTION_DEADLINE: Duration = Duration::from_secs(600);
+/// After a failure to accept, which is usually a lack of descriptors.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What is served.
+pub trait Service: Send + Sync + 'static {
+    /// What holds for one connection, from its beginning on.
+    type Session: Send + Sync + 'static;
+
+    /// A connection begins.
+    fn begin(&self) -> Self::Session;
+
+    /// The authorities whose certificates peers may show, in PEM. Empty: none is asked for. A peer may always show none; one that
+    /// shows a certificate of another authority does not get through the handshake.
+    fn client_authorities<'a>(&self, session: &'a Self::Session) -> &'a str;
+
+    /// Answers a request. The connection ends after an answer with `Connection: close`.
+    fn answer(
+        &self,
+        session: &Self::Session,
+        peer: &Peer,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+}
+
+/// The other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Where it is.
+    pub address: IpAddr,
+    /// The common name of its certificate, which one of the client authorities signed.
+    pub certified_name: Option<String>,
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub struct Listener(TcpListener);
+
+impl Listener {
+    /// Begins to listen. Connections wait until [`Listener::serve`].
+    ///
+    /// # Errors
+    /// When the address cannot be listened at.
+    pub async fn bind(address: SocketAddr) -> std::io::Result<Self> {
+        TcpListener::bind(address).await.map(Self)
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Serves for as long as the future is polled, as soon as there is an authority; all connections end with it.
+    pub async fn serve<S: Service>(
+        self,
+        reached_by: &ServiceReference,
+        mut authority: watch::Receiver<Option<Arc<Authority>>>,
+        service: Arc<S>,
+    ) -> Infallible {
+        let mut identity = None;
+        let mut connections = Connections::new();
+        loop {
+            let now = Timestamp::now();
+            let has_changed = authority.has_changed().unwrap_or(false);
+            if has_changed || identity.as_ref().is_none_or(|one: &Identity| one.replace_at <= now) {
+                let current = authority.borrow_and_update().clone();
+                match current.map(|authority| authority.sign(reached_by, now)).transpose() {
+                    Ok(signed) => identity = signed.or(identity),
+                    Err(error) => {
+                        tracing::error!(%error, "the server keeps its former certificate, if it has one");
+                    }
+                }
+            }
+            let accepted = tokio::select! {
+                Ok(()) = authority.changed() => {
+                    authority.mark_changed();
+                    continue;
+                }
+                () = tokio::time::sleep(LOOK) => continue,
+                () = connections.ended() => continue,
+                accepted = self.0.accept(), if identity.is_some() => accepted,
+            };
+            match (accepted, &identity) {
+                (Ok((stream, from)), Some(identity)) => {
+                    let connection =
+                        Connection { certificate: Arc::clone(&identity.key), service: Arc::clone(&service) };
+                    connections.admit(connection, stream, from.ip().to_canonical());
+                }
+                (Ok(_), None) => {}
+                (Err(error), _) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// The connections that are open.
+struct Connections {
+    slots: Slots<Id>,
+    handles: HashMap<Id, AbortHandle>,
+    tasks: JoinSet<()>,
+}
+
+impl Connections {
+    fn new() -> Self {
+        Self { slots: Slots::new(CONNECTIONS), handles: HashMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Serves a connection if there is room for it; else it is closed.
+    fn admit<S: Service>(&mut self, connection: Connection<S>, stream: TcpStream, peer: IpAddr) {
+        match self.slots.room_for(peer) {
+            Room::Free => {}
+            Room::InPlaceOf(other) => {
+                tracing::debug!(%peer, "ends the oldest connection of the peer that has the most: there are {CONNECTIONS}");
+                self.forget(other);
+            }
+            Room::No => {
+                tracing::debug!(%peer, "refuses a connection: there are {CONNECTIONS}");
+                return;
+            }
+        }
+        let handle = self.tasks.spawn(async move {
+            let served = tokio::time::timeout(CONNECTION_DEADLINE, connection.serve(stream, peer)).await;
+            if let Ok(Err(error)) = served {
+                tracing::debug!(%peer, %error, "a connection failed");
+            }
+        });
+        self.slots.insert(peer, handle.id());
+        self.handles.insert(handle.id(), handle);
+    }
+
+    /// Waits for the end of a connection.
+    async fn ended(&mut self) {
+        match self.tasks.join_next_with_id().await {
+            Some(Ok((id, ()))) => self.forget(id),
+            Some(Err(error)) => self.forget(error.id()),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn forget(&mut self, connection: Id) {
+        self.slots.remove(connection);
+        if let Some(handle) = self.handles.remove(&connection) {
+            handle.abort();
+        }
+    }
+}
+
+struct Connection<S> {
+    certificate: Arc<CertifiedKey>,
+    service: Arc<S>,
+}
+
+impl<S: Service> Connection<S> {
+    async fn serve(
+        self,
+        stream: TcpStream,
+        address: IpAddr,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let session = Arc::new(self.service.begin());
+        let config = tls(&self.certificate, self.service.client_authorities(&session))?;
+        let accepted = TlsAcceptor::from(Arc::new(config)).accept(stream);
+        let stream = tokio::time::timeout(HEAD_DEADLINE, accepted).await??;
+        let certified_name = common_name(stream.get_ref().1.peer_certificates());
+        let (service, peer) = (self.service, Arc::new(Peer { address, certified_name }));
+        let answer = service_fn(move |request: Request<Incoming>| {
+            let (service, session, peer) = (Arc::clone(&service), Arc::clone(&session), Arc::clone(&peer));
+            async move { Ok::<_, Infallible>(service.answer(&session, &peer, request).await) }
+        });
+        hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_DEADLINE)
+            .max_buf_size(64 * 1024)
+            .serve_connection(TokioIo::new(stream), answer)
+            .await?;
+        Ok(())
+    }
+}
+
+/// TLS with these authorities for peers that show a certificate. An authority that cannot be read is none.
+fn tls(certificate: &Arc<CertifiedKey>, client_authorities: &str) -> Result<ServerConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let mut roots = RootCertStore::empty();
+    let authorities = CertificateDer::pem_slice_iter(client_authorities.as_bytes()).flatten();
+    roots.add_parsable_certificates(authorities);
+    let builder = if roots.is_empty() {
+        builder.with_no_client_auth()
+    } else {
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let verifier = verifier.allow_unauthenticated().build();
+        builder
+            .with_client_cert_verifier(verifier.map_err(|error| rustls::Error::General(error.to_string()))?)
+    };
+    let mut config =
+        builder.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(Arc::clone(certificate))));
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The common name of a certificate that was verified in the handshake.
+fn common_name(certificates: Option<&[CertificateDer<'_>]>) -> Option<String> {
+    use x509_parser::prelude::{FromDer as _, X509Certificate};
+    let (_, certificate) = X509Certificate::from_der(certificates?.first()?).ok()?;
+    let name = certificate.subject().iter_common_name().next()?.as_str().ok()?;
+    Some(name.to_owned())
+}
