@@ -7,7 +7,7 @@ use portolan_cni::{CniError, Code};
 use portolan_host::Route;
 use portolan_model::doors::pod::FIRST_INTERFACE;
 use portolan_model::guest::{Guest, GuestInterface, GuestState, MissingPart, guest};
-use portolan_model::{Needs, Requester};
+use portolan_model::{Needs, Requester, Wait};
 
 use crate::call::{PodArgs, Selection};
 use crate::cluster::Known;
@@ -105,9 +105,10 @@ fn undecided(call: &Call<'_>, known: &Known) -> Wanted {
         let msg = format!("pod {} asks for interfaces that it cannot have", call.pod);
         return Wanted::Refused(CniError::new(Code::InvalidConfig, msg, problems.join("; ")));
     }
-    if !request.waits.is_empty() {
-        let waits = request.waits.iter().map(|wait| format!("pod {}: {wait}", call.pod));
-        return Wanted::Missing(waits.collect());
+    // Virtual machines are the controller's to follow: what is not known of one here says nothing.
+    let mut waits = request.waits.iter().filter(|wait| !matches!(wait, Wait::VirtualMachine { .. })).peekable();
+    if waits.peek().is_some() {
+        return Wanted::Missing(waits.map(|wait| format!("pod {}: {wait}", call.pod)).collect());
     }
     let interfaces = request.interfaces.iter();
     let missing = interfaces.map(|one| no_address(call, &one.interface, Some(&one.subnet)));

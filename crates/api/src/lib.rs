@@ -27,6 +27,7 @@ pub mod ip_count;
 pub mod ip_range;
 mod json_reader;
 pub mod kubeovn;
+pub mod kubevirt;
 pub mod mac;
 pub mod nad;
 pub mod names;

@@ -8,7 +8,7 @@ use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
-use portolan_api::{kubeovn, portolan};
+use portolan_api::{kubeovn, kubevirt, portolan};
 use portolan_model::holder::{self, Read, Users};
 use portolan_model::{Source, Unit, UnitState, VpcPair, World};
 use portolan_plan::Absence;
@@ -42,8 +42,12 @@ pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confir
                 get::<kubeovn::Subnet>(client, &Api::all(client.clone()), name, found).await?;
             }
             Read::Lock { name } => get::<IPLock>(client, &Api::all(client.clone()), name, found).await?,
-            // Virtual machines are not watched yet, so nothing is known of them.
-            Read::VirtualMachine { .. } => return Ok(Confirmation::Failed),
+            Read::VirtualMachine { namespace, name } => {
+                let api = in_namespace(client, namespace);
+                get::<kubevirt::VirtualMachine>(client, &api, name, found).await?;
+                let api = in_namespace(client, namespace);
+                get::<kubevirt::VirtualMachineInstance>(client, &api, name, found).await?;
+            }
         }
     }
     Ok(Confirmation::Found(Box::new(found)))

@@ -4,6 +4,7 @@
 
 pub mod attachment;
 pub mod kubeovn;
+pub mod kubevirt;
 pub mod nad;
 pub mod node;
 pub mod ovn4nfv;

@@ -74,7 +74,7 @@ impl StatefulSet {
     }
 }
 
-/// What holds a virtual machine's addresses: KubeVirt's `VirtualMachine`, or a `VirtualMachineInstance` that stands alone.
+/// What holds a virtual machine's addresses: KubeVirt's `VirtualMachine`, or a `VirtualMachineInstance` that no machine made.
 /// A machine and its running instance have one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VirtualMachine {

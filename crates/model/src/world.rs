@@ -24,7 +24,7 @@ pub use self::gateways::GatewayProblem;
 pub use self::holding::HeldLocks;
 use self::holding::Holding;
 use self::index::Index;
-use self::pods::PodEntry;
+use self::pods::{Machine, PodEntry};
 use self::requests::Topic;
 use self::rivals::Rivals;
 pub use self::source::{ObjectKey, Source};
@@ -81,7 +81,7 @@ pub struct World {
     nodes: BTreeMap<String, Node>,
     pods: BTreeMap<Name, PodEntry>,
     stateful_sets: BTreeMap<Name, StatefulSet>,
-    machines: BTreeMap<Name, VirtualMachine>,
+    machines: BTreeMap<Name, Machine>,
     network_attachments: BTreeMap<Name, RequestedAttachment>,
     locks: BTreeMap<String, Lock>,
     unreadable_locks: BTreeMap<String, UnreadableLock>,
@@ -389,9 +389,9 @@ impl World {
         self.stateful_sets.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// A virtual machine.
+    /// The virtual machine of this name: the one that holds addresses.
     pub fn machine(&self, namespace: &str, name: &str) -> Option<&VirtualMachine> {
-        self.machines.get(&(namespace.to_owned(), name.to_owned()))
+        self.machines.get(&(namespace.to_owned(), name.to_owned()))?.holder()
     }
 
     /// A `NetworkAttachment`.

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
-use portolan_api::{kubeovn, portolan};
+use portolan_api::{kubeovn, kubevirt, portolan};
 use portolan_watch::{Change, Listed, Unreadable};
 
 use super::Engine;
@@ -54,6 +54,8 @@ impl Observed for Pod {
 
 impl Observed for Node {}
 impl Observed for StatefulSet {}
+impl Observed for kubevirt::VirtualMachine {}
+impl Observed for kubevirt::VirtualMachineInstance {}
 
 impl Observed for NetworkAttachmentDefinition {
     fn after(engine: &mut Engine, change: &Change<Self>) {

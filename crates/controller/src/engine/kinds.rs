@@ -21,6 +21,8 @@ macro_rules! for_each_kind {
             Pod: ::k8s_openapi::api::core::v1::Pod,
             Node: ::k8s_openapi::api::core::v1::Node,
             StatefulSet: ::k8s_openapi::api::apps::v1::StatefulSet,
+            VirtualMachine: ::portolan_api::kubevirt::VirtualMachine,
+            VirtualMachineInstance: ::portolan_api::kubevirt::VirtualMachineInstance,
         }
     };
 }

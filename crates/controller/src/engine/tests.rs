@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kube::ResourceExt;
-use portolan_api::kubeovn;
+use portolan_api::{kubeovn, kubevirt};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment, Subnet, Vpc};
 use portolan_model::AttachmentId;
@@ -32,6 +32,8 @@ struct Scene {
     nodes: Vec<Node>,
     pods: BTreeMap<String, Pod>,
     sets: BTreeMap<String, StatefulSet>,
+    machines: BTreeMap<String, kubevirt::VirtualMachine>,
+    instances: BTreeMap<String, kubevirt::VirtualMachineInstance>,
     locks: BTreeMap<String, IPLock>,
     /// The units whose owners were read live.
     live_reads: Vec<String>,
@@ -55,6 +57,8 @@ impl Scene {
             nodes: Vec::new(),
             pods: BTreeMap::new(),
             sets: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            instances: BTreeMap::new(),
             locks: BTreeMap::new(),
             live_reads: Vec::new(),
             version: 0,
@@ -78,6 +82,8 @@ impl Scene {
         self.list::<kubeovn::Subnet>(vec![]);
         self.list::<NetworkAttachment>(vec![]);
         self.list::<StatefulSet>(vec![]);
+        self.list::<kubevirt::VirtualMachine>(vec![]);
+        self.list::<kubevirt::VirtualMachineInstance>(vec![]);
         let mut metadata = named("node-1", "node-1");
         metadata.annotations = Some([(CHASSIS_ANNOTATION.to_owned(), "chassis-1".to_owned())].into());
         self.nodes = vec![Node { metadata, ..Node::default() }];
@@ -242,6 +248,10 @@ impl Scene {
                     subnets.find(|subnet| subnet.name_any() == *name).map(|subnet| drop(found.apply(subnet)))
                 }
                 Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
+                Read::VirtualMachine { name, .. } => {
+                    self.machines.get(name).map(|machine| drop(found.apply(machine)));
+                    self.instances.get(name).map(|instance| drop(found.apply(instance)))
+                }
                 Read::Node { name } => {
                     let mut nodes = self.nodes.iter();
                     nodes.find(|node| node.name_any() == *name).map(|node| drop(found.apply(node)))
@@ -652,4 +662,5 @@ fn a_pod_that_waits_gets_an_event_for_each_thing_it_waits_for_and_one_at_the_end
 mod conditions;
 mod gate;
 mod locks;
+mod machines;
 mod unreadable;

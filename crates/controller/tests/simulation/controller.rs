@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use ovsdb::Cache;
-use portolan_api::kubeovn;
+use portolan_api::{kubeovn, kubevirt};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
 use portolan_controller::engine::{
@@ -85,6 +85,8 @@ impl Controller {
         engine.feed(&Change::<kubeovn::Vpc>::listed(vec![]));
         engine.feed(&Change::<kubeovn::Subnet>::listed(vec![]));
         engine.feed(&Change::<NetworkAttachment>::listed(vec![]));
+        engine.feed(&Change::<kubevirt::VirtualMachine>::listed(vec![]));
+        engine.feed(&Change::<kubevirt::VirtualMachineInstance>::listed(vec![]));
         Controller {
             engine,
             cursors: Cursors::default(),

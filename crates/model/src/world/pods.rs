@@ -18,6 +18,22 @@ pub(crate) struct PodEntry {
     pub(super) networks: PodNetworks,
 }
 
+/// The objects that stand for one virtual machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Machine {
+    /// The machine.
+    pub(super) machine: Option<VirtualMachine>,
+    /// An instance that no machine made.
+    pub(super) instance: Option<VirtualMachine>,
+}
+
+impl Machine {
+    /// The one that holds the addresses.
+    pub(super) fn holder(&self) -> Option<&VirtualMachine> {
+        self.machine.as_ref().or(self.instance.as_ref())
+    }
+}
+
 impl World {
     pub(super) fn set_pod(&mut self, key: &Name, new: Option<Pod>, dirty: &mut Dirty) {
         let old = self.pods.get(key).map(|entry| &entry.pod);
@@ -70,11 +86,22 @@ impl World {
     }
 
     pub(super) fn set_machine(&mut self, key: &Name, new: Option<VirtualMachine>, dirty: &mut Dirty) {
-        if self.machines.get(key) == new.as_ref() {
+        self.change_machine(key, |machine| machine.machine = new, dirty);
+    }
+
+    pub(super) fn set_instance(&mut self, key: &Name, new: Option<VirtualMachine>, dirty: &mut Dirty) {
+        self.change_machine(key, |machine| machine.instance = new, dirty);
+    }
+
+    fn change_machine(&mut self, key: &Name, change: impl FnOnce(&mut Machine), dirty: &mut Dirty) {
+        let mut machine = self.machines.get(key).cloned().unwrap_or_default();
+        let before = machine.clone();
+        change(&mut machine);
+        if machine == before {
             return;
         }
-        match new {
-            Some(machine) => self.machines.insert(key.clone(), machine),
+        match machine.holder() {
+            Some(_) => self.machines.insert(key.clone(), machine),
             None => self.machines.remove(key),
         };
         self.publish(&[Topic::Machine(key.clone())], dirty);

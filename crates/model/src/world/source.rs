@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{self, IPLock, NetworkAttachment};
-use portolan_api::{kubeovn, portolan as native};
+use portolan_api::{kubeovn, kubevirt, portolan as native};
 
 use super::rivals::{Candidate, Rivals};
 use super::{Name, World};
@@ -229,7 +229,6 @@ macro_rules! namespaced {
 
 namespaced!(Pod, pods, set_pod, Pod);
 namespaced!(StatefulSet, stateful_sets, set_stateful_set, StatefulSet);
-namespaced!(VirtualMachine, machines, set_machine, VirtualMachine);
 namespaced!(Nad, nads, set_nad, Nad, unreadable: doors::nad::unreadable_nad);
 namespaced!(
     RequestedAttachment,
@@ -239,6 +238,47 @@ namespaced!(
     unreadable: doors::attachment::unreadable_network_attachment
 );
 
+impl Source for VirtualMachine {
+    type Key = Name;
+    fn key(&self) -> Name {
+        (self.namespace.clone(), self.name.clone())
+    }
+    fn put(&self, world: &mut World, dirty: &mut Dirty) {
+        world.set_machine(&self.key(), Some(self.clone()), dirty);
+    }
+    fn remove(key: &Name, world: &mut World, dirty: &mut Dirty) {
+        world.set_machine(key, None, dirty);
+    }
+    fn keys(world: &World) -> Vec<Name> {
+        let machines = world.machines.iter().filter(|(_, machine)| machine.machine.is_some());
+        machines.map(|(key, _)| key.clone()).collect()
+    }
+    fn read((namespace, name): &Name) -> Option<Read> {
+        Some(Read::VirtualMachine { namespace: namespace.clone(), name: name.clone() })
+    }
+}
+
+impl Source for kubevirt::VirtualMachineInstance {
+    type Key = Name;
+    fn key(&self) -> Name {
+        (self.namespace().unwrap_or_default(), self.name_any())
+    }
+    fn put(&self, world: &mut World, dirty: &mut Dirty) {
+        world.set_instance(&self.key(), doors::kubevirt::instance(self), dirty);
+    }
+    fn remove(key: &Name, world: &mut World, dirty: &mut Dirty) {
+        world.set_instance(key, None, dirty);
+    }
+    fn keys(world: &World) -> Vec<Name> {
+        let machines = world.machines.iter().filter(|(_, machine)| machine.instance.is_some());
+        machines.map(|(key, _)| key.clone()).collect()
+    }
+    fn read(key: &Name) -> Option<Read> {
+        VirtualMachine::read(key)
+    }
+}
+
+by_door!(kubevirt::VirtualMachine, VirtualMachine, doors::kubevirt::machine);
 by_door!(core::v1::Pod, Pod, doors::pod::pod);
 by_door!(core::v1::Node, Node, doors::node::node);
 by_door!(apps::v1::StatefulSet, StatefulSet, doors::pod::stateful_set);

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 
+use super::pods::Machine;
 use super::{Source, Topic, World};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
 use crate::holder::Read;
 use crate::nad::Nad;
 use crate::node::Node;
-use crate::pod::{Pod, StatefulSet, VirtualMachine};
+use crate::pod::{Pod, StatefulSet};
 use crate::unit::Unit;
 use crate::unreadable::Unreadable;
 
@@ -66,8 +67,10 @@ impl World {
                 self.settle::<StatefulSet>(&key(namespace, name), set, &mut dirty);
             }
             Read::VirtualMachine { namespace, name } => {
-                let machine = found.machine(namespace, name);
-                self.settle::<VirtualMachine>(&key(namespace, name), machine, &mut dirty);
+                let key = key(namespace, name);
+                let Machine { machine, instance } = found.machines.get(&key).cloned().unwrap_or_default();
+                self.set_machine(&key, machine, &mut dirty);
+                self.set_instance(&key, instance, &mut dirty);
             }
             Read::NetworkAttachment { namespace, name } => {
                 let object = found.network_attachment(namespace, name);
