@@ -19,7 +19,7 @@ const AT_A_TIME: usize = 8;
 pub(crate) struct Confirmations {
     client: Client,
     waiting: VecDeque<PodOfUnit>,
-    running: FuturesUnordered<BoxFuture<'static, (LinkName, Absence)>>,
+    running: FuturesUnordered<BoxFuture<'static, (LinkName, String, Absence)>>,
 }
 
 impl Confirmations {
@@ -41,8 +41,8 @@ impl Confirmations {
         }
     }
 
-    /// Waits for the next answer: of which unit, and whether its pod is gone for certain. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> (LinkName, Absence) {
+    /// Waits for the next answer: of which unit, the UID of its pod, and whether that is gone for certain. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> (LinkName, String, Absence) {
         match self.running.next().await {
             Some(answer) => {
                 self.start();
@@ -53,10 +53,10 @@ impl Confirmations {
     }
 }
 
-async fn confirm(client: Client, pod: PodOfUnit) -> (LinkName, Absence) {
+async fn confirm(client: Client, pod: PodOfUnit) -> (LinkName, String, Absence) {
     let PodOfUnit { unit, pod, uid } = pod;
     let Some((namespace, name)) = pod.split_once('/').filter(|_| !uid.is_empty()) else {
-        return (unit, Absence::Unknown);
+        return (unit, uid, Absence::Unknown);
     };
     let api = Api::<Pod>::namespaced(client.clone(), namespace);
     let absence = match portolan_watch::get(&client, &api, name).await {
@@ -70,7 +70,7 @@ async fn confirm(client: Client, pod: PodOfUnit) -> (LinkName, Absence) {
         }
     };
     tracing::debug!(pod, uid, link = %unit, ?absence, "read the pod of a port whose link is gone");
-    (unit, absence)
+    (unit, uid, absence)
 }
 
 #[cfg(test)]
@@ -95,10 +95,10 @@ mod tests {
         api.script(READ, AT_A_TIME, Answer::Silence);
         let mut confirmations = Confirmations::new(api.client());
         confirmations.ask((0..100).map(|number| pod(&format!("pod-{number}"), "uid")));
-        let mut answers = vec![confirmations.next().await.1];
+        let mut answers = vec![confirmations.next().await.2];
         assert_eq!(api.requests(READ).len(), AT_A_TIME, "one answer makes room for the next");
         for _ in 1..100 {
-            answers.push(confirmations.next().await.1);
+            answers.push(confirmations.next().await.2);
         }
         assert_eq!(api.requests(READ).len(), 100);
         let unanswered = answers.iter().filter(|answer| **answer == Absence::Unknown).count();
@@ -122,7 +122,11 @@ mod tests {
             ("there", "", Absence::Unknown),
         ] {
             confirmations.ask([pod(name, uid)]);
-            assert_eq!(confirmations.next().await, (LinkName::new(name, "eth0"), expected), "{name} {uid}");
+            assert_eq!(
+                confirmations.next().await,
+                (LinkName::new(name, "eth0"), uid.to_owned(), expected),
+                "{name} {uid}"
+            );
         }
     }
 }

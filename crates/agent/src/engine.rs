@@ -318,8 +318,8 @@ impl Engine {
     }
 
     /// A live read of a unit's pod was answered.
-    pub(crate) fn answered(&self, unit: LinkName, absence: Absence) {
-        self.state().reconciler.answered(unit, absence);
+    pub(crate) fn answered(&self, unit: LinkName, uid: &str, absence: Absence) {
+        self.state().reconciler.answered(unit, [uid.into()].into(), absence);
         self.changed();
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
                 None => anyhow::bail!("the client of Open vSwitch has ended"),
             },
             () = connected.next() => engine.compare_all(),
-            (unit, absence) = confirmations.next() => engine.answered(unit, absence),
+            (unit, uid, absence) = confirmations.next() => engine.answered(unit, &uid, absence),
         }
         // A round must see the outcome of the one before.
         while let Some(batch) = changes.try_next() {

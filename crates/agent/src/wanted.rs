@@ -106,7 +106,8 @@ fn undecided(call: &Call<'_>, known: &Known) -> Wanted {
         return Wanted::Refused(CniError::new(Code::InvalidConfig, msg, problems.join("; ")));
     }
     // Virtual machines are the controller's to follow: what is not known of one here says nothing.
-    let mut waits = request.waits.iter().filter(|wait| !matches!(wait, Wait::VirtualMachine { .. })).peekable();
+    let mut waits =
+        request.waits.iter().filter(|wait| !matches!(wait, Wait::VirtualMachine { .. })).peekable();
     if waits.peek().is_some() {
         return Wanted::Missing(waits.map(|wait| format!("pod {}: {wait}", call.pod)).collect());
     }

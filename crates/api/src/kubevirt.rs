@@ -24,7 +24,9 @@ pub struct VirtualMachineInstance {
 impl VirtualMachineInstance {
     /// True if a `VirtualMachine` of the same name made it, and makes it again.
     pub fn is_of_machine(&self) -> bool {
-        self.owner_references().iter().any(|owner| owner.kind == "VirtualMachine" && owner.controller == Some(true))
+        self.owner_references()
+            .iter()
+            .any(|owner| owner.kind == "VirtualMachine" && owner.controller == Some(true))
     }
 }
 

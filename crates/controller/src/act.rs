@@ -61,7 +61,7 @@ impl Actor {
                     tracing::warn!(%unit, error = %Plain(&error), "cannot read the owner of rows that the cache does not know");
                     Absence::Unknown
                 });
-                self.answer(move |engine| engine.unit_absence(unit, absence)).await;
+                self.answer(move |engine| engine.unit_absence(unit, &owners, absence)).await;
             }
             Action::ReadMissing(read) => {
                 let reads = std::slice::from_ref(&read);

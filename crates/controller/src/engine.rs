@@ -13,6 +13,7 @@ mod conditions;
 mod feed;
 mod kinds;
 mod locks;
+mod missing;
 mod northbound;
 mod reports;
 mod subnets;
@@ -32,6 +33,7 @@ pub(crate) use self::kinds::for_each_kind;
 pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
 use self::locks::{Creations, Releasing};
+use self::missing::Reading;
 use self::northbound::Evidence;
 use self::reports::Reports;
 pub use self::reports::{Severity, Subject};
@@ -121,11 +123,8 @@ pub struct Engine {
     woken: VecDeque<Requester>,
     /// Which units of the northbound database are dirty, waiting or stale.
     northbound: Reconciler<DatabaseTarget<Unit>>,
-    /// VPCs and subnets that a list lacks and that are being read live.
-    confirming: BTreeSet<Unit>,
-    /// Other objects that a list lacks and that are being read live; and whether a later list lacks them too, so that the answer is
-    /// older than that and they are to be read again.
-    reading: BTreeMap<Read, bool>,
+    /// Objects that a list lacks, and how far reading them live has come.
+    reading: BTreeMap<Read, Reading>,
     creating: Creations,
     /// Locks that are being moved, by name.
     moving: BTreeMap<String, Move>,
@@ -155,7 +154,6 @@ impl Engine {
             requesters: BTreeSet::new(),
             woken: VecDeque::new(),
             northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
-            confirming: BTreeSet::new(),
             reading: BTreeMap::new(),
             creating: Creations::default(),
             moving: BTreeMap::new(),
@@ -207,7 +205,7 @@ impl Engine {
             Retry::Unit(unit) => self.retry_unit(unit),
             Retry::Lock(name) => self.delete_again(&name),
             Retry::Subnets => self.judge_again(),
-            Retry::Missing(_) => self.confirm_unlisted(),
+            Retry::Missing(read) => self.read_after_pause(read),
         }
     }
 

@@ -10,7 +10,7 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, kubevirt, portolan};
 use portolan_model::holder::{self, Read, Users};
-use portolan_model::{Source, Unit, UnitState, VpcPair, World};
+use portolan_model::{Group, Source, Unit, UnitState, VpcPair, World};
 use portolan_plan::Absence;
 use portolan_watch as served;
 use serde::de::DeserializeOwned;
@@ -37,6 +37,18 @@ pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confir
                     .await?;
             }
             Read::Node { name } => get::<Node>(client, &Api::all(client.clone()), name, found).await?,
+            Read::Vpc { group: Group::Portolan, name } => {
+                get::<portolan::Vpc>(client, &Api::all(client.clone()), name, found).await?;
+            }
+            Read::Vpc { group: Group::KubeOvn, name } => {
+                get::<kubeovn::Vpc>(client, &Api::all(client.clone()), name, found).await?;
+            }
+            Read::SubnetOf { group: Group::Portolan, name } => {
+                get::<portolan::Subnet>(client, &Api::all(client.clone()), name, found).await?;
+            }
+            Read::SubnetOf { group: Group::KubeOvn, name } => {
+                get::<kubeovn::Subnet>(client, &Api::all(client.clone()), name, found).await?;
+            }
             Read::Subnet { name } => {
                 get::<portolan::Subnet>(client, &Api::all(client.clone()), name, found).await?;
                 get::<kubeovn::Subnet>(client, &Api::all(client.clone()), name, found).await?;

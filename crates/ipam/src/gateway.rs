@@ -8,6 +8,7 @@ use portolan_model::{AttachmentId, Request, World};
 use crate::decide::Decision;
 use crate::ipam::{Ipam, Owner};
 use crate::refusal::Refusal;
+use crate::release::ReleaseReason;
 
 /// Locks the gateway's addresses. Those of a former gateway are released only once the new one has its locks.
 pub(crate) fn decide(ipam: &Ipam, world: &World, request: &Request, decision: &mut Decision) {
@@ -29,7 +30,8 @@ pub(crate) fn decide(ipam: &Ipam, world: &World, request: &Request, decision: &m
         }
     }
     if !missing.is_empty() || !decision.refusals.is_empty() {
-        decision.releases.clear();
+        // What a former Subnet of this name held goes all the same: it may be what is in the way.
+        decision.releases.retain(|release| !matches!(release.reason, ReleaseReason::NotRequested { .. }));
     }
     if decision.refusals.is_empty() {
         decision.create = missing

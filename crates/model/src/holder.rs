@@ -25,6 +25,7 @@ use std::fmt;
 use portolan_api::portolan::{Holder, HolderKind, LockTarget, LockUser};
 
 use crate::attachment::AttachmentId;
+use crate::group::Group;
 use crate::lock::Lock;
 use crate::pod::{Pod, PodController};
 use crate::request::{Requester, Wait};
@@ -70,6 +71,20 @@ pub enum Read {
     },
     /// A node.
     Node {
+        /// Its name.
+        name: String,
+    },
+    /// A VPC of one API group.
+    Vpc {
+        /// Its group.
+        group: Group,
+        /// Its name.
+        name: String,
+    },
+    /// A Subnet of one API group.
+    SubnetOf {
+        /// Its group.
+        group: Group,
         /// Its name.
         name: String,
     },

@@ -6,12 +6,12 @@ mod holding;
 mod index;
 mod interfaces;
 mod locks;
+mod missing;
 mod pods;
 mod requests;
 mod rivals;
 mod source;
 mod subnets;
-mod unconfirmed;
 mod vpcs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,9 +87,7 @@ pub struct World {
     unreadable_locks: BTreeMap<String, UnreadableLock>,
     /// Attachments that a live read confirmed to be held no more; each is forgotten with its last lock, or when a lock changes.
     released: BTreeSet<AttachmentId>,
-    /// VPCs and subnets that a list lacks and no live read has confirmed to be gone, with the UIDs they had.
-    unconfirmed: BTreeMap<Unit, BTreeSet<String>>,
-    /// Other objects that a list lacks and no live read has confirmed to be gone: they are still here, as they were.
+    /// Objects that a list lacks and no live read has confirmed to be gone: they are still here, as they were.
     missing: BTreeSet<Read>,
     // Derived.
     holdings: BTreeMap<AttachmentId, Holding>,
@@ -135,7 +133,6 @@ impl World {
         let mut dirty = Dirty::default();
         object.put(self, &mut dirty);
         self.found::<O>(&object.key());
-        self.forget_found();
         dirty
     }
 
@@ -144,7 +141,6 @@ impl World {
         let mut dirty = Dirty::default();
         O::put_unreadable(object, self, &mut dirty);
         self.found::<O>(&O::Key::of(object.metadata));
-        self.forget_found();
         dirty
     }
 
@@ -162,9 +158,6 @@ impl World {
         let mut dirty = Dirty::default();
         O::remove(key, self, &mut dirty);
         self.found::<O>(key);
-        if let Some(unit) = O::unit(key) {
-            dirty.merge(self.confirm_absence(&unit));
-        }
         dirty
     }
 

@@ -224,11 +224,15 @@ impl<T: Target> Reconciler<T> {
         }
     }
 
-    /// A live read answered a [`Confirm`].
-    pub fn answered(&mut self, unit: T::Unit, absence: Absence) {
+    /// A live read of these owners answered a [`Confirm`].
+    pub fn answered(&mut self, unit: T::Unit, owners: BTreeSet<SmolStr>, absence: Absence) {
+        if self.confirming.get(&unit) != Some(&owners) {
+            // Others are asked about by now.
+            return;
+        }
         match absence {
             Absence::Confirmed => {
-                let owners = self.confirming.remove(&unit).unwrap_or_default();
+                self.confirming.remove(&unit);
                 self.removed_of(unit, owners);
             }
             // It is not asked again before the pause is over.

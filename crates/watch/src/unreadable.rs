@@ -96,10 +96,13 @@ enum Step {
     Element(usize),
 }
 
+/// How often an object is decoded to find the field that is wrong. A large one is blamed as a whole, or down to a list in it.
+const ATTEMPTS: usize = 200;
+
 /// The innermost field without which decoding fails otherwise, or not at all. serde's errors do not say where.
 fn blamed_field<K: DeserializeOwned>(content: &mut Value, problem: &str) -> String {
-    let mut path = Vec::new();
-    while let Some(step) = blamed_step::<K>(content, &path, problem) {
+    let (mut path, mut attempts) = (Vec::new(), ATTEMPTS);
+    while let Some(step) = blamed_step::<K>(content, &path, problem, &mut attempts) {
         path.push(step);
     }
     let mut text = String::new();
@@ -113,9 +116,20 @@ fn blamed_field<K: DeserializeOwned>(content: &mut Value, problem: &str) -> Stri
     text
 }
 
-fn blamed_step<K: DeserializeOwned>(content: &mut Value, path: &[Step], problem: &str) -> Option<Step> {
+fn blamed_step<K: DeserializeOwned>(
+    content: &mut Value,
+    path: &[Step],
+    problem: &str,
+    attempts: &mut usize,
+) -> Option<Step> {
     let fails_alike =
         |content: &Value| K::deserialize(content).is_err_and(|error| error.to_string() == problem);
+    let size = match at(content, path)? {
+        Value::Object(fields) => fields.len(),
+        Value::Array(elements) => elements.len(),
+        _ => 0,
+    };
+    *attempts = attempts.checked_sub(size)?;
     match at(content, path)? {
         Value::Object(fields) => {
             let names: Vec<String> = fields.keys().cloned().collect();
@@ -186,5 +200,14 @@ mod tests {
         );
         let nameless = json!({"metadata": {"labels": 7}});
         assert!(serde_json::from_value::<Received<Pod>>(nameless).is_err());
+    }
+
+    #[test]
+    fn a_large_object_is_not_decoded_once_for_each_of_its_parts() {
+        let elements: Vec<_> = (0..100_000).map(|number| json!({"name": format!("c{number}")})).collect();
+        let mut pod = json!({"metadata": {"name": "a"}, "spec": {"containers": elements}});
+        pod["spec"]["containers"][99_999]["name"] = json!(7);
+        let problem = serde_json::from_value::<Pod>(pod.clone()).unwrap_err().to_string();
+        assert_eq!(blamed_field::<Pod>(&mut pod, &problem), "spec.containers");
     }
 }

@@ -1,7 +1,10 @@
 //! Judging subnets: lists, and what the engine says about them.
 
 use kube::Client;
-use portolan_watch::{Plain, list};
+use portolan_api::{kubeovn, portolan};
+use portolan_watch::{Plain, Unreadable, list};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
 use super::Actor;
 use crate::engine::{Candidates, Engine, Lists};
@@ -19,12 +22,57 @@ impl Actor {
     }
 }
 
-/// Subnets and VPCs that cannot be decoded are no reason to let the others wait: an address that one of them has is locked.
+/// Subnets and VPCs that cannot be decoded are no reason to let the others wait. What can be told of such a Subnet's prefixes is compared
+/// with; where they are what cannot be read, its addresses are still locked.
 async fn lists(client: &Client) -> kube::Result<Lists> {
+    let (native, kubeovn) = (list::<portolan::Subnet>(client).await?, list::<kubeovn::Subnet>(client).await?);
     Ok(Lists {
-        subnets: list(client).await?.objects,
-        kubeovn_subnets: list(client).await?.objects,
+        outlined_subnets: native.unreadable.iter().filter_map(outline).collect(),
+        subnets: native.objects,
+        outlined_kubeovn_subnets: kubeovn.unreadable.iter().filter_map(outline).collect(),
+        kubeovn_subnets: kubeovn.objects,
         vpcs: list(client).await?.objects,
         kubeovn_vpcs: list(client).await?.objects,
     })
+}
+
+/// A Subnet that cannot be decoded, with nothing but its name, prefixes and domain; none if these cannot be read either.
+fn outline<K: DeserializeOwned>(subnet: &Unreadable<K>) -> Option<K> {
+    let content = &subnet.content;
+    let spec = ["cidrBlock", "vpc", "vni", "provider"]
+        .map(|field| (field.to_owned(), content["spec"][field].clone()));
+    let spec: Map<String, Value> = spec.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    serde_json::from_value(json!({
+        "apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": content["metadata"], "spec": spec,
+    }))
+    .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use kube::ResourceExt as _;
+    use kube::core::PartialObjectMetaExt as _;
+
+    use super::*;
+
+    fn unreadable(spec: Value) -> Unreadable<portolan::Subnet> {
+        let metadata = kube::core::ObjectMeta { name: Some("web".into()), ..Default::default() };
+        let content = json!({
+            "apiVersion": "portolan.dev/v1alpha1", "kind": "Subnet", "metadata": metadata, "spec": spec,
+        });
+        let object = metadata.into_response_partial::<portolan::Subnet>();
+        Unreadable { object, content, field: "spec.mtu".into(), problem: "wrong".into() }
+    }
+
+    #[test]
+    fn the_prefixes_of_a_subnet_that_cannot_be_decoded_are_told_where_they_can_be() {
+        let spec = json!({"cidrBlock": "10.0.0.0/24", "vpc": "blue", "mtu": "large"});
+        let subnet = outline(&unreadable(spec)).unwrap();
+        assert_eq!((subnet.name_any().as_str(), subnet.spec.cidr_block.as_str()), ("web", "10.0.0.0/24"));
+        assert_eq!(subnet.spec.vpc.as_deref(), Some("blue"));
+        assert_eq!(outline(&unreadable(json!({"cidrBlock": 7}))), None);
+        assert_eq!(outline(&unreadable(json!("nonsense"))), None);
+    }
 }

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 use portolan_api::condition::{self, ConditionUpdate, READY, SUPPORTED, VALIDATED};
 use portolan_api::kubeovn::support::{unsupported_subnet, unsupported_vpc};
 use portolan_api::{kubeovn, portolan};
-use portolan_model::{Group, Unit, UnitState, doors};
+use portolan_model::{Group, Source, Unit, UnitState, doors};
 use portolan_watch::{Change, Listed, Object};
 
 use super::reports::Topic;
@@ -54,7 +54,9 @@ pub struct StatusUpdate {
 }
 
 /// An object whose conditions are ours to write.
-pub trait HasConditions: HasKind + Object + Resource<Scope = ClusterResourceScope> {
+pub trait HasConditions:
+    HasKind + Source<Key = String> + Object + Resource<Scope = ClusterResourceScope>
+{
     /// The conditions as they should be stored, if they are to change.
     fn updated(&self, desired: &[DesiredCondition], now: &Time) -> Option<serde_json::Value>;
     /// What the condition of a type says, and about which generation.
@@ -201,7 +203,7 @@ impl Conditions {
         self.facts.insert(key, facts);
     }
 
-    fn remove(&mut self, key: &(Kind, String)) {
+    pub(super) fn remove(&mut self, key: &(Kind, String)) {
         let Some(vpc) = self.facts.remove(key).and_then(|facts| facts.needs_vpc) else { return };
         if let Some(keys) = self.by_vpc.get_mut(&vpc) {
             keys.remove(key);
@@ -225,7 +227,9 @@ impl Engine {
             Change::Listed(Listed { objects, .. }) => {
                 let names: BTreeSet<String> = objects.iter().map(ResourceExt::name_any).collect();
                 let known = self.conditions.facts.keys().filter(|(kind, _)| *kind == K::KIND);
-                let gone: Vec<_> = known.filter(|(_, name)| !names.contains(name)).cloned().collect();
+                // What is only missing from the list is still known.
+                let is_known = |name: &String| names.contains(name) || self.world.is_missing_of::<K>(name);
+                let gone: Vec<_> = known.filter(|(_, name)| !is_known(name)).cloned().collect();
                 gone.iter().for_each(|key| self.conditions.remove(key));
                 objects.iter().for_each(|object| self.compare_conditions_of(object));
             }

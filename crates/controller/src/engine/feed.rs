@@ -29,8 +29,7 @@ impl Engine {
         }
         self.note(dirty, &Evidence::of(change));
         if matches!(change, Change::Listed(_)) {
-            self.read_again::<K>();
-            self.confirm_unlisted();
+            self.read_what_is_missing::<K>();
             self.unlisted.remove(&K::KIND);
         }
         self.report_unreadable(change);
@@ -83,7 +82,7 @@ macro_rules! observed_subnet {
     ($($object:ty),*) => {
         $(impl Observed for $object {
             fn after(engine: &mut Engine, change: &Change<Self>) {
-                engine.subnets.take(change);
+                engine.subnets.take(change, &engine.world);
                 engine.observe_conditions(change);
             }
         })*

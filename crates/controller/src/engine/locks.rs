@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 use ovsdb::Cache;
-use portolan_api::portolan::{HolderKind, IPLock};
+use portolan_api::portolan::HolderKind;
 use portolan_ipam::{Decision, Release, ReleaseReason, WaitKey};
+use portolan_model::holder::Read;
 use portolan_model::{Claim, Group, LockChange, Requester, Unit, UnitState, World, doors};
 use portolan_plan::{Target as _, Urgency};
 
@@ -18,9 +19,10 @@ use super::{Action, Engine, Retry, Subject};
 #[derive(Debug)]
 pub(super) struct Creating {
     requester: Requester,
-    lock: Box<IPLock>,
     /// The API server has answered: a watch will show whose it is.
     answered: bool,
+    /// A list came since it was sent, which does not have it.
+    listed: bool,
 }
 
 /// The locks whose creation was requested, also by requester.
@@ -33,10 +35,9 @@ pub(super) struct Creations {
 }
 
 impl Creations {
-    fn insert(&mut self, lock: Box<IPLock>, requester: Requester) {
-        let name = lock.name_any();
+    fn insert(&mut self, name: String, requester: Requester) {
         self.by_requester.entry(requester.clone()).or_default().insert(name.clone());
-        self.by_name.insert(name, Creating { requester, lock, answered: false });
+        self.by_name.insert(name, Creating { requester, answered: false, listed: false });
     }
 
     fn remove(&mut self, name: &str) -> Option<Requester> {
@@ -114,9 +115,8 @@ impl Engine {
             // What we decide can be read back; if it could not, it would be refused for ever.
             let Ok(parsed) = doors::portolan::lock(&lock) else { continue };
             if self.ipam.promise(Claim::of(&parsed), parsed.attachment.clone()) {
-                let lock = Box::new(lock);
-                self.creating.insert(lock.clone(), requester.clone());
-                self.actions.push(Action::CreateLock(lock));
+                self.creating.insert(name, requester.clone());
+                self.actions.push(Action::CreateLock(Box::new(lock)));
             } else {
                 waits_for.insert(WaitKey::Lock(name));
             }
@@ -197,7 +197,13 @@ impl Engine {
         // What the watch has shown meanwhile needs no answer any more.
         let Some(creating) = self.creating.by_name.get_mut(name) else { return };
         match creation {
-            Creation::Exists => creating.answered = true,
+            Creation::Exists => {
+                creating.answered = true;
+                // The watch goes on from a list that may be newer than the lock's creation, and even its deletion.
+                if std::mem::take(&mut creating.listed) {
+                    self.expect(Read::Lock { name: name.to_owned() });
+                }
+            }
             Creation::Failed => {
                 if let Some(requester) = self.withdraw(name) {
                     self.requesters.remove(&requester);
@@ -327,13 +333,26 @@ impl Engine {
         self.wake(freed);
     }
 
-    /// A list of locks is complete, and lacks those that are still being created. One whose creation was answered may have been
-    /// deleted since, which no watch will tell; or the list is older than the answer. Creating it again tells: the API server makes
-    /// it, or says that it exists and the watch will show it. Until then it stays promised.
+    /// A list of locks is complete, and lacks those that are still being created. One that exists by the API server's answer may have
+    /// been deleted since, which no watch will tell, or the list does not show it: it is read. Until then it stays promised.
     pub(super) fn locks_listed(&mut self) {
-        for creating in self.creating.by_name.values_mut().filter(|creating| creating.answered) {
-            creating.answered = false;
-            self.actions.push(Action::CreateLock(creating.lock.clone()));
+        let mut answered = Vec::new();
+        for (name, creating) in &mut self.creating.by_name {
+            match creating.answered {
+                true => answered.push(name.clone()),
+                false => creating.listed = true,
+            }
+        }
+        for name in answered {
+            self.expect(Read::Lock { name });
+        }
+    }
+
+    /// A live read has shown a lock, or that there is none.
+    pub(super) fn lock_read(&mut self, name: &str) {
+        let exists = self.world.lock(name).is_some() || self.world.unreadable_lock(name).is_some();
+        if !exists && let Some(requester) = self.withdraw(name) {
+            self.requesters.insert(requester);
         }
     }
 

@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use kube::ResourceExt as _;
 use ovsdb::Cache;
 use ovsdb::change::Change as RowChange;
-use portolan_model::holder::Read;
 use portolan_model::{Unit, UnitState};
 use portolan_plan::{Absence, Batch, Confirm, Urgency, batches, plan};
 
-use super::kinds::Observed;
-use super::{Action, Change, Confirmation, Engine, Retry};
+use super::{Action, Change, Engine};
 
 /// Why something changed in the World.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,78 +81,13 @@ impl Engine {
         self.delete_released(cache, &BTreeSet::new());
     }
 
-    /// What a list lacks is read live. Until that has answered, nothing changes for it.
-    pub(super) fn confirm_unlisted(&mut self) {
-        for read in self.world.missing() {
-            if !self.reading.contains_key(read) {
-                self.reading.insert(read.clone(), false);
-                self.actions.push(Action::ReadMissing(read.clone()));
-            }
-        }
-        for (unit, owners) in self.world.unconfirmed() {
-            if self.confirming.insert(unit.clone()) {
-                let (unit, owners) = (unit.clone(), owners.clone());
-                self.actions.push(Action::ConfirmAbsence { unit, owners });
-            }
-        }
-    }
-
-    /// A live read answered an [`Action::ConfirmAbsence`].
-    pub fn unit_absence(&mut self, unit: Unit, absence: Absence) {
-        if self.confirming.remove(&unit) {
-            match absence {
-                Absence::Confirmed => {
-                    let owners = self.world.unconfirmed_owners(&unit).cloned().unwrap_or_default();
-                    let dirty = self.world.confirm_absence(&unit);
-                    for unit in &dirty.units {
-                        self.compare_conditions_of_unit(unit);
-                    }
-                    self.note(dirty, &Evidence::Event(owners));
-                }
-                Absence::Refuted | Absence::Unknown => {
-                    self.retries.insert(Retry::Unit(unit));
-                }
-            }
-        } else {
-            self.northbound.answered(unit, absence);
-        }
-    }
-
-    /// A list of a kind came: what is being read because an earlier one lacks it, and is not in this one either, is to be read again.
-    pub(super) fn read_again<K: Observed>(&mut self) {
-        if self.reading.is_empty() {
-            return;
-        }
-        for read in K::keys(&self.world).iter().filter_map(K::read) {
-            if self.world.is_missing(&read)
-                && let Some(again) = self.reading.get_mut(&read)
-            {
-                *again = true;
-            }
-        }
-    }
-
-    /// Live reads answered an [`Action::ReadMissing`].
-    pub fn missing_read(&mut self, read: &Read, confirmation: &Confirmation) {
-        if self.reading.remove(read) == Some(true) && self.world.is_missing(read) {
-            self.reading.insert(read.clone(), false);
-            self.actions.push(Action::ReadMissing(read.clone()));
-            return;
-        }
-        match confirmation {
-            Confirmation::Found(found) => {
-                let dirty = self.world.settle_missing(read, found);
-                self.note(dirty, &Evidence::Event(BTreeSet::new()));
-            }
-            Confirmation::Failed => {
-                self.retries.insert(Retry::Missing(read.clone()));
-            }
-        }
+    /// A live read of these owners answered an [`Action::ConfirmAbsence`].
+    pub fn unit_absence(&mut self, unit: Unit, owners: &BTreeSet<String>, absence: Absence) {
+        self.northbound.answered(unit, owners.iter().map(Into::into).collect(), absence);
     }
 
     /// The time has come to try a unit again.
     pub(super) fn retry_unit(&mut self, unit: Unit) {
-        self.confirm_unlisted();
         self.northbound.retry(unit);
     }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::{Resource, ResourceExt};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::validate::{Findings, validate};
-use portolan_model::{Group, Validation, World, doors};
+use portolan_model::{Group, Source, Validation, World, doors};
 use portolan_watch::{Change, Listed};
 
 use super::{Action, Engine, Retry};
@@ -72,6 +72,10 @@ pub struct Lists {
     pub vpcs: Vec<portolan::Vpc>,
     /// Of `kubeovn.io`.
     pub kubeovn_vpcs: Vec<kubeovn::Vpc>,
+    /// Subnets of `portolan.dev` that cannot be decoded, as far as can be told: compared with, never judged.
+    pub outlined_subnets: Vec<portolan::Subnet>,
+    /// The same of `kubeovn.io`.
+    pub outlined_kubeovn_subnets: Vec<kubeovn::Subnet>,
 }
 
 /// What was found about a subnet, for its condition `Validated`.
@@ -86,7 +90,7 @@ pub struct Verdict {
 }
 
 /// A Subnet of either group.
-pub(super) trait GatedSubnet: Resource<DynamicType = ()> + Clone {
+pub(super) trait GatedSubnet: Resource<DynamicType = ()> + Source<Key = String> + Clone {
     const GROUP: Group;
     fn validation(&self) -> Validation;
     /// What the condition `Validated` says about the current generation, if it is false.
@@ -146,7 +150,7 @@ impl GatedSubnet for kubeovn::Subnet {
 }
 
 impl SubnetGate {
-    pub(super) fn take<K: GatedSubnet>(&mut self, change: &Change<K>) {
+    pub(super) fn take<K: GatedSubnet>(&mut self, change: &Change<K>, world: &World) {
         match change {
             Change::Applied(subnet) => self.put(subnet),
             // Nobody can judge what cannot be read. It has no effect until it can be.
@@ -155,7 +159,9 @@ impl SubnetGate {
             Change::Listed(Listed { objects: subnets, .. }) => {
                 let names: BTreeSet<String> = subnets.iter().map(ResourceExt::name_any).collect();
                 let gone: Vec<_> = self.observed.keys().filter(|key| key.0 == K::GROUP).cloned().collect();
-                for key in gone.iter().filter(|key| !names.contains(&key.1)) {
+                // What is only missing from the list is still known.
+                let is_known = |name: &String| names.contains(name) || world.is_missing_of::<K>(name);
+                for key in gone.iter().filter(|key| !is_known(&key.1)) {
                     self.remove(key);
                 }
                 subnets.iter().for_each(|subnet| self.put(subnet));
@@ -185,7 +191,7 @@ impl SubnetGate {
         self.observed.insert(key, observed);
     }
 
-    fn remove(&mut self, key: &SubnetKey) {
+    pub(super) fn remove(&mut self, key: &SubnetKey) {
         self.observed.remove(key);
         self.to_judge.remove(key);
         self.recheck = true;
@@ -238,8 +244,8 @@ impl Engine {
         let mut world = World::new(self.world.settings());
         drop(world.reset(&lists.vpcs));
         drop(world.reset(&lists.kubeovn_vpcs));
-        drop(world.reset(&lists.subnets));
-        drop(world.reset(&lists.kubeovn_subnets));
+        drop(world.reset(lists.subnets.iter().chain(&lists.outlined_subnets)));
+        drop(world.reset(lists.kubeovn_subnets.iter().chain(&lists.outlined_kubeovn_subnets)));
         let native = lists.subnets.iter().filter_map(|subnet| self.verdict(subnet, candidates, &world));
         let foreign =
             lists.kubeovn_subnets.iter().filter_map(|subnet| self.verdict(subnet, candidates, &world));

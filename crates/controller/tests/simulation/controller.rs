@@ -8,9 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use ovsdb::Cache;
-use portolan_api::{kubeovn, kubevirt};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
+use portolan_api::{kubeovn, kubevirt};
 use portolan_controller::engine::{
     Action, Change, Confirmation, Creation, DesiredCondition, Engine, HasConditions, Lists, Observed, Retry,
     StatusUpdate,
@@ -198,8 +198,8 @@ impl Controller {
             (Action::DeleteLock { lock, .. }, Some(Answer::Deleted(false))) => engine.not_deleted(&lock),
             (Action::Confirm(release), Some(Answer::Confirmed(found))) => engine.confirmed(&release, &found),
             (Action::ReadMissing(read), Some(Answer::Confirmed(found))) => engine.missing_read(&read, &found),
-            (Action::ConfirmAbsence { unit, .. }, Some(Answer::Absence(absence))) => {
-                engine.unit_absence(unit, absence);
+            (Action::ConfirmAbsence { unit, owners }, Some(Answer::Absence(absence))) => {
+                engine.unit_absence(unit, &owners, absence);
             }
             (Action::ValidateSubnets(candidates), Some(Answer::Lists(lists))) => match lists {
                 Some(lists) => engine.judge_and_write(&candidates, &lists),
@@ -375,7 +375,7 @@ fn relist<K: Served + Observed>(
             lacking.into_iter().for_each(|object| engine.feed(&Change::deleted(&object)));
         }
         engine.feed(&Change::listed(objects));
-        // The next list shows everything again.
+        // The next list shows everything again: what was never seen and is never shown, nobody can miss.
         *cursor = None;
         return;
     }
@@ -495,7 +495,10 @@ fn read_one(server: &Server, read: &Read, found: &mut World) {
     match read {
         Read::Pod { name, .. } => server.get::<Pod>(name).map(|pod| drop(found.apply(pod))),
         Read::StatefulSet { name, .. } => server.get::<StatefulSet>(name).map(|set| drop(found.apply(set))),
-        Read::Subnet { name } => server.get::<Subnet>(name).map(|subnet| drop(found.apply(subnet))),
+        Read::Vpc { name, .. } => server.get::<Vpc>(name).map(|vpc| drop(found.apply(vpc))),
+        Read::Subnet { name } | Read::SubnetOf { name, .. } => {
+            server.get::<Subnet>(name).map(|subnet| drop(found.apply(subnet)))
+        }
         Read::Lock { name } => server.get::<IPLock>(name).map(|lock| drop(found.apply(lock))),
         Read::Node { name } => server.get::<Node>(name).map(|node| drop(found.apply(node))),
         Read::Nad { name, .. } => {

@@ -72,9 +72,12 @@ impl World {
             }
         }
         self.reconsider(&Requester::pod(&key.0, &key.1), dirty);
-        // The pod may have had the addresses that another pod of its machine waits for.
-        let machines = [machine_before, machine_after].into_iter().flatten();
-        self.publish(&machines.map(Topic::Machine).collect::<Vec<_>>(), dirty);
+        // The pod may have had the addresses that another pod of its machine waits for, or have been the last to use them.
+        for machine in [machine_before, machine_after].into_iter().flatten() {
+            let (namespace, name) = machine.clone();
+            self.publish(&[Topic::Machine(machine)], dirty);
+            self.reconsider(&Requester::VirtualMachine { namespace, name }, dirty);
+        }
     }
 
     /// The pod that uses a virtual machine's addresses: the oldest that has not finished. While a machine migrates there are

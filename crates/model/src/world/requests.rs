@@ -114,7 +114,6 @@ impl World {
                 let mut decided = names.flat_map(|lock| &lock.interfaces);
                 holding.attachment.is_some()
                     && !holding.surplus
-                    && !self.released.contains(*id)
                     && decided.all(|decided| current.iter().any(|id| id.interface() == decided.interface))
             })
         };

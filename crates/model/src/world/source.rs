@@ -18,7 +18,6 @@ use crate::nad::Nad;
 use crate::node::Node;
 use crate::pod::{Pod, StatefulSet, VirtualMachine};
 use crate::subnet::Validation;
-use crate::unit::Unit;
 use crate::unreadable::Unreadable;
 
 /// A kind that the World is fed with.
@@ -39,16 +38,9 @@ pub trait Source {
     /// Every object of the kind that the World knows.
     #[doc(hidden)]
     fn keys(world: &World) -> Vec<Self::Key>;
-    /// The unit that an object of the kind stands for, if it is one by itself.
-    #[doc(hidden)]
-    fn unit(_key: &Self::Key) -> Option<Unit> {
-        None
-    }
     /// How to find out whether an object that a list lacks is gone. Until then it stays what it was.
     #[doc(hidden)]
-    fn read(_key: &Self::Key) -> Option<Read> {
-        None
-    }
+    fn read(key: &Self::Key) -> Option<Read>;
 }
 
 /// What tells two objects of a kind apart: the name, with the namespace of those that have one.
@@ -74,7 +66,7 @@ fn of_group<T>(map: &std::collections::BTreeMap<String, Rivals<T>>, group: Group
 }
 
 macro_rules! two_groups {
-    ($object:ty, $unit:path, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr) => {
+    ($object:ty, $read:ident, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr) => {
         impl Source for $object {
             type Key = String;
             fn key(&self) -> String {
@@ -102,22 +94,22 @@ macro_rules! two_groups {
             fn keys(world: &World) -> Vec<String> {
                 of_group(&world.$map, $group)
             }
-            fn unit(key: &String) -> Option<Unit> {
-                Some($unit(key.clone()))
+            fn read(key: &String) -> Option<Read> {
+                Some(Read::$read { group: $group, name: key.clone() })
             }
         }
     };
 }
 
-two_groups!(portolan::Vpc, Unit::Vpc, Group::Portolan, vpcs, set_vpc, doors::portolan::vpc, |_| {
+two_groups!(portolan::Vpc, Vpc, Group::Portolan, vpcs, set_vpc, doors::portolan::vpc, |_| {
     Validation::Current
 });
-two_groups!(kubeovn::Vpc, Unit::Vpc, Group::KubeOvn, vpcs, set_vpc, doors::kubeovn::vpc, |_| {
+two_groups!(kubeovn::Vpc, Vpc, Group::KubeOvn, vpcs, set_vpc, doors::kubeovn::vpc, |_| {
     Validation::Current
 });
 two_groups!(
     native::Subnet,
-    Unit::Subnet,
+    SubnetOf,
     Group::Portolan,
     subnets,
     set_subnet,
@@ -126,7 +118,7 @@ two_groups!(
 );
 two_groups!(
     kubeovn::Subnet,
-    Unit::Subnet,
+    SubnetOf,
     Group::KubeOvn,
     subnets,
     set_subnet,
@@ -151,6 +143,9 @@ impl Source for IPLock {
     }
     fn keys(world: &World) -> Vec<String> {
         world.locks.keys().chain(world.unreadable_locks.keys()).cloned().collect()
+    }
+    fn read(key: &String) -> Option<Read> {
+        Some(Read::Lock { name: key.clone() })
     }
 }
 

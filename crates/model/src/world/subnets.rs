@@ -16,9 +16,7 @@ use crate::view::SubnetRef;
 impl World {
     pub(super) fn subnet_state(&self, name: &str) -> UnitState {
         let Some(candidate) = self.subnets.get(name).and_then(|rivals| rivals.effective()) else {
-            let unconfirmed = || self.unconfirmed.contains_key(&Unit::Subnet(name.to_owned()));
-            let held = !self.unconfirmed.is_empty() && unconfirmed();
-            return if held { UnitState::Held } else { UnitState::Absent };
+            return UnitState::Absent;
         };
         let vpc = candidate.value.as_ref().ok().and_then(Subnet::vpc);
         // The subnet's router port is a row of the VPC's router, of which nothing is known while the VPC is held.

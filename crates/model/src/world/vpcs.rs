@@ -13,12 +13,7 @@ use crate::vpc::Vpc;
 impl World {
     pub(super) fn vpc_state(&self, name: &str) -> UnitState {
         let effective = self.vpcs.get(name).and_then(|rivals| rivals.effective());
-        let unconfirmed = || self.unconfirmed.contains_key(&Unit::Vpc(name.to_owned()));
-        match effective {
-            Some(candidate) => candidate.state(),
-            None if !self.unconfirmed.is_empty() && unconfirmed() => UnitState::Held,
-            None => UnitState::Absent,
-        }
+        effective.map_or(UnitState::Absent, Candidate::state)
     }
 
     /// True if there is a VPC of this name in this group, whether or not it has the name.

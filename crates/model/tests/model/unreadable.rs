@@ -135,7 +135,7 @@ fn what_a_subnet_that_cannot_be_decoded_has_is_held_and_taken_up_again() {
         [subnet("web"), subnet("db")].map(|unit| world.state(&unit)),
         [UnitState::Held, UnitState::Live]
     );
-    assert_eq!(world.unconfirmed().count(), 0, "it is there");
+    assert_eq!(world.missing().count(), 0, "it is there");
     let _ = world.delete_named::<portolan::Subnet>(&good.metadata);
     assert_eq!(world.state(&subnet("web")), UnitState::Absent);
 }

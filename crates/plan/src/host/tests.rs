@@ -6,6 +6,7 @@ use portolan_model::fixtures::{mk_lock, mk_pod, mk_subnet, mk_vpc};
 use portolan_model::{Settings, World};
 
 use super::*;
+use crate::reconciler::Target as _;
 use crate::reconciler::{Absence, Reconciler, Urgency};
 
 const UID: &str = "pod-default-argo";
@@ -157,7 +158,8 @@ fn a_port_whose_namespace_is_gone_and_whose_pod_is_missing_goes_only_after_a_liv
     case.reconciler.changed(name.clone(), Urgency::Immediate);
     let (changes, confirm) = case.round();
     assert_eq!((changes, confirm), (Vec::new(), vec![name.clone()]));
-    case.reconciler.answered(name.clone(), Absence::Confirmed);
+    let owners = case.reconciler.target().owners(&name, &case.observed);
+    case.reconciler.answered(name.clone(), owners, Absence::Confirmed);
     assert_eq!(kinds(&case.settle()), ["unplug", "remove guard"]);
     assert!(!case.observed.has(&name));
 }

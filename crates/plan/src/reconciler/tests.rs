@@ -71,13 +71,13 @@ fn a_unit_that_is_only_missing_goes_after_a_live_read_and_is_asked_for_once() {
         assert!(round.changes.is_empty());
         assert_eq!(round.confirm.len(), usize::from(attempt == 0), "one live read at a time");
     }
-    numbers.answered("a", Absence::Refuted);
+    numbers.answered("a", ["owner".into()].into(), Absence::Refuted);
     assert_eq!(numbers.take_retries(), ["a"].into());
     numbers.changed("a", Urgency::Deferrable);
     assert!(numbers.reconcile(remove, &observed).confirm.is_empty(), "not before the pause is over");
     numbers.retry("a");
     assert_eq!(numbers.reconcile(remove, &observed).confirm.len(), 1);
-    numbers.answered("a", Absence::Confirmed);
+    numbers.answered("a", ["owner".into()].into(), Absence::Confirmed);
     assert_eq!(numbers.reconcile(remove, &observed).changes, [("a", None)]);
 }
 
@@ -154,7 +154,7 @@ fn a_unit_on_hold_keeps_what_its_owner_has_and_not_what_a_former_one_had() {
     let round = numbers.reconcile(hold("next"), &observed);
     assert!(round.changes.is_empty(), "the former owner may still be there");
     assert_eq!(round.confirm.len(), 1);
-    numbers.answered("a", Absence::Confirmed);
+    numbers.answered("a", ["owner".into()].into(), Absence::Confirmed);
     assert_eq!(numbers.reconcile(hold("next"), &observed).changes, [("a", None)]);
 }
 
@@ -171,4 +171,18 @@ fn a_unit_whose_change_failed_is_pending_until_it_is_as_it_should_be() {
     numbers.retry("a");
     numbers.reconcile(desired, &one("a"));
     assert!(!numbers.is_pending(&"a"));
+}
+
+#[test]
+fn an_answer_about_other_owners_says_nothing() {
+    let mut numbers = reconciler();
+    numbers.changed("a", Urgency::Deferrable);
+    assert_eq!(numbers.reconcile(remove, &one("a")).confirm.len(), 1);
+    // The pause of an earlier doubt is over, and the unit has another owner by now.
+    numbers.retry("a");
+    let observed = BTreeMap::from([("a", (1, SmolStr::new("next")))]);
+    assert_eq!(numbers.reconcile(remove, &observed).confirm.len(), 1);
+    numbers.answered("a", ["owner".into()].into(), Absence::Confirmed);
+    numbers.changed("a", Urgency::Deferrable);
+    assert!(numbers.reconcile(remove, &observed).changes.is_empty());
 }

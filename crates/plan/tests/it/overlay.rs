@@ -82,7 +82,8 @@ impl Design {
         let address = address(port.address);
         let row = LogicalSwitchPort {
             name: format!("{name}/{}", port.life),
-            addresses: [format!("0a:58:0a:00:00:{:02x} {address}", port.address)].into(),
+            // No two ports of a switch may have one address; only sets may be told the same by two.
+            addresses: [format!("0a:58:0a:00:00:{:02x} 10.9.{number}.{}", port.address, port.address)].into(),
             ..Default::default()
         };
         let row = rows.child("", switch.column(LogicalSwitch::PORTS), row);

@@ -154,3 +154,15 @@ fn what_stood_in_the_way_may_go_before_the_refusal_is_observed() {
     scene.engine.feed(&Change::Applied(refused(rival, &verdict)));
     assert_eq!(names(&candidates(&mut scene.engine).unwrap()), ["rival"]);
 }
+
+#[test]
+fn a_subnet_that_cannot_be_decoded_still_has_its_prefix() {
+    let mut scene = Scene::new();
+    let rival = unvalidated("rival", "10.9.1.0/24");
+    scene.engine.feed(&Change::Applied(rival.clone()));
+    let judged = candidates(&mut scene.engine).unwrap();
+    let outlined = Lists { outlined_subnets: vec![unvalidated("bad", "10.9.0.0/16")], ..lists(&[rival]) };
+    let verdicts = scene.engine.judge(&judged, &outlined);
+    assert_eq!(verdicts.len(), 1, "what cannot be decoded is not judged itself");
+    assert!(verdicts[0].errors.contains("Subnet bad"), "{verdicts:?}");
+}

@@ -8,7 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::*;
 
 fn owner(kind: &str, name: &str) -> OwnerReference {
-    OwnerReference { kind: kind.into(), name: name.into(), controller: Some(true), ..OwnerReference::default() }
+    OwnerReference {
+        kind: kind.into(),
+        name: name.into(),
+        controller: Some(true),
+        ..OwnerReference::default()
+    }
 }
 
 impl Scene {
@@ -66,7 +71,10 @@ impl Scene {
         let mut locks = self.guest_locks();
         let lock = locks.next()?;
         assert!(locks.next().is_none(), "one address for one machine");
-        assert_eq!((lock.spec.holder.kind, lock.spec.holder.name.as_str()), (HolderKind::VirtualMachine, "vm"));
+        assert_eq!(
+            (lock.spec.holder.kind, lock.spec.holder.name.as_str()),
+            (HolderKind::VirtualMachine, "vm")
+        );
         Some((lock.spec.address.clone(), lock.spec.user.as_ref().unwrap().pod.clone()))
     }
 

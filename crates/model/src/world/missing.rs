@@ -1,19 +1,16 @@
 //! What a list lacks: nothing changes for it until a live read says whether it is gone.
 //!
-//! A VPC or subnet is held, and so is what depends on it. Pods, nodes, definitions and whoever else asks or is named stay as they
-//! were. Locks need no live read of their own: their holders are read before anything is done about a lock.
-
-use std::collections::BTreeSet;
+//! Lists are of servers that may be starting, and of moments that may be past. So whatever is not in one stays what it was, of every
+//! kind, until the object itself was read.
 
 use super::pods::Machine;
-use super::{Source, Topic, World};
+use super::{Source, World};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
 use crate::holder::Read;
 use crate::nad::Nad;
 use crate::node::Node;
 use crate::pod::{Pod, StatefulSet};
-use crate::unit::Unit;
 use crate::unreadable::Unreadable;
 
 impl World {
@@ -26,18 +23,8 @@ impl World {
     ) -> Dirty {
         let mut dirty = Dirty::default();
         for key in self.take_all(objects, unreadable, &mut dirty) {
-            if let Some(read) = O::read(&key) {
-                self.missing.insert(read);
-                continue;
-            }
-            if let Some((unit, owner)) =
-                O::unit(&key).and_then(|unit| Some((unit.clone(), self.owner(&unit)?.to_owned())))
-            {
-                self.unconfirmed.entry(unit).or_default().insert(owner);
-            }
-            O::remove(&key, self, &mut dirty);
+            self.missing.extend(O::read(&key));
         }
-        self.forget_found();
         dirty
     }
 
@@ -49,6 +36,26 @@ impl World {
     /// True if a list lacks an object that is still here.
     pub fn is_missing(&self, read: &Read) -> bool {
         self.missing.contains(read)
+    }
+
+    /// True if a list lacks the object of a kind with this key, and it is still here.
+    pub fn is_missing_of<O: Source>(&self, key: &O::Key) -> bool {
+        !self.missing.is_empty() && O::read(key).is_some_and(|read| self.is_missing(&read))
+    }
+
+    /// An object that was never seen here should exist: it is to be read, as if a list lacked it.
+    pub fn expect(&mut self, read: Read) {
+        self.missing.insert(read);
+    }
+
+    /// The UID of a VPC or subnet that is to be read.
+    pub fn uid_of(&self, read: &Read) -> Option<&str> {
+        let meta = match read {
+            Read::Vpc { group, name } => &self.vpcs.get(name)?.get(*group)?.meta,
+            Read::SubnetOf { group, name } => &self.subnets.get(name)?.get(*group)?.meta,
+            _ => return None,
+        };
+        Some(&meta.uid)
     }
 
     /// A live read of an object that a list lacks was answered: `found` has it if it exists, and nothing else.
@@ -80,8 +87,21 @@ impl World {
                 self.settle::<Nad>(&key(namespace, name), found.nad(namespace, name), &mut dirty);
             }
             Read::Node { name } => self.settle::<Node>(name, found.node(name), &mut dirty),
-            // These are units, or confirmed by way of their holders.
-            Read::Subnet { .. } | Read::Lock { .. } => {}
+            Read::Vpc { group, name } => {
+                let vpc = found.vpcs.get(name).and_then(|rivals| rivals.get(*group)).cloned();
+                self.set_vpc(name, *group, vpc, &mut dirty);
+            }
+            Read::SubnetOf { group, name } => {
+                let subnet = found.subnets.get(name).and_then(|rivals| rivals.get(*group)).cloned();
+                self.set_subnet(name, *group, subnet, &mut dirty);
+            }
+            Read::Lock { name } => {
+                let lock = found.locks.get(name).cloned().map(Ok);
+                let lock = lock.or_else(|| found.unreadable_locks.get(name).cloned().map(Err));
+                self.set_lock_object(name, lock, &mut dirty);
+            }
+            // Asked only about holders.
+            Read::Subnet { .. } => {}
         }
         dirty
     }
@@ -99,49 +119,6 @@ impl World {
             && let Some(read) = O::read(key)
         {
             self.missing.remove(&read);
-        }
-    }
-
-    /// The VPCs and subnets whose absence is not confirmed, with the UIDs of the objects that a list lacks.
-    pub fn unconfirmed(&self) -> impl Iterator<Item = (&Unit, &BTreeSet<String>)> {
-        self.unconfirmed.iter()
-    }
-
-    /// The UIDs of the objects of a unit that a list lacks, if their absence is not confirmed.
-    pub fn unconfirmed_owners(&self, unit: &Unit) -> Option<&BTreeSet<String>> {
-        self.unconfirmed.get(unit)
-    }
-
-    /// A VPC or subnet that a list lacks is gone.
-    pub fn confirm_absence(&mut self, unit: &Unit) -> Dirty {
-        let mut dirty = Dirty::default();
-        if self.unconfirmed.remove(unit).is_none() {
-            return dirty;
-        }
-        dirty.units.insert(unit.clone());
-        let subnets: Vec<String> = match unit {
-            Unit::Vpc(name) => {
-                self.held_vpcs.remove(name);
-                dirty.units.extend(self.pairs_of(name, None).into_iter().map(Unit::Peering));
-                self.subnets_by_vpc.get(name).cloned().collect()
-            }
-            Unit::Subnet(name) => vec![name.clone()],
-            Unit::Peering(_) | Unit::Attachment(_) => Vec::new(),
-        };
-        for subnet in subnets {
-            self.dirty_attachments(&subnet, &mut dirty);
-            self.publish(&[Topic::Subnet(subnet.clone())], &mut dirty);
-            dirty.units.insert(Unit::Subnet(subnet));
-        }
-        dirty
-    }
-
-    /// Forgets doubts about units that are there.
-    pub(super) fn forget_found(&mut self) {
-        if !self.unconfirmed.is_empty() {
-            let mut unconfirmed = std::mem::take(&mut self.unconfirmed);
-            unconfirmed.retain(|unit, _| self.owner(unit).is_none());
-            self.unconfirmed = unconfirmed;
         }
     }
 }
