@@ -46,6 +46,8 @@ pub(crate) struct Request {
     reads: VecDeque<Read>,
     found: World,
     answer: Option<Answer>,
+    /// Sent once more by someone on the way: it is executed, and its answer reaches nobody.
+    echo: bool,
 }
 
 enum Answer {
@@ -149,6 +151,7 @@ impl Controller {
                 reads: reads.into(),
                 found: World::default(),
                 answer: None,
+                echo: false,
             });
         }
         self.retries.extend(self.engine.take_retries());
@@ -172,13 +175,18 @@ impl Controller {
                 return;
             }
             let answer = execute(request, server, faults);
-            if faults.happens(30) {
-                execute(request, server, faults);
-            }
+            let echo = faults.happens(10) && !request.echo;
             request.answer = Some(if faults.happens(20) { failed(&request.action) } else { answer });
+            if echo {
+                let (action, found) = (request.action.clone(), request.found.clone());
+                self.requests.push(Request { action, reads: VecDeque::new(), found, answer: None, echo });
+            }
             return;
         }
         let request = self.requests.swap_remove(at);
+        if request.echo {
+            return;
+        }
         trace!(
             "controller: answer to {}",
             format!("{:?}", request.action).chars().take(60).collect::<String>()
@@ -230,7 +238,13 @@ impl Controller {
             update.conditions.extend(kept);
         }
         let action = Action::SetConditions(update);
-        self.requests.push(Request { action, reads: VecDeque::new(), found: World::default(), answer: None });
+        self.requests.push(Request {
+            action,
+            reads: VecDeque::new(),
+            found: World::default(),
+            answer: None,
+            echo: false,
+        });
     }
 
     /// What failed is tried again, after a while.

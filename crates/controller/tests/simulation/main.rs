@@ -443,7 +443,7 @@ fn number(variable: &str) -> Option<u64> {
 fn nothing_is_lost_leaked_or_doubled() {
     let seeds = match number("SIMULATION_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("SIMULATION_SEEDS").unwrap_or(150),
+        None => 0..number("SIMULATION_SEEDS").unwrap_or(120),
     };
     let wrong: Vec<_> = seeds.filter_map(|seed| Some((seed, run(seed, None).err()?))).take(5).collect();
     assert!(
@@ -458,7 +458,7 @@ fn nothing_is_lost_leaked_or_doubled() {
 
 /// Whether any of some hundred seeds finds that a rule is broken. The search begins where one was found before.
 fn is_found(broken: Broken, from: u64) {
-    let found = (from..from + 400).find_map(|seed| Some((seed, run(seed, Some(broken)).err()?)));
+    let found = (from..from + 1000).find_map(|seed| Some((seed, run(seed, Some(broken)).err()?)));
     match found {
         Some((seed, problem)) => println!("seed {seed}: {problem:.300}"),
         None => panic!("{broken:?} was not found"),
@@ -467,7 +467,7 @@ fn is_found(broken: Broken, from: u64) {
 
 #[test]
 fn taking_over_a_lock_that_exists_is_found() {
-    is_found(Broken::TakesWhatExists, 90);
+    is_found(Broken::TakesWhatExists, 0);
 }
 
 #[test]
@@ -477,17 +477,17 @@ fn deleting_locks_without_live_reads_is_found() {
 
 #[test]
 fn deleting_locks_without_preconditions_is_found() {
-    is_found(Broken::DeletesWithoutPreconditions, 100);
+    is_found(Broken::DeletesWithoutPreconditions, 130);
 }
 
 #[test]
 fn trusting_a_list_that_lacks_objects_is_found() {
-    is_found(Broken::TrustsLists, 200);
+    is_found(Broken::TrustsLists, 0);
 }
 
 #[test]
 fn writing_without_the_database_s_lock_is_found() {
-    is_found(Broken::WritesWithoutTheLock, 500);
+    is_found(Broken::WritesWithoutTheLock, 320);
 }
 
 /// A pod of the simulation, for its users.
