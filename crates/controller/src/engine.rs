@@ -10,11 +10,13 @@
 //! router port that it has.
 
 mod conditions;
+mod counts;
 mod feed;
 mod kinds;
 mod locks;
 mod northbound;
 mod reports;
+mod standby;
 mod subnets;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +29,7 @@ pub use portolan_watch::Change;
 
 use self::conditions::Conditions;
 pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
+pub use self::counts::{Counts, Queues};
 pub(crate) use self::kinds::for_each_kind;
 pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
@@ -34,6 +37,7 @@ use self::locks::{Creations, Releasing};
 use self::northbound::Evidence;
 use self::reports::Reports;
 pub use self::reports::{Severity, Subject};
+use self::standby::Duty;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Candidates, Lists, SubnetKey, Verdict};
 
@@ -131,6 +135,8 @@ pub struct Engine {
     subnets: SubnetGate,
     actions: Vec<Action>,
     retries: BTreeSet<Retry>,
+    duty: Duty,
+    counts: Counts,
 }
 
 impl Engine {
@@ -156,6 +162,8 @@ impl Engine {
             subnets: SubnetGate::default(),
             actions: Vec::new(),
             retries: BTreeSet::new(),
+            duty: Duty::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -173,6 +181,9 @@ impl Engine {
     pub fn actions(&mut self) -> Vec<Action> {
         if !self.is_synced() {
             return Vec::new();
+        }
+        if self.stands_by() {
+            return self.rest();
         }
         self.decide();
         self.compare_conditions();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -20,10 +21,16 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use crate::act::events::EventWriter;
+use crate::act::status::StatusWriter;
+use crate::act::writer::Writer;
 use crate::control::Message;
+use crate::metrics::Metrics;
 
 /// How long the loop may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
+/// The format of metrics.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How many requests are served at a time.
 const AT_A_TIME: usize = 16;
 
@@ -33,6 +40,9 @@ pub(crate) struct Health {
     pub(crate) engine: Sender<Message>,
     pub(crate) followers: Status,
     pub(crate) northbound: watch::Receiver<ovsdb::Status>,
+    pub(crate) metrics: Metrics,
+    pub(crate) status: Writer<StatusWriter>,
+    pub(crate) events: Writer<EventWriter>,
 }
 
 /// The outcome of a check: its name, and what is wrong.
@@ -71,7 +81,7 @@ impl Health {
     /// Whether the engine knows every kind, as the loop itself says.
     async fn ask_loop(&self) -> Result<bool, String> {
         let (sender, receiver) = oneshot::channel();
-        let message: Message = Box::new(move |engine| {
+        let message = Message::new(move |engine| {
             // Who asked may have stopped waiting.
             let _ = sender.send(engine.is_synced());
         });
@@ -84,11 +94,21 @@ impl Health {
             .unwrap_or_else(|_| Err(format!("no answer within {ANSWER:?}")))
     }
 
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        self.metrics.followers_behind(self.followers.behind().len());
+        self.metrics.queue("status_writer", self.status.waiting());
+        self.metrics.queue("event_writer", self.events.waiting());
+        let mut response = respond(StatusCode::OK, self.metrics.encode());
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
+        response
+    }
+
     async fn answer(&self, path: &str) -> Response<Full<Bytes>> {
         let checks = match path {
             "/healthz" | "/livez" => self.alive().await,
             "/readyz" => self.ready().await,
-            _ => return respond(StatusCode::NOT_FOUND, "there are /healthz and /readyz\n".into()),
+            "/metrics" => return self.metrics(),
+            _ => return respond(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n".into()),
         };
         let failed = checks.iter().any(|(_, result)| result.is_err());
         let lines = checks.iter().map(|(name, result)| match result {
@@ -110,7 +130,7 @@ fn respond(status: StatusCode, text: String) -> Response<Full<Bytes>> {
 pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen for health checks at {address}"))?;
-    tracing::info!(address = %listener.local_addr()?, "serving /healthz and /readyz");
+    tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz and /metrics");
     Ok(listener)
 }
 
@@ -165,7 +185,14 @@ mod tests {
         let followers = Followers::new(api.client());
         let (engine, mut messages) = mpsc::channel::<Message>(1);
         let (nb, northbound) = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None });
-        let health = Health { engine, followers: followers.status(), northbound };
+        let health = Health {
+            engine,
+            followers: followers.status(),
+            northbound,
+            metrics: Metrics::new(),
+            status: Writer::new(StatusWriter(api.client())),
+            events: Writer::new(EventWriter(api.client())),
+        };
         // A loop that does not answer.
         assert_eq!(failed(&health.alive().await), ["loop"]);
         drop(messages.try_recv());
@@ -173,7 +200,7 @@ mod tests {
         let task = tokio::spawn(async move {
             let mut engine = Engine::new(Default::default(), Default::default());
             while let Some(message) = messages.recv().await {
-                message(&mut engine);
+                message.tell(&mut engine);
             }
         });
         assert_eq!(failed(&health.alive().await), [""; 0]);

@@ -255,6 +255,11 @@ impl<T: Target> Reconciler<T> {
         self.dirty.contains(unit) || self.waiting.contains(unit) || self.failures.contains_key(unit)
     }
 
+    /// How many units are to be compared.
+    pub fn dirty(&self) -> usize {
+        self.dirty.len()
+    }
+
     /// How many units wait for something in the target.
     pub fn waiting(&self) -> usize {
         self.waiting.len()

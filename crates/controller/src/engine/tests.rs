@@ -562,3 +562,4 @@ fn a_pod_that_waits_gets_an_event_for_each_thing_it_waits_for_and_one_at_the_end
 mod conditions;
 mod gate;
 mod locks;
+mod standby;
