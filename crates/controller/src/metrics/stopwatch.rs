@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use portolan_api::portolan::IPLock;
+use portolan_api::portolan::{HolderKind, IPLock};
 use portolan_model::{AttachmentId, Unit, doors};
 use tokio::time::Instant;
 
@@ -21,6 +21,10 @@ impl Stopwatch {
     /// A lock was decided upon because of a change that came in then. If it was decided before, that counts.
     pub(crate) fn start(&self, lock: &IPLock, since: Instant) {
         let Ok(lock) = doors::portolan::lock(lock) else { return };
+        // A gateway is no interface: nobody waits for its lock, and it has no rows of its own.
+        if lock.attachment.kind() == HolderKind::Subnet {
+            return;
+        }
         let mut started = self.started();
         if started.len() >= MOST {
             // What never came to an end, such as pods that were deleted meanwhile, goes first.

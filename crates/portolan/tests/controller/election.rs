@@ -72,20 +72,25 @@ fn a_leader_that_is_killed_or_stopped_is_replaced_on_kube_apiserver() {
     portolan_testbed::test(async |lab| leaders_are_replaced(&lab, ApiKind::Kubernetes));
 }
 
+fn acts_without_namespace(lab: &TestLab, api: ApiKind) {
+    let stage = Stage::new(lab, api);
+    stage.testbed.apply(crate::OBJECTS).unwrap();
+    let controller = stage.start("only", &[]);
+    stage.serve_pod("a");
+    let log = std::fs::read_to_string(controller.process.log()).unwrap();
+    let said = log.lines().filter(|line| line.contains("acts without election. Create the namespace")).count();
+    assert_eq!(said, 1, "{log}");
+    assert!(log.contains("portolan-system/portolan-controller"), "{log}");
+    stage.kubectl(&["create", "namespace", NAMESPACE]);
+    stage.led_by("only");
+}
+
 #[test]
-fn a_controller_acts_where_the_namespace_of_the_lease_is_missing_and_says_so() {
-    portolan_testbed::test(async |lab| {
-        for api in [ApiKind::Portolan, ApiKind::Kubernetes] {
-            let stage = Stage::new(&lab, api);
-            stage.testbed.apply(crate::OBJECTS).unwrap();
-            let controller = stage.start("only", &[]);
-            stage.serve_pod("a");
-            let log = std::fs::read_to_string(controller.process.log()).unwrap();
-            let said = log.lines().filter(|line| line.contains("acts without election. Create the namespace")).count();
-            assert_eq!(said, 1, "{log}");
-            assert!(log.contains("portolan-system/portolan-controller"), "{log}");
-            stage.kubectl(&["create", "namespace", NAMESPACE]);
-            stage.led_by("only");
-        }
-    });
+fn without_the_namespace_of_the_lease_a_controller_acts_and_says_so_on_portolans_own_apiserver() {
+    portolan_testbed::test(async |lab| acts_without_namespace(&lab, ApiKind::Portolan));
+}
+
+#[test]
+fn without_the_namespace_of_the_lease_a_controller_acts_and_says_so_on_kube_apiserver() {
+    portolan_testbed::test(async |lab| acts_without_namespace(&lab, ApiKind::Kubernetes));
 }
