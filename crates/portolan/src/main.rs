@@ -13,6 +13,7 @@ mod near;
 mod notify;
 mod output;
 mod ovn_tls;
+mod plan;
 #[cfg(test)]
 mod scene;
 mod trace;
@@ -56,6 +57,8 @@ enum Command {
     Describe(describe::Arguments),
     /// Show whether and by which path traffic goes from a pod to another end, or where and why it stops.
     Trace(trace::Arguments),
+    /// Show what would change in OVN if a manifest were applied.
+    Plan(plan::Arguments),
     /// Print the completion script of a shell.
     Completions(completions::Arguments),
 }
@@ -65,7 +68,11 @@ impl Command {
     fn default_log(&self) -> &'static str {
         match self {
             Command::Controller(_) | Command::Apiserver(_) | Command::Agent(_) | Command::Lab(_) => "info",
-            Command::Get(_) | Command::Describe(_) | Command::Trace(_) | Command::Completions(_) => "off",
+            Command::Get(_)
+            | Command::Describe(_)
+            | Command::Trace(_)
+            | Command::Plan(_)
+            | Command::Completions(_) => "off",
         }
     }
 }
@@ -90,6 +97,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 return Ok(end("describe", succeeded(describe::run(arguments).await)));
             }
             Command::Trace(arguments) => return Ok(end("trace", trace::run(arguments).await)),
+            Command::Plan(arguments) => return Ok(end("plan", plan::run(arguments).await)),
             Command::Completions(arguments) => {
                 return Ok(end("completions", succeeded(completions::run::<Arguments>(&arguments))));
             }
