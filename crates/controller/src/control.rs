@@ -10,9 +10,10 @@ use tokio::time::Instant;
 
 use crate::act::Actor;
 use crate::backoff::Backoff;
+use crate::debug::Debug;
 use crate::election::Election;
 use crate::engine::{Action, Engine};
-use crate::health::{self, Health};
+use crate::health::{self, Access, Health};
 use crate::metrics::Metrics;
 use crate::northbound::Northbound;
 use crate::readers::Reads;
@@ -60,17 +61,24 @@ pub(crate) async fn run(
     let mut tasks = Tasks::default();
     tasks.spawn("status writer", actor.status.clone().run(followers.recoveries()));
     tasks.spawn("Event writer", actor.events.clone().run(followers.recoveries()));
-    if let Some(address) = config.health {
-        let health = Health {
-            engine: sender,
-            followers: followers.status(),
-            northbound: nb.status(),
-            metrics: metrics.clone(),
-            status: actor.status.clone(),
-            events: actor.events.clone(),
-        };
-        tasks.spawn("health checks", health::serve(health::listen(address).await?, health));
+    let pages = Health {
+        engine: sender.clone(),
+        followers: followers.status(),
+        northbound: nb.status(),
+        metrics: metrics.clone(),
+        status: actor.status.clone(),
+        events: actor.events.clone(),
+        debug: Debug { engine: sender, northbound: nb.client(), log: config.log },
+    };
+    for (name, address, access) in [
+        ("health checks", config.health, Access::Loopback),
+        ("debug pages", config.debug, Access::Anyone),
+    ] {
+        if let Some(address) = address {
+            tasks.spawn(name, health::serve(health::listen(address).await?, pages.clone(), access));
+        }
     }
+    drop(pages);
     let mut actions = Actions { actor, waiting: VecDeque::new(), running: JoinSet::new() };
     let mut later = Backoff::default();
     let mut shutdown = std::pin::pin!(shutdown);

@@ -12,6 +12,7 @@
 mod conditions;
 mod counts;
 mod feed;
+mod inspect;
 mod kinds;
 mod locks;
 mod northbound;

@@ -16,6 +16,7 @@
 mod act;
 mod backoff;
 mod control;
+mod debug;
 mod election;
 pub mod engine;
 mod follow;
@@ -30,6 +31,7 @@ use std::future::Future;
 
 use anyhow::Context as _;
 
+pub use debug::{Log, LogFilter};
 pub use election::LeaderElection;
 pub use engine::Engine;
 pub use readers::{Reader, Reads, readers};
@@ -47,8 +49,12 @@ pub struct Config {
     pub settings: portolan_model::Settings,
     /// What an operator decides about rows.
     pub plan: portolan_plan::Settings,
-    /// Where to serve `/healthz`, `/readyz` and `/metrics`, if anywhere.
+    /// Where to serve `/healthz`, `/readyz` and `/metrics`, if anywhere; and `/debug` to connections from this host.
     pub health: Option<std::net::SocketAddr>,
+    /// Where to serve all of these to whoever connects, if anywhere.
+    pub debug: Option<std::net::SocketAddr>,
+    /// The filter of the log, for `/debug/log`.
+    pub log: Option<Log>,
     /// By which Lease controllers agree on who acts; none: this one always does.
     pub election: Option<LeaderElection>,
 }
@@ -57,7 +63,7 @@ impl Config {
     /// A controller of this cluster and this database, with the defaults.
     pub fn new(kube: kube::Config, nb: Vec<ovsdb::Endpoint>) -> Self {
         let (settings, plan) = (portolan_model::Settings::default(), portolan_plan::Settings::default());
-        Config { kube, nb, nb_tls: None, settings, plan, health: None, election: None }
+        Config { kube, nb, nb_tls: None, settings, plan, health: None, debug: None, log: None, election: None }
     }
 }
 

@@ -99,6 +99,11 @@ impl Northbound {
         self.lock.as_ref().is_some_and(|lock| lock.state() == LockState::Held)
     }
 
+    /// The client, for others who read the copy.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// Whether the copy is in step.
     pub(crate) fn status(&self) -> tokio::sync::watch::Receiver<ovsdb::Status> {
         self.client.status()

@@ -265,6 +265,11 @@ impl<T: Target> Reconciler<T> {
         self.waiting.len()
     }
 
+    /// The units that wait for something in the target, each with that, in no order.
+    pub fn waiting_units(&self) -> impl Iterator<Item = (&T::Unit, &T::Key)> {
+        self.waiting.iter()
+    }
+
     /// Plans every dirty unit and compares it with what is observed. Nothing is dirty afterwards.
     ///
     /// Call it only when `observed` includes the outcome of every change that was handed out before.

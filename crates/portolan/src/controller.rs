@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ovsdb::Endpoint;
-use portolan_controller::{Config, LeaderElection, Reader};
+use portolan_controller::{Config, LeaderElection, Log, Reader};
 use portolan_model::World;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::ServiceReference;
@@ -30,9 +30,13 @@ pub(crate) struct Arguments {
     /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give agents the same.
     #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
     mtu: u16,
-    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address; a port alone means 127.0.0.1. Not served unless given.
+    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug to connections from this host; a port alone
+    /// means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = health_address)]
     health_address: Option<SocketAddr>,
+    /// Serve all of these, with /debug, to whoever connects to this address. There is no authentication.
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = health_address)]
+    debug_address: Option<SocketAddr>,
     #[command(flatten)]
     election: Election,
     #[command(flatten)]
@@ -117,12 +121,18 @@ fn service(text: &str) -> Result<ServiceReference, String> {
     }
 }
 
-pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    arguments: Arguments,
+    log: Log,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
     let mut config = Config::new(kube.clone(), arguments.ovn_nb.clone());
     config.nb_tls = arguments.tls.files();
     config.plan.mtu = arguments.mtu;
     config.health = arguments.health_address;
+    config.debug = arguments.debug_address;
+    config.log = Some(log);
     config.election = arguments.election.config();
     let Some(listen) = arguments.trace.trace_address else {
         return portolan_controller::run(config, stop).await;

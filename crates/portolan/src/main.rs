@@ -9,6 +9,7 @@ mod describe;
 mod exit;
 mod get;
 mod lab;
+mod log;
 mod near;
 mod notify;
 mod output;
@@ -19,7 +20,6 @@ mod scene;
 mod trace;
 mod waiting;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -81,13 +81,11 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let filter =
         EnvFilter::try_new(arguments.log.as_deref().unwrap_or_else(|| arguments.command.default_log()))?;
-    // Colours are for people: a log file has none.
-    let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    let log = log::start(filter);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {
-            Command::Controller(arguments) => controller::run(arguments, stop_signal()?).await?,
+            Command::Controller(arguments) => controller::run(arguments, log, stop_signal()?).await?,
             Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await?,
             Command::Agent(arguments) => agent::run(arguments, stop_signal()?).await?,
             // Only one of its commands is to be stopped in an orderly way, so it decides about signals.

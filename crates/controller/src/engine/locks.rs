@@ -54,6 +54,10 @@ impl Creations {
         self.by_name.len()
     }
 
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        self.by_name.keys()
+    }
+
     fn has_any_of(&self, requester: &Requester) -> bool {
         self.by_requester.contains_key(requester)
     }

@@ -171,8 +171,12 @@ where
     let decoded = match serde_json::from_value(applied.clone()) {
         Ok(decoded) => decoded,
         Err(error) => {
-            let field = culprit::<K>(&applied).unwrap_or_default();
-            return Err(fail(&field, &error.to_string()));
+            let error = error.to_string();
+            let absent = error.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+            return Err(match absent.and_then(|field| required::<K>(&applied, field)) {
+                Some(field) => fail(&field, "required"),
+                None => fail(&culprit::<K>(&applied).unwrap_or_default(), &error),
+            });
         }
     };
     if let Some(field) = unknown_field(&applied, &decoded) {
@@ -225,20 +229,48 @@ fn merge(stored: &mut Value, manifest: &Value, last: &Value) {
     }
 }
 
+/// What stands in for a value of a type that is not known.
+fn stand_ins() -> [Value; 6] {
+    [Value::Null, json!("text"), json!(1), json!(false), json!([]), json!({})]
+}
+
+/// Where a field is missing: with it, the object can be decoded.
+fn required<K: DeserializeOwned>(object: &Value, field: &str) -> Option<String> {
+    fn find(object: &mut Value, at: &str, field: &str, decodes: &dyn Fn(&Value) -> bool) -> Option<String> {
+        let parts = parts(object.pointer(at)?);
+        if let Some(found) = parts.iter().find_map(|part| find(object, &format!("{at}/{part}"), field, decodes)) {
+            return Some(found);
+        }
+        let given = object.pointer(at)?.clone();
+        let decoded = given.get(field).is_none() && given.is_object() && stand_ins().into_iter().any(|value| {
+            object.pointer_mut(at).map(|whole| whole[field] = value);
+            decodes(object)
+        });
+        object.pointer_mut(at).map(|whole| *whole = given);
+        decoded.then(|| format!("{at}/{field}"))
+    }
+    let decodes = |value: &Value| serde_json::from_value::<K>(value.clone()).is_ok();
+    find(&mut object.clone(), "", field, &decodes).map(|pointer| dotted(&pointer))
+}
+
+/// The names of what is in a value, as parts of a JSON pointer.
+fn parts(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(map) => map.keys().map(|key| key.replace('~', "~0").replace('/', "~1")).collect(),
+        Value::Array(items) => (0..items.len()).map(|index| index.to_string()).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The deepest field that cannot be decoded: with something else in its place, or without it, the object can.
 fn culprit<K: DeserializeOwned>(object: &Value) -> Option<String> {
     fn find(object: &mut Value, at: &str, decodes: &dyn Fn(&Value) -> bool) -> Option<String> {
-        let parts: Vec<String> = match object.pointer(at)? {
-            Value::Object(map) => map.keys().map(|key| key.replace('~', "~0").replace('/', "~1")).collect(),
-            Value::Array(items) => (0..items.len()).map(|index| index.to_string()).collect(),
-            _ => Vec::new(),
-        };
+        let parts = parts(object.pointer(at)?);
         if let Some(found) = parts.iter().find_map(|part| find(object, &format!("{at}/{part}"), decodes)) {
             return Some(found);
         }
-        let others = [Value::Null, json!("text"), json!(1), json!(false), json!([]), json!({})];
         let given = object.pointer(at)?.clone();
-        let decoded = others.into_iter().any(|other| {
+        let decoded = stand_ins().into_iter().any(|other| {
             object.pointer_mut(at).map(|field| *field = other);
             decodes(object)
         });

@@ -125,8 +125,12 @@ fn malformed_input_is_refused_with_file_document_and_field() {
     };
     let wrong = subnet("{cidrBlock: 10.0.1.0/24, mtu: many}");
     assert!(wrong.contains("Subnet db: spec.mtu: invalid type: string \"many\""), "{wrong}");
-    let misspelt = subnet("{cidrblock: 10.0.1.0/24}");
-    assert!(misspelt.ends_with("Subnet db: spec.cidrblock: there is no such field"), "{misspelt}");
+    let misspelt = subnet("{cidrBlock: 10.0.1.0/24, gatway: 10.0.1.1}");
+    assert!(misspelt.ends_with("Subnet db: spec.gatway: there is no such field"), "{misspelt}");
+    let missing = subnet("{vpc: blue}");
+    assert_eq!(missing, "manifest.yaml: document 1: Subnet db: spec.cidrBlock: required");
+    let required = subnet("{cidrBlock: 7}");
+    assert!(required.contains("Subnet db: spec.cidrBlock: invalid type: integer `7`"), "{required}");
     let nested = error("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, ports: [{containerPort: x}]}]}");
     assert!(nested.contains("Pod default/a: spec.containers[0].ports[0].containerPort: "), "{nested}");
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod debug;
 mod election;
 
 use portolan_testbed::{ApiKind, Daemon, Northbound, Process, TestLab, Testbed};
@@ -47,7 +48,7 @@ impl<'a> Stage<'a> {
         let process = Daemon::new(name, PORTOLAN)
             .args(["controller", "--ovn-nb", &self.testbed.central().nb().endpoint(), "--kubeconfig"])
             .arg(self.testbed.kubeconfig())
-            .arg(format!("--health-address={port}"))
+            .arg(format!("--health-address=0.0.0.0:{port}"))
             .args(arguments)
             .env("POD_NAME", name)
             .start(self.lab.home())
@@ -57,9 +58,13 @@ impl<'a> Stage<'a> {
 
     /// What a controller answers, with the HTTP status in the last line.
     pub(crate) fn get(&self, controller: &Controller, path: &str) -> String {
-        let url = format!("http://127.0.0.1:{}{path}", controller.port);
+        self.request(controller, "GET", "127.0.0.1", path)
+    }
+
+    pub(crate) fn request(&self, controller: &Controller, method: &str, host: &str, path: &str) -> String {
+        let url = format!("http://{host}:{}{path}", controller.port);
         let curl = self.lab.command("curl").args(["-sS", "--retry", "50", "--retry-connrefused", "--retry-delay", "1"]);
-        curl.args(["-w", "\n%{http_code}", &url]).read().unwrap()
+        curl.args(["-X", method, "-w", "\n%{http_code}", &url]).read().unwrap()
     }
 
     /// Makes a pod, and waits until OVN has its port.
