@@ -70,10 +70,9 @@ pub(crate) async fn run(
         events: actor.events.clone(),
         debug: Debug { engine: sender, northbound: nb.client(), log: config.log },
     };
-    for (name, address, access) in [
-        ("health checks", config.health, Access::Loopback),
-        ("debug pages", config.debug, Access::Anyone),
-    ] {
+    for (name, address, access) in
+        [("health checks", config.health, Access::Loopback), ("debug pages", config.debug, Access::Anyone)]
+    {
         if let Some(address) = address {
             tasks.spawn(name, health::serve(health::listen(address).await?, pages.clone(), access));
         }

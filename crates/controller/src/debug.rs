@@ -86,12 +86,12 @@ impl Debug {
             Some(unit) => engine.inspect_unit(unit),
             None => engine.inspect_world(),
         });
-        Ok(json(&shown.await.map_err(unavailable)?))
+        Ok(json(&shown.await.map_err(|why| unavailable(&why))?))
     }
 
     async fn waiting(&self) -> Answer {
         let shown = ask(&self.engine, |engine| engine.inspect_waiting(MOST));
-        Ok(json(&shown.await.map_err(unavailable)?))
+        Ok(json(&shown.await.map_err(|why| unavailable(&why))?))
     }
 
     async fn plan(&self, query: &str) -> Answer {
@@ -100,8 +100,8 @@ impl Debug {
         let unit = parse(&unit)?;
         let name = SmolStr::from(unit.to_string());
         let plan = ask(&self.engine, move |engine| engine.is_synced().then(|| engine.desired(&unit)));
-        let Some(plan) = plan.await.map_err(unavailable)? else {
-            return Err(unavailable("not every kind was listed yet".to_owned()));
+        let Some(plan) = plan.await.map_err(|why| unavailable(&why))? else {
+            return Err(unavailable("not every kind was listed yet"));
         };
         let units = BTreeSet::from([name.clone()]);
         let stored = Picture::of_database(&DATABASE, &self.northbound.read(), &units);
@@ -118,7 +118,10 @@ impl Debug {
         }
         let differences = stored.compare(&desired);
         if differences.is_empty() {
-            return Ok(text(format!("{name}: the database has its {} rows as planned\n", desired.rows_of(&name))));
+            return Ok(text(format!(
+                "{name}: the database has its {} rows as planned\n",
+                desired.rows_of(&name)
+            )));
         }
         Ok(text(differences.iter().map(ToString::to_string).collect()))
     }
@@ -131,9 +134,13 @@ impl Debug {
     fn set_log(&self, query: &str) -> Answer {
         let log = self.log()?;
         let filter = parameter(query, "filter").filter(|filter| !filter.is_empty()).ok_or_else(|| {
-            (StatusCode::BAD_REQUEST, "name a filter, as in ?filter=info,portolan_controller=debug".to_owned())
+            (
+                StatusCode::BAD_REQUEST,
+                "name a filter, as in ?filter=info,portolan_controller=debug".to_owned(),
+            )
         })?;
-        log.set(&filter).map_err(|error| (StatusCode::BAD_REQUEST, format!("{filter:?} is no filter: {error}")))?;
+        log.set(&filter)
+            .map_err(|error| (StatusCode::BAD_REQUEST, format!("{filter:?} is no filter: {error}")))?;
         tracing::warn!(filter, "the filter of the log was changed");
         Ok(text(format!("{}\n", log.current())))
     }
@@ -141,12 +148,13 @@ impl Debug {
 
 fn parse(unit: &str) -> Result<Unit, (StatusCode, String)> {
     unit.parse().map_err(|_| {
-        let forms = "vpc/NAME, subnet/NAME, peering/VPC/VPC and attachment/… as external_ids:portolan/unit has it";
+        let forms =
+            "vpc/NAME, subnet/NAME, peering/VPC/VPC and attachment/… as external_ids:portolan/unit has it";
         (StatusCode::BAD_REQUEST, format!("{unit:?} is no unit; there are {forms}"))
     })
 }
 
-fn unavailable(why: String) -> (StatusCode, String) {
+fn unavailable(why: &str) -> (StatusCode, String) {
     (StatusCode::SERVICE_UNAVAILABLE, format!("the control loop: {why}"))
 }
 

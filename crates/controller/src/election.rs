@@ -271,7 +271,8 @@ impl Candidate {
                 if self.refusal.as_ref() != Some(&why) {
                     let lease = format!("{}/{}", self.config.namespace, lease::NAME);
                     tracing::warn!(
-                        lease, error = why,
+                        lease,
+                        error = why,
                         "the API server refuses the Lease by which controllers elect a leader: this one acts without election. Create \
                          the namespace and allow get, watch, create and patch of leases.coordination.k8s.io in it, name another with \
                          --lease-namespace, or switch it off with --leader-election=false"

@@ -122,7 +122,8 @@ impl Health {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return respond(StatusCode::METHOD_NOT_ALLOWED, "this can only be read\n".into());
         }
-        let (probe, one) = path[1..].split_once('/').map_or((&path[1..], None), |(probe, one)| (probe, Some(one)));
+        let (probe, one) =
+            path[1..].split_once('/').map_or((&path[1..], None), |(probe, one)| (probe, Some(one)));
         let mut checks = match probe {
             "healthz" | "livez" => self.alive().await,
             "readyz" => self.ready().await,
@@ -244,7 +245,9 @@ mod tests {
 
     #[test]
     fn debug_pages_are_for_this_host_unless_they_have_an_address_of_their_own() {
-        for (peer, loopback) in [("127.0.0.1:1", true), ("[::1]:1", true), ("[::ffff:127.0.0.1]:1", true), ("10.0.0.1:1", false)] {
+        for (peer, loopback) in
+            [("127.0.0.1:1", true), ("[::1]:1", true), ("[::ffff:127.0.0.1]:1", true), ("10.0.0.1:1", false)]
+        {
             assert_eq!(Access::Loopback.allows(peer.parse().unwrap()), loopback, "{peer}");
             assert!(Access::Anyone.allows(peer.parse().unwrap()));
         }

@@ -63,7 +63,17 @@ impl Config {
     /// A controller of this cluster and this database, with the defaults.
     pub fn new(kube: kube::Config, nb: Vec<ovsdb::Endpoint>) -> Self {
         let (settings, plan) = (portolan_model::Settings::default(), portolan_plan::Settings::default());
-        Config { kube, nb, nb_tls: None, settings, plan, health: None, debug: None, log: None, election: None }
+        Config {
+            kube,
+            nb,
+            nb_tls: None,
+            settings,
+            plan,
+            health: None,
+            debug: None,
+            log: None,
+            election: None,
+        }
     }
 }
 

@@ -136,8 +136,14 @@ impl Metrics {
         registry.register("northbound_operations", help, inner.operations.clone());
         let help = "From observing the last thing that an interface needed to the answer that its first IPLock exists";
         registry.register_with_unit("lock", help, Unit::Seconds, inner.time_to_lock.clone());
-        let help = "From observing the last thing that an interface needed to the commit of its northbound rows";
-        registry.register_with_unit("northbound_commit", help, Unit::Seconds, inner.time_to_northbound.clone());
+        let help =
+            "From observing the last thing that an interface needed to the commit of its northbound rows";
+        registry.register_with_unit(
+            "northbound_commit",
+            help,
+            Unit::Seconds,
+            inner.time_to_northbound.clone(),
+        );
         let help = "Kinds that are not followed in step with the API server";
         registry.register("followers_behind", help, inner.followers_behind.clone());
         let help = "1 if this controller acts: it has the Lease, or there is no election";
@@ -267,9 +273,8 @@ mod tests {
             let described = |what: &str| {
                 text.lines().filter_map(|one| one.strip_prefix(what)).any(|rest| {
                     let of = rest.split(' ').next().unwrap_or_default();
-                    name.strip_prefix(of).is_some_and(|suffix| {
-                        ["", "_total", "_bucket", "_sum", "_count"].contains(&suffix)
-                    })
+                    name.strip_prefix(of)
+                        .is_some_and(|suffix| ["", "_total", "_bucket", "_sum", "_count"].contains(&suffix))
                 })
             };
             assert!(described("# HELP ") && described("# TYPE "), "{line} is not described:\n{text}");

@@ -126,7 +126,10 @@ impl Northbound {
         }
         let batches = engine.plan(&self.client.read(), BATCH_ROWS);
         if !batches.is_empty() {
-            self.writing = Some(Box::pin(write(Sender { client: self.client.clone(), metrics: self.metrics.clone() }, batches)));
+            self.writing = Some(Box::pin(write(
+                Sender { client: self.client.clone(), metrics: self.metrics.clone() },
+                batches,
+            )));
         }
     }
 

@@ -53,14 +53,14 @@ impl Picture {
         let mut parents = BTreeMap::new();
         for table in database.tables {
             for by in table.parents {
-                for row in cache.table(by.table).into_iter().flat_map(|rows| rows.iter()) {
+                for row in cache.table(by.table).into_iter().flat_map(ovsdb_core::Table::iter) {
                     let held = row.datum(by.column).into_iter().flat_map(Datum::keys);
                     parents.extend(held.filter_map(|atom| Some((atom.as_uuid()?, (by.column, row.uuid())))));
                 }
             }
         }
         for table in database.tables {
-            for row in cache.table(table.name).into_iter().flat_map(|rows| rows.iter()) {
+            for row in cache.table(table.name).into_iter().flat_map(ovsdb_core::Table::iter) {
                 let Some(unit) = tag::unit_of(row).filter(|unit| units.contains(*unit)) else { continue };
                 let pictured = PicturedRow::stored(table, row, parents.get(&row.uuid()).copied());
                 picture.0.entry(unit.into()).or_default().insert(row.uuid(), pictured);
@@ -81,7 +81,8 @@ impl Picture {
         let nothing = BTreeMap::new();
         let units: BTreeSet<&SmolStr> = self.0.keys().chain(after.0.keys()).collect();
         let compared = units.into_iter().filter_map(|unit| {
-            let (before, after) = (self.0.get(unit).unwrap_or(&nothing), after.0.get(unit).unwrap_or(&nothing));
+            let (before, after) =
+                (self.0.get(unit).unwrap_or(&nothing), after.0.get(unit).unwrap_or(&nothing));
             let uuids: BTreeSet<&Uuid> = before.keys().chain(after.keys()).collect();
             let mut rows: Vec<RowDifference> = uuids
                 .into_iter()
@@ -179,7 +180,11 @@ pub struct RowDifference {
 }
 
 impl RowDifference {
-    fn of(before: Option<&PicturedRow>, after: Option<&PicturedRow>, names: &BTreeMap<Uuid, String>) -> Option<Self> {
+    fn of(
+        before: Option<&PicturedRow>,
+        after: Option<&PicturedRow>,
+        names: &BTreeMap<Uuid, String>,
+    ) -> Option<Self> {
         let (shown, change) = match (before, after) {
             (None, None) => return None,
             (None, Some(after)) => (after, Change::Added),
@@ -207,12 +212,14 @@ impl RowDifference {
                     }
                 }
                 if before.parent != after.parent {
-                    let place = |row| holder(row).map_or_else(|| "nowhere".to_owned(), |text| text[2..].to_owned());
+                    let place =
+                        |row| holder(row).map_or_else(|| "nowhere".to_owned(), |text| text[2..].to_owned());
                     columns.push(format!("{} → {}", place(before), place(after)));
                 }
             }
             (None, Some(row)) => {
-                let said = row.columns.iter().filter(|(column, value)| **column != TAGS && !value.is_default());
+                let said =
+                    row.columns.iter().filter(|(column, value)| **column != TAGS && !value.is_default());
                 columns.extend(said.map(|(column, value)| format!("{column}: {}", text(value))));
             }
             _ => {}
@@ -231,7 +238,8 @@ fn members(
 ) -> Vec<String> {
     let all = |row: Option<&PicturedRow>| -> BTreeSet<(&'static str, Uuid, String)> {
         let sets = row.into_iter().flat_map(|row| &row.members);
-        sets.flat_map(|((column, of), elements)| elements.iter().map(|one| (*column, *of, one.clone()))).collect()
+        sets.flat_map(|((column, of), elements)| elements.iter().map(|one| (*column, *of, one.clone())))
+            .collect()
     };
     // A picture of a database has none.
     let (before, after) = (all(before), all(after));

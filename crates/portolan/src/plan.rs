@@ -8,6 +8,7 @@
 //! Nothing is written anywhere. Which addresses pods get is the controller's decision and not predicted.
 
 mod apply;
+mod fields;
 mod manifest;
 mod outcome;
 

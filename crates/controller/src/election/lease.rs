@@ -137,7 +137,9 @@ impl Leases {
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Attempt::Raced,
             // It was deleted, unless its namespace is what is missing.
-            Err(kube::Error::Api(status)) if status.code == 404 && names(&status, "leases", NAME) => Attempt::Raced,
+            Err(kube::Error::Api(status)) if status.code == 404 && names(&status, "leases", NAME) => {
+                Attempt::Raced
+            }
             Err(error) => self.failure(&error),
         }
     }
@@ -203,5 +205,8 @@ fn whole_seconds() -> i32 {
 
 /// Whether an answer is about this object.
 fn names(status: &kube::core::Status, plural: &str, name: &str) -> bool {
-    status.details.as_ref().is_some_and(|details| (details.kind.as_str(), details.name.as_str()) == (plural, name))
+    status
+        .details
+        .as_ref()
+        .is_some_and(|details| (details.kind.as_str(), details.name.as_str()) == (plural, name))
 }

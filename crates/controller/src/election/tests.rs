@@ -71,7 +71,10 @@ async fn a_leader_that_is_killed_is_replaced_when_its_lease_ends() {
     let took = is(&mut second, Role::Leader).await;
     assert!(DURATION - RENEWAL <= took && took <= DURATION + AFTER_FAILURE, "{took:?}");
     let lease = api.stored::<Lease>(NAMESPACE, lease::NAME).unwrap();
-    assert_eq!((&lease["spec"]["holderIdentity"], &lease["spec"]["leaseTransitions"]), (&json!("second"), &json!(1)));
+    assert_eq!(
+        (&lease["spec"]["holderIdentity"], &lease["spec"]["leaseTransitions"]),
+        (&json!("second"), &json!(1))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +127,13 @@ async fn the_lease_of_a_dead_controller_ends_by_our_own_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_write_the_lease_steps_down_when_it_ends_and_comes_back() {
-    for failure in [Answer::Refused, Answer::Silence, Answer::Code(500), Answer::TooManyRequests(1), Answer::NamelessNotFound] {
+    for failure in [
+        Answer::Refused,
+        Answer::Silence,
+        Answer::Code(500),
+        Answer::TooManyRequests(1),
+        Answer::NamelessNotFound,
+    ] {
         let api = FakeApi::default();
         let mut first = start(&api, "first");
         is(&mut first, Role::Leader).await;

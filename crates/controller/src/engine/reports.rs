@@ -88,7 +88,14 @@ pub(super) struct Reports(BTreeMap<(Subject, Topic), (String, BTreeSet<Problem>)
 
 impl Reports {
     /// Whether this is reported now.
-    pub(super) fn says(&self, subject: &Subject, topic: Topic, uid: &str, reason: &str, message: &str) -> bool {
+    pub(super) fn says(
+        &self,
+        subject: &Subject,
+        topic: Topic,
+        uid: &str,
+        reason: &str,
+        message: &str,
+    ) -> bool {
         let reported = self.0.get(&(subject.clone(), topic));
         reported.is_some_and(|(of, problems)| {
             of == uid && problems.iter().any(|problem| (problem.0, problem.1.as_str()) == (reason, message))

@@ -19,7 +19,8 @@ impl Collector for ProcessCollector {
         if let Some(seconds) = cpu_seconds(&stat) {
             let help = "User and system CPU time spent in seconds";
             let counter = ConstCounter::new(seconds);
-            let metric = encoder.encode_descriptor("process_cpu_seconds", help, None, counter.metric_type())?;
+            let metric =
+                encoder.encode_descriptor("process_cpu_seconds", help, None, counter.metric_type())?;
             counter.encode(metric)?;
         }
         let open = std::fs::read_dir("/proc/self/fd").ok().map(|files| files.count() as u64);
@@ -65,7 +66,8 @@ mod tests {
     fn memory_and_time_are_read_as_the_kernel_writes_them() {
         let status = "Name:\tportolan\nVmPeak:\t  90000 kB\nVmRSS:\t   31000 kB\nThreads:\t7\n";
         assert_eq!((resident_bytes(status), field(status, "Threads:")), (Some(31000 * 1024), Some(7)));
-        let stat = "42 (a ) b) S 1 42 42 0 -1 4194560 900 0 0 0 250 50 0 0 20 0 7 0 1000 1000000 7000 1844674";
+        let stat =
+            "42 (a ) b) S 1 42 42 0 -1 4194560 900 0 0 0 250 50 0 0 20 0 7 0 1000 1000000 7000 1844674";
         assert_eq!(cpu_seconds(stat), Some(3.0));
         let own = std::fs::read_to_string("/proc/self/stat").unwrap();
         assert!(cpu_seconds(&own).is_some(), "{own}");

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::fields::{culprit, required, unknown_field};
 use super::manifest::{Document, Place};
 use crate::cluster::{Lists, Snapshot};
 use crate::exit::Failure;
@@ -88,7 +89,9 @@ impl Objects {
             ("portolan.dev", "NetworkAttachment") => {
                 put(&mut lists.network_attachments, object, &place, &namespaced)
             }
-            ("k8s.cni.cncf.io", "NetworkAttachmentDefinition") => put(&mut lists.nads, object, &place, &namespaced),
+            ("k8s.cni.cncf.io", "NetworkAttachmentDefinition") => {
+                put(&mut lists.nads, object, &place, &namespaced)
+            }
             ("", "Pod") => put(&mut lists.pods, object, &place, &namespaced),
             ("apps", "StatefulSet") => put(&mut lists.stateful_sets, object, &place, &namespaced),
             _ => return Ok(Applied::Ignored(if object_namespace(&kind) { namespaced } else { name })),
@@ -117,10 +120,10 @@ impl Objects {
 fn judged<K: Resource + Serialize + DeserializeOwned>(subnet: &K, valid: bool) -> Option<K> {
     let mut value = serde_json::to_value(subnet).ok()?;
     let generation = value["metadata"]["generation"].clone();
-    let conditions = value.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let says = |condition: &Value| {
-        condition["type"] == "Validated" && condition["observedGeneration"] == generation
-    };
+    let conditions =
+        value.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let says =
+        |condition: &Value| condition["type"] == "Validated" && condition["observedGeneration"] == generation;
     if conditions.iter().any(says) {
         return None;
     }
@@ -151,16 +154,17 @@ where
         Failure::usage(format!("{place}: {name}: {field}{why}"))
     };
     object["metadata"]["namespace"] = json!(name.namespace);
-    let found = list.iter().position(|one| {
-        one.name_any() == name.name && one.namespace().as_ref() == name.namespace.as_ref()
-    });
+    let found = list
+        .iter()
+        .position(|one| one.name_any() == name.name && one.namespace().as_ref() == name.namespace.as_ref());
     let applied = match found.and_then(|at| serde_json::to_value(&list[at]).ok()) {
         Some(stored) => applied_to(stored, &object),
         None => {
             let metadata = &mut object["metadata"];
             if metadata["uid"].is_null() {
                 // One that no object has: rows are named by it.
-                metadata["uid"] = json!(format!("new-{}-{name}", K::group(&())).replace([' ', '/'], "-").to_lowercase());
+                metadata["uid"] =
+                    json!(format!("new-{}-{name}", K::group(&())).replace([' ', '/'], "-").to_lowercase());
             }
             if metadata["generation"].is_null() {
                 metadata["generation"] = json!(1);
@@ -219,7 +223,8 @@ fn merge(stored: &mut Value, manifest: &Value, last: &Value) {
             for (key, value) in manifest {
                 merge(&mut stored[key.as_str()], value, &last[key.as_str()]);
             }
-            let gone = last.as_object().into_iter().flat_map(Map::keys).filter(|key| !manifest.contains_key(*key));
+            let gone =
+                last.as_object().into_iter().flat_map(Map::keys).filter(|key| !manifest.contains_key(*key));
             for key in gone {
                 stored.as_object_mut().map(|stored| stored.remove(key));
             }
@@ -228,95 +233,3 @@ fn merge(stored: &mut Value, manifest: &Value, last: &Value) {
         (manifest, _) => *stored = manifest.clone(),
     }
 }
-
-/// What stands in for a value of a type that is not known.
-fn stand_ins() -> [Value; 6] {
-    [Value::Null, json!("text"), json!(1), json!(false), json!([]), json!({})]
-}
-
-/// Where a field is missing: with it, the object can be decoded.
-fn required<K: DeserializeOwned>(object: &Value, field: &str) -> Option<String> {
-    fn find(object: &mut Value, at: &str, field: &str, decodes: &dyn Fn(&Value) -> bool) -> Option<String> {
-        let parts = parts(object.pointer(at)?);
-        if let Some(found) = parts.iter().find_map(|part| find(object, &format!("{at}/{part}"), field, decodes)) {
-            return Some(found);
-        }
-        let given = object.pointer(at)?.clone();
-        let decoded = given.get(field).is_none() && given.is_object() && stand_ins().into_iter().any(|value| {
-            object.pointer_mut(at).map(|whole| whole[field] = value);
-            decodes(object)
-        });
-        object.pointer_mut(at).map(|whole| *whole = given);
-        decoded.then(|| format!("{at}/{field}"))
-    }
-    let decodes = |value: &Value| serde_json::from_value::<K>(value.clone()).is_ok();
-    find(&mut object.clone(), "", field, &decodes).map(|pointer| dotted(&pointer))
-}
-
-/// The names of what is in a value, as parts of a JSON pointer.
-fn parts(value: &Value) -> Vec<String> {
-    match value {
-        Value::Object(map) => map.keys().map(|key| key.replace('~', "~0").replace('/', "~1")).collect(),
-        Value::Array(items) => (0..items.len()).map(|index| index.to_string()).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// The deepest field that cannot be decoded: with something else in its place, or without it, the object can.
-fn culprit<K: DeserializeOwned>(object: &Value) -> Option<String> {
-    fn find(object: &mut Value, at: &str, decodes: &dyn Fn(&Value) -> bool) -> Option<String> {
-        let parts = parts(object.pointer(at)?);
-        if let Some(found) = parts.iter().find_map(|part| find(object, &format!("{at}/{part}"), decodes)) {
-            return Some(found);
-        }
-        let given = object.pointer(at)?.clone();
-        let decoded = stand_ins().into_iter().any(|other| {
-            object.pointer_mut(at).map(|field| *field = other);
-            decodes(object)
-        });
-        object.pointer_mut(at).map(|field| *field = given);
-        decoded.then(|| at.to_owned())
-    }
-    let decodes = |value: &Value| serde_json::from_value::<K>(value.clone()).is_ok();
-    find(&mut object.clone(), "", &decodes).map(|pointer| dotted(&pointer))
-}
-
-/// A field of the spec that says something and that decoding loses: a misspelt one.
-fn unknown_field<K: Serialize>(object: &Value, decoded: &K) -> Option<String> {
-    fn lost(given: &Value, kept: &Value, at: &str) -> Option<String> {
-        let Value::Object(given) = given else { return None };
-        given.iter().find_map(|(key, value)| {
-            let here = format!("{at}/{key}");
-            let says_something = match value {
-                Value::Null | Value::Bool(false) => false,
-                Value::String(text) => !text.is_empty(),
-                Value::Array(items) => !items.is_empty(),
-                Value::Object(map) => !map.is_empty(),
-                _ => true,
-            };
-            match kept.get(key) {
-                None => says_something.then_some(here),
-                Some(kept) => lost(value, kept, &here),
-            }
-        })
-    }
-    let kept = serde_json::to_value(decoded).ok()?;
-    lost(&object["spec"], &kept["spec"], "/spec").map(|pointer| dotted(&pointer))
-}
-
-/// A JSON pointer as Kubernetes writes fields: `spec.routes[0].dst`.
-fn dotted(pointer: &str) -> String {
-    let mut text = String::new();
-    for part in pointer.split('/').skip(1) {
-        if part.parse::<usize>().is_ok() {
-            text.push_str(&format!("[{part}]"));
-        } else {
-            if !text.is_empty() {
-                text.push('.');
-            }
-            text.push_str(&part.replace("~1", "/").replace("~0", "~"));
-        }
-    }
-    text
-}
-

@@ -59,7 +59,8 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     paths.sort();
     let mut found = Vec::new();
     for path in paths {
-        let is_manifest = path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|one| end == *one));
+        let is_manifest =
+            path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|one| end == *one));
         if path.is_dir() || is_manifest {
             found.extend(files(&path)?);
         }
@@ -80,7 +81,8 @@ pub(super) fn parse(file: &str, text: &str) -> anyhow::Result<Vec<Document>> {
         let is_list = object["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
         match object.get("items") {
             Some(Value::Array(items)) if is_list => {
-                documents.extend(items.iter().map(|item| Document { place: place.clone(), object: item.clone() }));
+                documents
+                    .extend(items.iter().map(|item| Document { place: place.clone(), object: item.clone() }));
             }
             _ => documents.push(Document { place, object }),
         }

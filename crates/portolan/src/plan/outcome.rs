@@ -56,7 +56,8 @@ impl Outcome {
         objects.validate(&subnets);
         bind(&mut objects.lists, &applied);
         let after = Snapshot::of(objects.lists.clone()).world;
-        outcome.units = picture(&before, None, settings).compare(&picture(&after, Some((&before, settings)), settings));
+        outcome.units =
+            picture(&before, None, settings).compare(&picture(&after, Some((&before, settings)), settings));
         outcome.judge(&objects.lists, &applied, &after);
         outcome.decide(&applied, &after);
         Ok(outcome)
@@ -86,14 +87,15 @@ impl Outcome {
     }
 
     fn note(&mut self, name: &Name, findings: &Findings) {
-        self.problems.extend(findings.errors.iter().map(|error| format!("{name} would not be in effect: {error}")));
+        self.problems
+            .extend(findings.errors.iter().map(|error| format!("{name} would not be in effect: {error}")));
         self.warnings.extend(findings.warnings.iter().map(|warning| format!("{name}: {warning}")));
     }
 
     /// Who would get addresses, wait, or be refused: those of the manifest, and those who wait for something in it.
     fn decide(&mut self, applied: &BTreeSet<Name>, world: &World) {
         let ipam = Ipam::of(world);
-        let of_manifest = applied.iter().filter_map(|name| requester(name));
+        let of_manifest = applied.iter().filter_map(requester);
         let waiting = world.unsatisfied().filter(|one| name_of(one).is_some()).cloned();
         let all: BTreeSet<Requester> = of_manifest.chain(waiting).collect();
         for requester in all {
@@ -101,7 +103,9 @@ impl Outcome {
             let decision = ipam.decide(world, &requester);
             if applied.contains(&name) {
                 let refusals = decision.refusals.iter();
-                self.problems.extend(refusals.map(|refusal| format!("{name} would not get all it asks for: {refusal}")));
+                self.problems.extend(
+                    refusals.map(|refusal| format!("{name} would not get all it asks for: {refusal}")),
+                );
             }
             if !decision.create.is_empty() {
                 self.served.insert(name, decision.create.len());
@@ -181,8 +185,10 @@ impl fmt::Display for Outcome {
         for name in &self.ignored {
             writeln!(f, "note: {name} was not looked at: nothing in OVN comes from it")?;
         }
-        let count = |change| self.units.iter().flat_map(|unit| &unit.rows).filter(|row| row.change == change).count();
-        let (added, removed, changed) = (count(Change::Added), count(Change::Removed), count(Change::Changed));
+        let count =
+            |change| self.units.iter().flat_map(|unit| &unit.rows).filter(|row| row.change == change).count();
+        let (added, removed, changed) =
+            (count(Change::Added), count(Change::Removed), count(Change::Changed));
         if self.is_nothing() {
             return writeln!(f, "No changes.");
         }

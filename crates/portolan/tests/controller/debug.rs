@@ -21,7 +21,10 @@ fn a_controller_tells_what_it_knows_who_waits_and_what_differs() {
         assert_eq!(get("/readyz"), ("200".into(), "ok".into()));
         let (status, verbose) = get("/readyz?verbose");
         assert_eq!(status, "200");
-        assert!(verbose.contains("[+] northbound ok\n") && verbose.ends_with("readyz check passed\n"), "{verbose}");
+        assert!(
+            verbose.contains("[+] northbound ok\n") && verbose.ends_with("readyz check passed\n"),
+            "{verbose}"
+        );
         assert_eq!(get("/healthz/loop").0, "200");
         assert_eq!(get("/healthz/other").0, "404");
 
@@ -44,7 +47,11 @@ fn a_controller_tells_what_it_knows_who_waits_and_what_differs() {
         assert!(reason.contains("default/nowhere"), "{requester}");
 
         // Somebody changes OVN by hand, while nobody may repair it.
-        assert!(get("/debug/plan?unit=subnet/web").1.contains("as planned"), "{:?}", get("/debug/plan?unit=subnet/web"));
+        assert!(
+            get("/debug/plan?unit=subnet/web").1.contains("as planned"),
+            "{:?}",
+            get("/debug/plan?unit=subnet/web")
+        );
         let writer = stage.northbound.hold_writes();
         stage.testbed.central().nbctl(&["lrp-del", "vpc:blue/subnet:web"]).unwrap();
         stage.testbed.central().nbctl(&["lsp-set-type", "subnet:web/vpc:blue", "localnet"]).unwrap();
@@ -62,7 +69,9 @@ fn a_controller_tells_what_it_knows_who_waits_and_what_differs() {
 
         // The log says more from now on.
         assert_eq!(get("/debug/log").1, "info\n");
-        let put = |filter: &str| stage.request(&controller, "PUT", "127.0.0.1", &format!("/debug/log?filter={filter}"));
+        let put = |filter: &str| {
+            stage.request(&controller, "PUT", "127.0.0.1", &format!("/debug/log?filter={filter}"))
+        };
         assert!(put("info,portolan_controller=debug").ends_with("\n200"));
         assert!(get("/debug/log").1.contains("portolan_controller=debug"));
         let refused = put("a=b=c");

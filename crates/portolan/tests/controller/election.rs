@@ -17,7 +17,9 @@ impl Stage<'_> {
             let holder = lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.as_deref());
             holder.is_some_and(|holder| holder.starts_with(&prefix))
         };
-        self.testbed.wait(async move { await_condition(api, "portolan-controller", led).await.map(drop) }).unwrap();
+        self.testbed
+            .wait(async move { await_condition(api, "portolan-controller", led).await.map(drop) })
+            .unwrap();
     }
 
     fn metric(&self, controller: &Controller, line: &str) -> bool {
@@ -34,7 +36,11 @@ fn leaders_are_replaced(lab: &TestLab, api: ApiKind) {
     stage.serve_pod("b");
     assert!(stage.metric(&first, "portolan_controller_leader 1"));
     assert!(stage.metric(&first, "portolan_controller_northbound_writer 1"));
-    assert!(stage.metric(&first, "portolan_controller_lock_seconds_count 2"), "{}", stage.get(&first, "/metrics"));
+    assert!(
+        stage.metric(&first, "portolan_controller_lock_seconds_count 2"),
+        "{}",
+        stage.get(&first, "/metrics")
+    );
     assert!(stage.metric(&first, "portolan_controller_northbound_commit_seconds_count 2"));
     assert!(stage.metric(&second, "portolan_controller_leader 0"));
     assert!(stage.metric(&second, "portolan_controller_northbound_writer 0"));
@@ -78,7 +84,8 @@ fn acts_without_namespace(lab: &TestLab, api: ApiKind) {
     let controller = stage.start("only", &[]);
     stage.serve_pod("a");
     let log = std::fs::read_to_string(controller.process.log()).unwrap();
-    let said = log.lines().filter(|line| line.contains("acts without election. Create the namespace")).count();
+    let said =
+        log.lines().filter(|line| line.contains("acts without election. Create the namespace")).count();
     assert_eq!(said, 1, "{log}");
     assert!(log.contains("portolan-system/portolan-controller"), "{log}");
     stage.kubectl(&["create", "namespace", NAMESPACE]);

@@ -26,7 +26,8 @@ pub(crate) struct Controller {
 
 impl<'a> Stage<'a> {
     pub(crate) fn new(lab: &'a TestLab, api: ApiKind) -> Self {
-        let testbed = Testbed::builder().nodes(0).api(api).without_controller().without_agents().start(lab).unwrap();
+        let testbed =
+            Testbed::builder().nodes(0).api(api).without_controller().without_agents().start(lab).unwrap();
         let northbound = testbed.northbound();
         Stage { lab, testbed, northbound }
     }
@@ -63,7 +64,14 @@ impl<'a> Stage<'a> {
 
     pub(crate) fn request(&self, controller: &Controller, method: &str, host: &str, path: &str) -> String {
         let url = format!("http://{host}:{}{path}", controller.port);
-        let curl = self.lab.command("curl").args(["-sS", "--retry", "50", "--retry-connrefused", "--retry-delay", "1"]);
+        let curl = self.lab.command("curl").args([
+            "-sS",
+            "--retry",
+            "50",
+            "--retry-connrefused",
+            "--retry-delay",
+            "1",
+        ]);
         curl.args(["-X", method, "-w", "\n%{http_code}", &url]).read().unwrap()
     }
 
@@ -71,7 +79,8 @@ impl<'a> Stage<'a> {
     pub(crate) fn serve_pod(&self, name: &str) {
         self.testbed.pod(name).on("node-1").nad("web").create().unwrap();
         let unit = format!("attachment/pod/default/{name}/");
-        self.northbound
-            .wait_until(move |cache| Northbound::units_in(cache).iter().any(|found| found.starts_with(&unit)));
+        self.northbound.wait_until(move |cache| {
+            Northbound::units_in(cache).iter().any(|found| found.starts_with(&unit))
+        });
     }
 }
