@@ -23,6 +23,7 @@ use self::writer::Writer;
 use crate::control::Message;
 use crate::engine::{Action, Confirmation, Creation, Engine};
 use crate::live;
+use crate::metrics::{LockWrite, Metrics};
 
 /// Makes actions happen.
 #[derive(Clone)]
@@ -31,13 +32,14 @@ pub(crate) struct Actor {
     engine: Sender<Message>,
     pub(crate) status: Writer<StatusWriter>,
     pub(crate) events: Writer<EventWriter>,
+    pub(crate) metrics: Metrics,
 }
 
 impl Actor {
-    pub(crate) fn new(client: Client, engine: Sender<Message>) -> Self {
+    pub(crate) fn new(client: Client, engine: Sender<Message>, metrics: Metrics) -> Self {
         let status = Writer::new(StatusWriter(client.clone()));
         let events = Writer::new(EventWriter(client.clone()));
-        Actor { client, engine, status, events }
+        Actor { client, engine, status, events, metrics }
     }
 
     /// Makes an action happen. What fails is answered, and tried again when the engine says so.
@@ -82,7 +84,7 @@ impl Actor {
 
     async fn answer(&self, message: impl FnOnce(&mut Engine) + Send + 'static) {
         // A loop that has ended needs no answers.
-        drop(self.engine.send(Box::new(message)).await);
+        drop(self.engine.send(Message::new(message)).await);
     }
 
     async fn create_lock(&self, lock: &IPLock) {
@@ -98,11 +100,19 @@ impl Actor {
                     interface = holder.interface,
                     "took an address"
                 );
+                self.metrics.lock_created(LockWrite::Done);
+                if let Some(took) = self.metrics.stopwatch().locked(lock) {
+                    self.metrics.time_to_lock(took);
+                }
                 Creation::Exists
             }
             // Ours or another's: the watch shows which, and then it is decided again if need be.
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Creation::Exists,
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                self.metrics.lock_created(LockWrite::Conflict);
+                Creation::Exists
+            }
             Err(error) => {
+                self.metrics.lock_created(LockWrite::Failed);
                 tracing::warn!(lock = name, error = %Plain(&error), "cannot create the lock");
                 Creation::Failed
             }
@@ -120,7 +130,13 @@ impl Actor {
         });
         let locks = Api::<IPLock>::all(self.client.clone());
         let patch = Patch::Merge(patch);
-        if let Err(error) = locks.patch(&moved.lock, &PatchParams::default(), &patch).await {
+        let written = locks.patch(&moved.lock, &PatchParams::default(), &patch).await;
+        self.metrics.lock_moved(match &written {
+            Ok(_) => LockWrite::Done,
+            Err(kube::Error::Api(status)) if status.is_conflict() => LockWrite::Conflict,
+            Err(_) => LockWrite::Failed,
+        });
+        if let Err(error) = written {
             tracing::warn!(lock = moved.lock, error = %Plain(&error), "cannot move the lock");
             self.answer(move |engine| engine.not_moved(&moved.lock, requester)).await;
         }
@@ -132,11 +148,19 @@ impl Actor {
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let locks = Api::<IPLock>::all(self.client.clone());
         match locks.delete(&lock, &parameters).await {
-            Ok(_) => tracing::info!(lock, "gave an address back"),
+            Ok(_) => {
+                tracing::info!(lock, "gave an address back");
+                self.metrics.lock_deleted(LockWrite::Done);
+            }
             // It was deleted, or another one has its name: the watch shows which.
-            Err(kube::Error::Api(status)) if status.is_conflict() => {}
-            Err(error) if is_not_found::<IPLock>(&error, &lock) => {}
+            Err(kube::Error::Api(status)) if status.is_conflict() => {
+                self.metrics.lock_deleted(LockWrite::Conflict);
+            }
+            Err(error) if is_not_found::<IPLock>(&error, &lock) => {
+                self.metrics.lock_deleted(LockWrite::Conflict);
+            }
             Err(error) => {
+                self.metrics.lock_deleted(LockWrite::Failed);
                 tracing::warn!(lock, error = %Plain(&error), "cannot delete the lock");
                 self.answer(move |engine| engine.not_deleted(&lock)).await;
             }

@@ -11,8 +11,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::act::Actor;
+use crate::debug::Debug;
+use crate::election::Election;
 use crate::engine::{Action, Engine};
-use crate::health::{self, Health};
+use crate::health::{self, Access, Health};
+use crate::metrics::Metrics;
 use crate::northbound::Northbound;
 use crate::readers::Reads;
 use crate::tasks::Tasks;
@@ -25,7 +28,23 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Something for the engine to take in.
-pub(crate) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
+pub(crate) struct Message {
+    /// When it came.
+    since: Instant,
+    take_in: Box<dyn FnOnce(&mut Engine) + Send>,
+}
+
+impl Message {
+    /// Something that comes now.
+    pub(crate) fn new(take_in: impl FnOnce(&mut Engine) + Send + 'static) -> Self {
+        Message { since: Instant::now(), take_in: Box::new(take_in) }
+    }
+
+    /// Lets the engine take it in.
+    pub(crate) fn tell(self, engine: &mut Engine) {
+        (self.take_in)(engine);
+    }
+}
 
 pub(crate) async fn run(
     client: kube::Client,
@@ -35,49 +54,90 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
-    let mut nb = Northbound::connect(config.nb, config.nb_tls);
+    let metrics = Metrics::new();
+    let mut nb = Northbound::connect(config.nb, config.nb_tls, metrics.clone());
     let (sender, mut messages) = mpsc::channel::<Message>(1024);
     // Whatever runs ends with this function, however that ends.
     let mut followers = follow::follow_all(client.clone(), &sender);
     let mut recoveries = followers.recoveries();
-    let actor = Actor::new(client, sender.clone());
+    let mut election = Election::start(client.clone(), config.election);
+    let actor = Actor::new(client, sender.clone(), metrics.clone());
     let mut tasks = Tasks::default();
     tasks.spawn("status writer", actor.status.clone().run(followers.recoveries()));
     tasks.spawn("Event writer", actor.events.clone().run(followers.recoveries()));
-    if let Some(address) = config.health {
-        let health = Health { engine: sender, followers: followers.status(), northbound: nb.status() };
-        tasks.spawn("health checks", health::serve(health::listen(address).await?, health));
+    let pages = Health {
+        engine: sender.clone(),
+        followers: followers.status(),
+        northbound: nb.status(),
+        metrics: metrics.clone(),
+        status: actor.status.clone(),
+        events: actor.events.clone(),
+        debug: Debug { engine: sender, northbound: nb.client(), log: config.log },
+    };
+    for (name, address, access) in
+        [("health checks", config.health, Access::Loopback), ("debug pages", config.debug, Access::Anyone)]
+    {
+        if let Some(address) = address {
+            tasks.spawn(name, health::serve(health::listen(address).await?, pages.clone(), access));
+        }
     }
+    drop(pages);
     let mut actions = Actions { actor, waiting: VecDeque::new(), running: JoinSet::new() };
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut shutdown = std::pin::pin!(shutdown);
     let mut synced = false;
+    // Nobody acts before the election has spoken.
+    let mut acts = false;
+    engine.stand_by();
+    // When the oldest of the changes came that the engine decides upon now.
+    let mut since = Instant::now();
     loop {
-        actions.take(engine.actions());
+        if election.role().acts() != acts {
+            acts = !acts;
+            if acts {
+                engine.lead();
+                nb.lead(&mut engine);
+            } else {
+                engine.stand_by();
+                nb.stand_by();
+            }
+        }
+        actions.take(engine.actions(), since);
         if engine.is_synced() && !synced {
             synced = true;
             nb.compare_all(&mut engine);
             tracing::info!("everything was listed once");
         }
-        if synced {
+        if synced && acts {
             nb.write(&mut engine);
-            actions.take(engine.actions());
+            actions.take(engine.actions(), since);
         }
         for retry in engine.take_retries() {
             later.failed(retry, Instant::now());
         }
+        metrics.counts(&engine.take_counts());
+        metrics.queues(engine.queues());
+        metrics.queue("actions_waiting", actions.waiting.len());
+        metrics.queue("actions_running", actions.running.len());
+        metrics.queue("messages", messages.len());
+        metrics.leader(acts);
+        metrics.writer(nb.is_writer());
+        metrics.synced(synced);
         tokio::select! {
             () = &mut shutdown => break,
             Some(message) = messages.recv() => {
-                message(&mut engine);
+                since = message.since;
+                message.tell(&mut engine);
                 // What has come already is taken in before anything is decided: the larger the batch the better.
                 while let Ok(message) = messages.try_recv() {
-                    message(&mut engine);
+                    message.tell(&mut engine);
                 }
             }
+            changed = election.changed() => changed?,
             changed = nb.changed(&mut engine) => changed?,
             Some(read) = reads.next(), if synced => read(engine.world()),
             () = later.wait() => {
+                since = Instant::now();
                 for retry in later.take_due(Instant::now()) {
                     engine.retry(retry);
                 }
@@ -90,6 +150,9 @@ pub(crate) async fn run(
         }
     }
     tracing::info!("stopping");
+    // The next one needs both, and this lock first.
+    nb.stand_by();
+    election.release().await;
     Ok(())
 }
 
@@ -101,7 +164,13 @@ struct Actions {
 }
 
 impl Actions {
-    fn take(&mut self, actions: Vec<Action>) {
+    /// Performs actions that were decided upon because of what came in then.
+    fn take(&mut self, actions: Vec<Action>, since: Instant) {
+        for action in &actions {
+            if let Action::CreateLock(lock) = action {
+                self.actor.metrics.stopwatch().start(lock, since);
+            }
+        }
         self.waiting.extend(actions);
         while self.running.len() < ACTIONS_AT_A_TIME
             && let Some(action) = self.waiting.pop_front()

@@ -10,12 +10,15 @@
 //! router port that it has.
 
 mod conditions;
+mod counts;
 mod feed;
+mod inspect;
 mod kinds;
 mod locks;
 mod missing;
 mod northbound;
 mod reports;
+mod standby;
 mod subnets;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,6 +32,7 @@ pub use portolan_watch::Change;
 
 use self::conditions::Conditions;
 pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
+pub use self::counts::{Counts, Queues};
 pub(crate) use self::kinds::for_each_kind;
 pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
@@ -37,6 +41,7 @@ use self::missing::Reading;
 use self::northbound::Evidence;
 use self::reports::Reports;
 pub use self::reports::{Severity, Subject};
+use self::standby::Duty;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Candidates, Lists, SubnetKey, Verdict};
 
@@ -140,6 +145,8 @@ pub struct Engine {
     subnets: SubnetGate,
     actions: Vec<Action>,
     retries: BTreeSet<Retry>,
+    duty: Duty,
+    counts: Counts,
 }
 
 impl Engine {
@@ -166,6 +173,8 @@ impl Engine {
             subnets: SubnetGate::default(),
             actions: Vec::new(),
             retries: BTreeSet::new(),
+            duty: Duty::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -183,6 +192,9 @@ impl Engine {
     pub fn actions(&mut self) -> Vec<Action> {
         if !self.is_synced() {
             return Vec::new();
+        }
+        if self.stands_by() {
+            return self.rest();
         }
         self.decide();
         self.compare_conditions();

@@ -22,9 +22,8 @@ fn follow<K: Observed + Object>(followers: &mut Followers, engine: &Sender<Messa
     followers.follow::<K, _>(Selection::all(), move |change| {
         let engine = engine.clone();
         async move {
-            let message: Message = Box::new(move |engine| engine.feed(&change));
             // A loop that has ended needs no changes.
-            drop(engine.send(message).await);
+            drop(engine.send(Message::new(move |engine| engine.feed(&change))).await);
         }
     });
 }

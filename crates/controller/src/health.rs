@@ -11,19 +11,28 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use portolan_watch::Status;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use crate::act::events::EventWriter;
+use crate::act::status::StatusWriter;
+use crate::act::writer::Writer;
 use crate::control::Message;
+use crate::debug::Debug;
+use crate::engine::Engine;
+use crate::metrics::Metrics;
 
 /// How long the loop may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
+/// The format of metrics.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How many requests are served at a time.
 const AT_A_TIME: usize = 16;
 
@@ -33,6 +42,25 @@ pub(crate) struct Health {
     pub(crate) engine: Sender<Message>,
     pub(crate) followers: Status,
     pub(crate) northbound: watch::Receiver<ovsdb::Status>,
+    pub(crate) metrics: Metrics,
+    pub(crate) status: Writer<StatusWriter>,
+    pub(crate) events: Writer<EventWriter>,
+    pub(crate) debug: Debug,
+}
+
+/// Who may see `/debug`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Connections from this host: its own processes, and `kubectl port-forward`.
+    Loopback,
+    /// Whoever can connect.
+    Anyone,
+}
+
+impl Access {
+    fn allows(self, peer: SocketAddr) -> bool {
+        self == Access::Anyone || peer.ip().to_canonical().is_loopback()
+    }
 }
 
 /// The outcome of a check: its name, and what is wrong.
@@ -70,37 +98,87 @@ impl Health {
 
     /// Whether the engine knows every kind, as the loop itself says.
     async fn ask_loop(&self) -> Result<bool, String> {
-        let (sender, receiver) = oneshot::channel();
-        let message: Message = Box::new(move |engine| {
-            // Who asked may have stopped waiting.
-            let _ = sender.send(engine.is_synced());
-        });
-        let answer = async {
-            self.engine.send(message).await.map_err(|_| "it has ended".to_owned())?;
-            receiver.await.map_err(|_| "it has ended".to_owned())
-        };
-        tokio::time::timeout(ANSWER, answer)
-            .await
-            .unwrap_or_else(|_| Err(format!("no answer within {ANSWER:?}")))
+        ask(&self.engine, |engine| engine.is_synced()).await
     }
 
-    async fn answer(&self, path: &str) -> Response<Full<Bytes>> {
-        let checks = match path {
-            "/healthz" | "/livez" => self.alive().await,
-            "/readyz" => self.ready().await,
-            _ => return respond(StatusCode::NOT_FOUND, "there are /healthz and /readyz\n".into()),
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        self.metrics.followers_behind(self.followers.behind().len());
+        self.metrics.queue("status_writer", self.status.waiting());
+        self.metrics.queue("event_writer", self.events.waiting());
+        let mut response = respond(StatusCode::OK, self.metrics.encode());
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
+        response
+    }
+
+    async fn answer(&self, request: &Request<Incoming>, debug: bool) -> Response<Full<Bytes>> {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        if path == "/debug" || path.starts_with("/debug/") {
+            if !debug {
+                let message = "only connections from this host may see this; see --debug-address\n";
+                return respond(StatusCode::FORBIDDEN, message.into());
+            }
+            return self.debug.answer(request.method(), path, query).await;
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return respond(StatusCode::METHOD_NOT_ALLOWED, "this can only be read\n".into());
+        }
+        let (probe, one) =
+            path[1..].split_once('/').map_or((&path[1..], None), |(probe, one)| (probe, Some(one)));
+        let mut checks = match probe {
+            "healthz" | "livez" => self.alive().await,
+            "readyz" => self.ready().await,
+            "metrics" if one.is_none() => return self.metrics(),
+            _ => {
+                let message = "there are /healthz, /readyz, /metrics and /debug\n";
+                return respond(StatusCode::NOT_FOUND, message.into());
+            }
         };
-        let failed = checks.iter().any(|(_, result)| result.is_err());
-        let lines = checks.iter().map(|(name, result)| match result {
-            Ok(()) => format!("[+] {name} ok\n"),
-            Err(why) => format!("[-] {name} failed: {why}\n"),
-        });
-        let status = if failed { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-        respond(status, lines.collect())
+        if let Some(one) = one {
+            checks.retain(|(name, _)| *name == one);
+            if checks.is_empty() {
+                return respond(StatusCode::NOT_FOUND, format!("/{probe} has no check {one:?}\n"));
+            }
+        }
+        let verbose = query.split('&').any(|part| part == "verbose" || part.starts_with("verbose="));
+        report(probe, &checks, verbose)
     }
 }
 
-fn respond(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+/// `ok` if every check is, or each of them if one is not or if that was asked for; as kube-apiserver has it.
+fn report(probe: &str, checks: &[Check], verbose: bool) -> Response<Full<Bytes>> {
+    let failed = checks.iter().any(|(_, result)| result.is_err());
+    if !failed && !verbose {
+        return respond(StatusCode::OK, "ok".into());
+    }
+    let lines = checks.iter().map(|(name, result)| match result {
+        Ok(()) => format!("[+] {name} ok\n"),
+        Err(why) => format!("[-] {name} failed: {why}\n"),
+    });
+    let (status, end) = match failed {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
+        false => (StatusCode::OK, "passed"),
+    };
+    respond(status, lines.chain([format!("{probe} check {end}\n")]).collect())
+}
+
+/// What the control loop answers about the engine, within a while.
+pub(crate) async fn ask<T: Send + 'static>(
+    engine: &Sender<Message>,
+    question: impl FnOnce(&mut Engine) -> T + Send + 'static,
+) -> Result<T, String> {
+    let (sender, receiver) = oneshot::channel();
+    let message = Message::new(move |engine| {
+        // Who asked may have stopped waiting.
+        let _ = sender.send(question(engine));
+    });
+    let answer = async {
+        engine.send(message).await.map_err(|_| "it has ended".to_owned())?;
+        receiver.await.map_err(|_| "it has ended".to_owned())
+    };
+    tokio::time::timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(format!("no answer within {ANSWER:?}")))
+}
+
+pub(crate) fn respond(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
     response
@@ -109,18 +187,18 @@ fn respond(status: StatusCode, text: String) -> Response<Full<Bytes>> {
 /// Listens at an address.
 pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("cannot listen for health checks at {address}"))?;
-    tracing::info!(address = %listener.local_addr()?, "serving /healthz and /readyz");
+    let listener = listener.with_context(|| format!("cannot serve health checks at {address}"))?;
+    tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz, /metrics and /debug");
     Ok(listener)
 }
 
 /// Serves health checks, for ever.
-pub(crate) async fn serve(listener: TcpListener, health: Health) {
+pub(crate) async fn serve(listener: TcpListener, health: Health, access: Access) {
     let places = std::sync::Arc::new(Semaphore::new(AT_A_TIME));
     loop {
         let Ok(place) = std::sync::Arc::clone(&places).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, for example: others will be closed.
                 tracing::warn!(%error, "cannot accept a health check");
@@ -132,7 +210,7 @@ pub(crate) async fn serve(listener: TcpListener, health: Health) {
         tokio::spawn(async move {
             let service = service_fn(|request: Request<Incoming>| {
                 let health = health.clone();
-                async move { Ok::<_, Infallible>(health.answer(request.uri().path()).await) }
+                async move { Ok::<_, Infallible>(health.answer(&request, access.allows(peer)).await) }
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(ANSWER).keep_alive(false);
@@ -146,17 +224,33 @@ pub(crate) async fn serve(listener: TcpListener, health: Health) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 mod tests {
     use portolan_watch::Followers;
     use portolan_watch::fake::{Answer, FakeApi};
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::engine::Engine;
+
+    /// A database that nobody serves.
+    fn database() -> ovsdb::Client {
+        let endpoints = ovsdb::Endpoint::parse_list("unix:/nonexistent/nb.sock").unwrap();
+        ovsdb::Client::builder("OVN_Northbound", endpoints).connect()
+    }
 
     /// The failed checks.
     fn failed(checks: &[Check]) -> Vec<&'static str> {
         checks.iter().filter(|(_, result)| result.is_err()).map(|(name, _)| *name).collect()
+    }
+
+    #[test]
+    fn debug_pages_are_for_this_host_unless_they_have_an_address_of_their_own() {
+        for (peer, loopback) in
+            [("127.0.0.1:1", true), ("[::1]:1", true), ("[::ffff:127.0.0.1]:1", true), ("10.0.0.1:1", false)]
+        {
+            assert_eq!(Access::Loopback.allows(peer.parse().unwrap()), loopback, "{peer}");
+            assert!(Access::Anyone.allows(peer.parse().unwrap()));
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -165,7 +259,15 @@ mod tests {
         let followers = Followers::new(api.client());
         let (engine, mut messages) = mpsc::channel::<Message>(1);
         let (nb, northbound) = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None });
-        let health = Health { engine, followers: followers.status(), northbound };
+        let health = Health {
+            engine: engine.clone(),
+            followers: followers.status(),
+            northbound,
+            debug: Debug { engine: engine.clone(), northbound: database(), log: None },
+            metrics: Metrics::new(),
+            status: Writer::new(StatusWriter(api.client())),
+            events: Writer::new(EventWriter(api.client())),
+        };
         // A loop that does not answer.
         assert_eq!(failed(&health.alive().await), ["loop"]);
         drop(messages.try_recv());
@@ -173,7 +275,7 @@ mod tests {
         let task = tokio::spawn(async move {
             let mut engine = Engine::new(Default::default(), Default::default());
             while let Some(message) = messages.recv().await {
-                message(&mut engine);
+                message.tell(&mut engine);
             }
         });
         assert_eq!(failed(&health.alive().await), [""; 0]);

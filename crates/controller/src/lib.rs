@@ -10,15 +10,18 @@
 //! happen what it answers. This crate knows nothing of nodes' insides; agents read the locks it makes.
 //!
 //! **Two controllers at once** are harmless. Both propose the same locks, and creating one twice has one winner. Only the one
-//! that holds the OVSDB lock `portolan` writes, and every transaction asserts that it does. There is no leader election yet:
-//! it will spare the second controller's vain attempts, and nothing depends on it.
+//! that holds the OVSDB lock `portolan` writes, and every transaction asserts that it does. Leader election ([`LeaderElection`])
+//! spares the second controller's vain attempts, and nothing depends on it.
 
 mod act;
 mod control;
+mod debug;
+mod election;
 pub mod engine;
 mod follow;
 mod health;
 mod live;
+mod metrics;
 mod northbound;
 mod readers;
 mod tasks;
@@ -27,6 +30,8 @@ use std::future::Future;
 
 use anyhow::Context as _;
 
+pub use debug::{Log, LogFilter};
+pub use election::LeaderElection;
 pub use engine::Engine;
 pub use readers::{Reader, Reads, readers};
 
@@ -43,15 +48,31 @@ pub struct Config {
     pub settings: portolan_model::Settings,
     /// What an operator decides about rows.
     pub plan: portolan_plan::Settings,
-    /// Where to serve `/healthz` and `/readyz`, if anywhere.
+    /// Where to serve `/healthz`, `/readyz` and `/metrics`, if anywhere; and `/debug` to connections from this host.
     pub health: Option<std::net::SocketAddr>,
+    /// Where to serve all of these to whoever connects, if anywhere.
+    pub debug: Option<std::net::SocketAddr>,
+    /// The filter of the log, for `/debug/log`.
+    pub log: Option<Log>,
+    /// By which Lease controllers agree on who acts; none: this one always does.
+    pub election: Option<LeaderElection>,
 }
 
 impl Config {
     /// A controller of this cluster and this database, with the defaults.
     pub fn new(kube: kube::Config, nb: Vec<ovsdb::Endpoint>) -> Self {
         let (settings, plan) = (portolan_model::Settings::default(), portolan_plan::Settings::default());
-        Config { kube, nb, nb_tls: None, settings, plan, health: None }
+        Config {
+            kube,
+            nb,
+            nb_tls: None,
+            settings,
+            plan,
+            health: None,
+            debug: None,
+            log: None,
+            election: None,
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use portolan_plan::{Batch, Urgency};
 use tokio::time::Instant;
 
 use crate::engine::Engine;
+use crate::metrics::{Metrics, Transacted};
 
 /// The OVSDB lock that the writer holds.
 const LOCK: &str = "portolan";
@@ -33,7 +34,9 @@ const LINGER: Duration = Duration::from_millis(200);
 pub(crate) struct Northbound {
     client: Client,
     changes: Changes,
-    lock: Lock,
+    /// The lock, unless another controller is to write.
+    lock: Option<Lock>,
+    metrics: Metrics,
     writing: Option<Pin<Box<dyn Future<Output = Vec<Written>> + Send>>>,
     pace: Pace,
 }
@@ -66,7 +69,7 @@ enum WriteResult {
 }
 
 impl Northbound {
-    pub(crate) fn connect(endpoints: Vec<Endpoint>, tls: Option<TlsFiles>) -> Self {
+    pub(crate) fn connect(endpoints: Vec<Endpoint>, tls: Option<TlsFiles>, metrics: Metrics) -> Self {
         let mut builder = Client::builder("OVN_Northbound", endpoints).members(Members::Leader);
         if let Some(tls) = tls {
             builder = builder.tls(tls);
@@ -76,8 +79,29 @@ impl Northbound {
             builder = builder.monitor(monitor);
         }
         let client = builder.connect();
-        let (changes, lock) = (client.changes(), client.lock(LOCK));
-        Northbound { client, changes, lock, writing: None, pace: Pace::default() }
+        let changes = client.changes();
+        Northbound { client, changes, lock: None, metrics, writing: None, pace: Pace::default() }
+    }
+
+    /// Asks for the lock on being the writer. Everything is compared with the copy, now and when the lock is held.
+    pub(crate) fn lead(&mut self, engine: &mut Engine) {
+        self.lock = Some(self.client.lock(LOCK));
+        self.compare_all(engine);
+    }
+
+    /// Gives the lock up.
+    pub(crate) fn stand_by(&mut self) {
+        self.lock = None;
+    }
+
+    /// Whether this client has the lock.
+    pub(crate) fn is_writer(&self) -> bool {
+        self.lock.as_ref().is_some_and(|lock| lock.state() == LockState::Held)
+    }
+
+    /// The client, for others who read the copy.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
     }
 
     /// Whether the copy is in step.
@@ -93,7 +117,7 @@ impl Northbound {
     /// Starts writing what is to be written, if that is due, we are the writer and nothing is under way.
     pub(crate) fn write(&mut self, engine: &mut Engine) {
         let ready = matches!(*self.client.status().borrow(), ovsdb::Status::Ready { .. });
-        if self.writing.is_some() || !ready || self.lock.state() != LockState::Held {
+        if self.writing.is_some() || !ready || !self.is_writer() {
             self.pace.due = None;
             return;
         }
@@ -102,7 +126,10 @@ impl Northbound {
         }
         let batches = engine.plan(&self.client.read(), BATCH_ROWS);
         if !batches.is_empty() {
-            self.writing = Some(Box::pin(write(self.client.clone(), batches)));
+            self.writing = Some(Box::pin(write(
+                Sender { client: self.client.clone(), metrics: self.metrics.clone() },
+                batches,
+            )));
         }
     }
 
@@ -124,18 +151,24 @@ impl Northbound {
                 None => pending().await,
             }
         };
+        let lock = async {
+            match &mut self.lock {
+                Some(lock) => lock.changed().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             written = writing => {
                 self.writing = None;
                 self.pace.last = Some(Instant::now());
-                report(written, engine);
+                report(written, engine, &self.metrics);
                 engine.settled(&self.client.read());
             }
             batch = self.changes.next() => match batch {
                 Some(batch) => engine.rows_changed(&batch.changes, &self.client.read()),
                 None => anyhow::bail!("the session with the northbound database has ended"),
             },
-            state = self.lock.changed() => match state {
+            state = lock => match state {
                 Some(state) => {
                     tracing::info!(?state, "the lock on writing the northbound database");
                     engine.compare_all(&self.client.read());
@@ -169,10 +202,16 @@ impl Pace {
     }
 }
 
-fn report(written: Vec<Written>, engine: &mut Engine) {
+fn report(written: Vec<Written>, engine: &mut Engine, metrics: &Metrics) {
     for Written { batch, result } in written {
         match result {
-            WriteResult::Committed => engine.committed(&batch),
+            WriteResult::Committed => {
+                let units = batch.units().filter_map(|unit| unit.parse().ok());
+                for took in units.filter_map(|unit| metrics.stopwatch().committed(&unit)) {
+                    metrics.time_to_northbound(took);
+                }
+                engine.committed(&batch);
+            }
             WriteResult::Outdated => engine.outdated(&batch),
             WriteResult::Unsent => engine.unsent(&batch),
             WriteResult::Refused(error) => {
@@ -189,18 +228,32 @@ trait Commit {
     fn commit(&self, batch: &Batch) -> impl Future<Output = Result<(), TransactError>> + Send;
 }
 
-impl Commit for Client {
+/// The database itself.
+struct Sender {
+    client: Client,
+    metrics: Metrics,
+}
+
+impl Commit for Sender {
     async fn commit(&self, batch: &Batch) -> Result<(), TransactError> {
-        self.transact(&transaction(batch)).await.map(drop)
+        let transaction = transaction(batch);
+        let committed = self.client.transact(&transaction).await.map(drop);
+        let transacted = match &committed {
+            Ok(()) => Transacted::Committed,
+            Err(error) if is_outdated(error) => Transacted::Outdated,
+            Err(_) => Transacted::Refused,
+        };
+        self.metrics.transaction(transacted, transaction.operations().len());
+        committed
     }
 }
 
 /// Sends transactions to the database, and waits until its copy is in step.
-async fn write(client: Client, batches: Vec<Batch>) -> Vec<Written> {
-    let written = send(&client, batches).await;
+async fn write(database: Sender, batches: Vec<Batch>) -> Vec<Written> {
+    let written = send(&database, batches).await;
     if written.iter().any(|written| matches!(written.result, WriteResult::Outdated)) {
         // Only a copy that is in step says what is there.
-        client.ready().await;
+        database.client.ready().await;
     }
     written
 }

@@ -100,6 +100,11 @@ impl Waiters {
         self.queues.contains_key(key)
     }
 
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.tickets.len()
+    }
+
     /// True if no one waits.
     pub fn is_empty(&self) -> bool {
         self.tickets.is_empty()

@@ -11,6 +11,7 @@
 //! | [`northbound`] | the plans of OVN's northbound database: VPC, subnet, peering and attachment → rows |
 //! | [`reconciler`] | which units of a target are dirty, waiting or stale: the bookkeeping around plan and diff, for any target |
 //! | [`database`], [`mod@diff`] | an OVSDB database as a target: desired rows and memberships against a cache |
+//! | [`comparison`] | two states of rows side by side, for people to read |
 //! | [`rows`], [`table`], [`tag`], [`mod@row_uuid`] | what rows are made of: rules per table, owners, parents, UUIDs |
 //!
 //! **To add a target** that is an OVSDB database, declare its tables with `planned!`, list them in a [`Database`], and use
@@ -24,6 +25,7 @@
 //! Everything here is a function of its arguments: no IO, no clock, no randomness, no Kubernetes. Start reading at
 //! [`northbound::plan()`] and [`Database::diff`]. `tests/snapshots` shows the rows of every feature.
 
+pub mod comparison;
 pub mod database;
 pub mod diff;
 pub mod host;

@@ -259,9 +259,19 @@ impl<T: Target> Reconciler<T> {
         self.dirty.contains(unit) || self.waiting.contains(unit) || self.failures.contains_key(unit)
     }
 
+    /// How many units are to be compared.
+    pub fn dirty(&self) -> usize {
+        self.dirty.len()
+    }
+
     /// How many units wait for something in the target.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// The units that wait for something in the target, each with that, in no order.
+    pub fn waiting_units(&self) -> impl Iterator<Item = (&T::Unit, &T::Key)> {
+        self.waiting.iter()
     }
 
     /// Plans every dirty unit and compares it with what is observed. Nothing is dirty afterwards.

@@ -10,9 +10,9 @@ use anyhow::Context as _;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-#[cfg(test)]
-pub(crate) use snapshot::Lists;
-pub(crate) use snapshot::{Condition, Described, Kinds, Labelled, Scope, Snapshot, created, last_seen};
+pub(crate) use snapshot::{
+    Condition, Described, Kinds, Labelled, Lists, Scope, Snapshot, created, last_seen,
+};
 
 use crate::exit::{Exit, Failure};
 use crate::lab::{Lab, labs_that_are_up};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ovsdb::Endpoint;
-use portolan_controller::{Config, Reader};
+use portolan_controller::{Config, LeaderElection, Log, Reader};
 use portolan_model::World;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::{Server, ServiceReference};
@@ -30,13 +30,58 @@ pub(crate) struct Arguments {
     /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give agents the same.
     #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
     mtu: u16,
-    /// Serve /healthz and /readyz over plain HTTP at this address; a port alone means 127.0.0.1. Not served unless given.
+    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug to connections from this host; a port alone
+    /// means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = health_address)]
     health_address: Option<SocketAddr>,
+    /// Serve all of these, with /debug, to whoever connects to this address. There is no authentication.
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = health_address)]
+    debug_address: Option<SocketAddr>,
+    #[command(flatten)]
+    election: Election,
     #[command(flatten)]
     tls: OvnTls,
     #[command(flatten)]
     trace: Trace,
+}
+
+/// How controllers agree on which of them acts.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Leader election")]
+struct Election {
+    /// Act only with the Lease `portolan-controller`, which one controller has at a time. For efficiency: several that act are
+    /// harmless.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    leader_election: bool,
+    /// The namespace of that Lease.
+    #[arg(long, value_name = "NAMESPACE", default_value = "portolan-system")]
+    lease_namespace: String,
+}
+
+impl Election {
+    fn config(self) -> Option<LeaderElection> {
+        let Election { leader_election, lease_namespace: namespace } = self;
+        leader_election.then(|| LeaderElection { namespace, identity: identity() })
+    }
+}
+
+/// What the Lease calls this process: the pod or host, and something that no other process has.
+fn identity() -> String {
+    use std::hash::{BuildHasher as _, RandomState};
+    let host = std::env::var("POD_NAME").ok().or_else(|| {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+        Some(name.trim().to_owned())
+    });
+    let own = RandomState::new().hash_one(std::process::id());
+    format!("{}_{own:016x}", host.filter(|host| !host.is_empty()).unwrap_or_else(|| "portolan".into()))
 }
 
 /// `HOST:PORT`, or a port of this machine's own.
@@ -76,12 +121,19 @@ fn service(text: &str) -> Result<ServiceReference, String> {
     }
 }
 
-pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    arguments: Arguments,
+    log: Log,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
     let mut config = Config::new(kube.clone(), arguments.ovn_nb.clone());
     config.nb_tls = arguments.tls.files();
     config.plan.mtu = arguments.mtu;
     config.health = arguments.health_address;
+    config.debug = arguments.debug_address;
+    config.log = Some(log);
+    config.election = arguments.election.config();
     let Some(listen) = arguments.trace.trace_address else {
         return portolan_controller::run(config, stop).await;
     };
@@ -126,6 +178,12 @@ mod tests {
         assert_eq!(health_address("9100").unwrap().to_string(), "127.0.0.1:9100");
         assert_eq!(health_address("0.0.0.0:9100").unwrap().to_string(), "0.0.0.0:9100");
         assert!(health_address("here").is_err());
+    }
+
+    #[test]
+    fn no_two_processes_have_the_same_name_in_the_lease() {
+        let names: std::collections::BTreeSet<String> = (0..100).map(|_| identity()).collect();
+        assert_eq!(names.len(), 100);
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ pub(crate) enum Exit {
     Success = 0,
     /// Traffic that was traced does not arrive.
     NotReachable = 1,
-    /// The command line is wrong.
+    /// The command line is wrong, or a file that it names.
     Usage = 2,
     /// There is no such object.
     NotFound = 3,
@@ -24,19 +24,22 @@ pub(crate) enum Exit {
     Unknown = 7,
     /// Anything else failed.
     Failed = 8,
+    /// What was planned would change something, wait or be refused.
+    WouldChange = 9,
 }
 
 /// The list, for `--help`.
 pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  success; for trace: the traffic arrives, and so does its reply
   1  trace: the traffic does not arrive
-  2  the command line is wrong, or PORTOLAN_LOG
+  2  the command line is wrong, or a file that it names, or PORTOLAN_LOG
   3  there is no such object
   4  the cluster does not answer, is too busy (429), too slow (504) or not ready (503), or no cluster is configured
   5  the cluster rejects the credentials (401) or the request (403)
   6  trace: OVN does not have what the objects ask for
   7  trace: it cannot be told whether the traffic arrives
-  8  anything else failed";
+  8  anything else failed
+  9  plan: OVN would change, or something in the manifest would wait or be refused";
 
 /// A failure with its exit code.
 #[derive(Debug, thiserror::Error)]
@@ -90,8 +93,18 @@ mod tests {
     #[test]
     fn every_code_is_listed_in_the_help() {
         use Exit::*;
-        let all =
-            [Success, NotReachable, Usage, NotFound, Unreachable, Forbidden, Disagreement, Unknown, Failed];
+        let all = [
+            Success,
+            NotReachable,
+            Usage,
+            NotFound,
+            Unreachable,
+            Forbidden,
+            Disagreement,
+            Unknown,
+            Failed,
+            WouldChange,
+        ];
         let listed: Vec<u8> =
             EXIT_CODES.lines().skip(1).map(|line| line.trim()[..1].parse().unwrap()).collect();
         assert_eq!(all.map(|exit| exit as u8), listed.as_slice());

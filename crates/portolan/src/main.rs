@@ -9,16 +9,17 @@ mod describe;
 mod exit;
 mod get;
 mod lab;
+mod log;
 mod near;
 mod notify;
 mod output;
 mod ovn_tls;
+mod plan;
 #[cfg(test)]
 mod scene;
 mod trace;
 mod waiting;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -56,6 +57,8 @@ enum Command {
     Describe(describe::Arguments),
     /// Show whether and by which path traffic goes from a pod to another end, or where and why it stops.
     Trace(trace::Arguments),
+    /// Show what would change in OVN if a manifest were applied.
+    Plan(plan::Arguments),
     /// Print the completion script of a shell.
     Completions(completions::Arguments),
 }
@@ -65,7 +68,11 @@ impl Command {
     fn default_log(&self) -> &'static str {
         match self {
             Command::Controller(_) | Command::Apiserver(_) | Command::Agent(_) | Command::Lab(_) => "info",
-            Command::Get(_) | Command::Describe(_) | Command::Trace(_) | Command::Completions(_) => "off",
+            Command::Get(_)
+            | Command::Describe(_)
+            | Command::Trace(_)
+            | Command::Plan(_)
+            | Command::Completions(_) => "off",
         }
     }
 }
@@ -79,13 +86,11 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let filter =
         EnvFilter::try_new(arguments.log.as_deref().unwrap_or_else(|| arguments.command.default_log()))?;
-    // Colours are for people: a log file has none.
-    let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    let log = log::start(filter);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {
-            Command::Controller(arguments) => controller::run(arguments, stop_signal()?).await?,
+            Command::Controller(arguments) => controller::run(arguments, log, stop_signal()?).await?,
             Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await?,
             Command::Agent(arguments) => agent::run(arguments, stop_signal()?).await?,
             // Only one of its commands is to be stopped in an orderly way, so it decides about signals.
@@ -95,6 +100,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 return Ok(end("describe", succeeded(describe::run(arguments).await)));
             }
             Command::Trace(arguments) => return Ok(end("trace", trace::run(arguments).await)),
+            Command::Plan(arguments) => return Ok(end("plan", plan::run(arguments).await)),
             Command::Completions(arguments) => {
                 return Ok(end("completions", succeeded(completions::run::<Arguments>(&arguments))));
             }

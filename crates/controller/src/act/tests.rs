@@ -14,6 +14,7 @@ use super::Actor;
 use super::status::StatusWriter;
 use super::writer::{Write, Writer};
 use crate::engine::{Action, Candidates, DesiredCondition, Engine, Kind, Retry, Statement, StatusUpdate};
+use crate::metrics::Metrics;
 
 /// Writes numbers, when it is let.
 struct Slow {
@@ -134,11 +135,11 @@ async fn an_action_that_the_api_server_never_answers_fails_and_is_tried_again() 
     let api = FakeApi::default();
     api.always("/subnets", Answer::Silence);
     let (sender, mut messages) = tokio::sync::mpsc::channel(1);
-    let actor = Actor::new(api.client(), sender);
+    let actor = Actor::new(api.client(), sender, Metrics::new());
     let begun = tokio::time::Instant::now();
     tokio::spawn(actor.perform(Action::ValidateSubnets(Candidates::default())));
     let mut engine = Engine::new(portolan_model::Settings::default(), portolan_plan::Settings::default());
-    messages.recv().await.unwrap()(&mut engine);
+    messages.recv().await.unwrap().tell(&mut engine);
     assert_eq!(begun.elapsed(), portolan_watch::ANSWER, "in virtual time");
     assert_eq!(engine.take_retries(), [Retry::Subnets].into());
 }

@@ -62,6 +62,11 @@ impl<W: Write> Writer<W> {
         self.0.news.notify_one();
     }
 
+    /// How much is wanted and not being written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     fn put(&self, key: W::Key, value: impl FnOnce(Option<W::Value>) -> W::Value) {
         let mut wanted = self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         let older = wanted.remove(&key);

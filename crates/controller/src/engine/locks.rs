@@ -51,6 +51,14 @@ impl Creations {
         Some(creating.requester)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        self.by_name.keys()
+    }
+
     fn has_any_of(&self, requester: &Requester) -> bool {
         self.by_requester.contains_key(requester)
     }
@@ -103,6 +111,10 @@ impl Engine {
             }
             self.requesters.remove(&requester);
             let decision = self.ipam.decide(&self.world, &requester);
+            self.counts.decisions += 1;
+            for refusal in &decision.refusals {
+                *self.counts.refusals.entry(refusal.reason()).or_default() += 1;
+            }
             self.act_on(&requester, decision);
         }
     }
@@ -252,6 +264,10 @@ impl Engine {
     /// Deletes the locks whose ports are gone from a database that this is a copy of. Nothing is being written to it, and
     /// `changing` is what is going to be.
     pub(super) fn delete_released(&mut self, cache: &Cache, changing: &BTreeSet<Unit>) {
+        // While standing by it is not known which units are still to be written.
+        if self.stands_by() {
+            return;
+        }
         for name in std::mem::take(&mut self.removing) {
             let Some(releasing) = self.releasing.get_mut(&name) else { continue };
             if releasing.stage != Stage::Removing {

@@ -51,7 +51,7 @@ impl Engine {
 
     /// How urgent it is to call [`Engine::plan`]. None if nothing is to be compared.
     pub fn northbound_urgency(&self) -> Option<Urgency> {
-        self.northbound.urgency().filter(|_| self.is_synced())
+        self.northbound.urgency().filter(|_| self.is_synced() && !self.stands_by())
     }
 
     /// The transactions that bring about what is to be planned, in their order; and locks whose ports are gone are deleted.
@@ -59,7 +59,7 @@ impl Engine {
     /// Whoever sends them reports on each batch with [`Engine::committed`], [`Engine::outdated`], [`Engine::unsent`] or
     /// [`Engine::refused`], and calls this again only when the cache is in step with all of them.
     pub fn plan(&mut self, cache: &Cache, limit: usize) -> Vec<Batch> {
-        if !self.is_synced() {
+        if !self.is_synced() || self.stands_by() {
             return Vec::new();
         }
         let (world, settings) = (&self.world, &self.plan_settings);

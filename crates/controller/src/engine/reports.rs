@@ -88,6 +88,23 @@ pub(super) type Problem = (&'static str, String);
 #[derive(Debug, Default)]
 pub(super) struct Reports(BTreeMap<(Subject, Topic), (String, BTreeSet<Problem>)>);
 
+impl Reports {
+    /// Whether this is reported now.
+    pub(super) fn says(
+        &self,
+        subject: &Subject,
+        topic: Topic,
+        uid: &str,
+        reason: &str,
+        message: &str,
+    ) -> bool {
+        let reported = self.0.get(&(subject.clone(), topic));
+        reported.is_some_and(|(of, problems)| {
+            of == uid && problems.iter().any(|problem| (problem.0, problem.1.as_str()) == (reason, message))
+        })
+    }
+}
+
 /// A kind that is checked by itself.
 pub(super) trait Checked: Resource<DynamicType = ()> {
     /// What is wrong with it, and what in it has no effect.

@@ -714,4 +714,5 @@ mod conditions;
 mod gate;
 mod locks;
 mod machines;
+mod standby;
 mod unreadable;

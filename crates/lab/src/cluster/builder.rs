@@ -282,7 +282,14 @@ impl Raising<'_> {
 
     fn controller(&self, central: &OvnCentral, api: &ApiServer) -> Result<Process> {
         Daemon::new("controller", self.programs()?.portolan())
-            .args(["controller", "--ovn-nb", &central.nb().endpoint(), "--kubeconfig"])
+            // There is one: when it is killed and started again, it need not wait for its former Lease to end.
+            .args([
+                "controller",
+                "--leader-election=false",
+                "--ovn-nb",
+                &central.nb().endpoint(),
+                "--kubeconfig",
+            ])
             .arg(self.kubeconfig("portolan-controller", api)?)
             .start(self.lab.home())
     }

@@ -48,6 +48,10 @@ impl<U: Clone + Eq + Hash, K: Clone + Eq + Hash> WaitIndex<U, K> {
         self.by_unit.contains_key(unit)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&U, &K)> {
+        self.by_unit.iter()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_unit.len()
     }

@@ -1,0 +1,198 @@
+//! Pages for people who look for the reason of something, and the log's level. They show names, addresses and rows, and nothing
+//! secret: the controller follows no Secrets.
+//!
+//! | page | what it shows |
+//! |---|---|
+//! | `/debug/world`, `?unit=` | how much there is of everything; what is known of a unit |
+//! | `/debug/waiting` | who waits for what, and why |
+//! | `/debug/plan?unit=` | what a unit should have in the northbound database beside what it has |
+//! | `/debug/log` | the filter of the log; `PUT ?filter=` sets another |
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::{Method, Response, StatusCode};
+use ovsdb::SmolStr;
+use portolan_model::Unit;
+use portolan_plan::Plan;
+use portolan_plan::comparison::Picture;
+use portolan_plan::northbound::DATABASE;
+use serde_json::Value;
+use tokio::sync::mpsc::Sender;
+
+use crate::control::Message;
+use crate::health::{ask, respond};
+
+/// How many of each kind are shown of those who wait.
+const MOST: usize = 1000;
+
+/// The filter of the process's log.
+pub trait LogFilter: Send + Sync {
+    /// The filter in effect.
+    fn current(&self) -> String;
+
+    /// Sets another.
+    ///
+    /// # Errors
+    /// When the text is no filter.
+    fn set(&self, filter: &str) -> Result<(), String>;
+}
+
+/// A handle of the log's filter.
+#[derive(Clone)]
+pub struct Log(pub Arc<dyn LogFilter>);
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Log").field(&self.0.current()).finish()
+    }
+}
+
+/// What the pages are made of.
+#[derive(Clone)]
+pub(crate) struct Debug {
+    pub(crate) engine: Sender<Message>,
+    pub(crate) northbound: ovsdb::Client,
+    pub(crate) log: Option<Log>,
+}
+
+type Answer = Result<Response<Full<Bytes>>, (StatusCode, String)>;
+
+impl Debug {
+    pub(crate) async fn answer(&self, method: &Method, path: &str, query: &str) -> Response<Full<Bytes>> {
+        let answer = match (method, path) {
+            (&Method::GET, "/debug/world") => self.world(query).await,
+            (&Method::GET, "/debug/waiting") => self.waiting().await,
+            (&Method::GET, "/debug/plan") => self.plan(query).await,
+            (&Method::GET, "/debug/log") => self.log().map(|log| text(format!("{}\n", log.current()))),
+            (&Method::PUT, "/debug/log") => self.set_log(query),
+            (_, "/debug/world" | "/debug/waiting" | "/debug/plan" | "/debug/log") => {
+                Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} means nothing here")))
+            }
+            _ => Err((
+                StatusCode::NOT_FOUND,
+                "there are /debug/world, /debug/waiting, /debug/plan?unit= and /debug/log".to_owned(),
+            )),
+        };
+        answer.unwrap_or_else(|(status, message)| respond(status, format!("{message}\n")))
+    }
+
+    async fn world(&self, query: &str) -> Answer {
+        let unit = parameter(query, "unit").map(|unit| parse(&unit)).transpose()?;
+        let shown = ask(&self.engine, move |engine| match &unit {
+            Some(unit) => engine.inspect_unit(unit),
+            None => engine.inspect_world(),
+        });
+        Ok(json(&shown.await.map_err(|why| unavailable(&why))?))
+    }
+
+    async fn waiting(&self) -> Answer {
+        let shown = ask(&self.engine, |engine| engine.inspect_waiting(MOST));
+        Ok(json(&shown.await.map_err(|why| unavailable(&why))?))
+    }
+
+    async fn plan(&self, query: &str) -> Answer {
+        let unit = parameter(query, "unit")
+            .ok_or_else(|| (StatusCode::BAD_REQUEST, "name a unit, as in ?unit=subnet/web".to_owned()))?;
+        let unit = parse(&unit)?;
+        let name = SmolStr::from(unit.to_string());
+        let plan = ask(&self.engine, move |engine| engine.is_synced().then(|| engine.desired(&unit)));
+        let Some(plan) = plan.await.map_err(|why| unavailable(&why))? else {
+            return Err(unavailable("not every kind was listed yet"));
+        };
+        let units = BTreeSet::from([name.clone()]);
+        let stored = Picture::of_database(&DATABASE, &self.northbound.read(), &units);
+        let mut desired = Picture::default();
+        match plan {
+            Plan::Desired(rows) => desired.add(&rows),
+            Plan::Hold { .. } => {
+                let rows = stored.rows_of(&name);
+                return Ok(text(format!(
+                    "{name} is held: its object is not in effect, so its {rows} rows stay as they are\n"
+                )));
+            }
+            Plan::Remove => {}
+        }
+        let differences = stored.compare(&desired);
+        if differences.is_empty() {
+            return Ok(text(format!(
+                "{name}: the database has its {} rows as planned\n",
+                desired.rows_of(&name)
+            )));
+        }
+        Ok(text(differences.iter().map(ToString::to_string).collect()))
+    }
+
+    fn log(&self) -> Result<&dyn LogFilter, (StatusCode, String)> {
+        let none = || (StatusCode::NOT_FOUND, "the filter of this log cannot be changed".to_owned());
+        self.log.as_ref().map(|log| &*log.0).ok_or_else(none)
+    }
+
+    fn set_log(&self, query: &str) -> Answer {
+        let log = self.log()?;
+        let filter = parameter(query, "filter").filter(|filter| !filter.is_empty()).ok_or_else(|| {
+            (
+                StatusCode::BAD_REQUEST,
+                "name a filter, as in ?filter=info,portolan_controller=debug".to_owned(),
+            )
+        })?;
+        log.set(&filter)
+            .map_err(|error| (StatusCode::BAD_REQUEST, format!("{filter:?} is no filter: {error}")))?;
+        tracing::warn!(filter, "the filter of the log was changed");
+        Ok(text(format!("{}\n", log.current())))
+    }
+}
+
+fn parse(unit: &str) -> Result<Unit, (StatusCode, String)> {
+    unit.parse().map_err(|_| {
+        let forms =
+            "vpc/NAME, subnet/NAME, peering/VPC/VPC and attachment/… as external_ids:portolan/unit has it";
+        (StatusCode::BAD_REQUEST, format!("{unit:?} is no unit; there are {forms}"))
+    })
+}
+
+fn unavailable(why: &str) -> (StatusCode, String) {
+    (StatusCode::SERVICE_UNAVAILABLE, format!("the control loop: {why}"))
+}
+
+fn text(text: String) -> Response<Full<Bytes>> {
+    respond(StatusCode::OK, text)
+}
+
+fn json(value: &Value) -> Response<Full<Bytes>> {
+    respond(StatusCode::OK, format!("{value:#}\n"))
+}
+
+/// A parameter of a query, decoded.
+fn parameter(query: &str, name: &str) -> Option<String> {
+    let pair = query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?;
+    let mut bytes = Vec::new();
+    let mut rest = pair.1.bytes();
+    while let Some(byte) = rest.next() {
+        let decoded = match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            b'+' => b' ',
+            byte => byte,
+        };
+        bytes.push(decoded);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_decoded() {
+        assert_eq!(parameter("a=1&unit=subnet%2Fweb", "unit").as_deref(), Some("subnet/web"));
+        assert_eq!(parameter("filter=info,a::b=debug", "filter").as_deref(), Some("info,a::b=debug"));
+        assert_eq!((parameter("unit", "unit"), parameter("unit=%2", "unit")), (None, None));
+    }
+}

@@ -1,0 +1,103 @@
+//! Controllers elect a leader; the others are ready to take over.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::runtime::wait::await_condition;
+use portolan_testbed::{ApiKind, TestLab};
+
+use crate::{Controller, NAMESPACE, Stage};
+
+impl Stage<'_> {
+    /// Waits until this controller has the Lease.
+    fn led_by(&self, name: &str) {
+        let api = Api::<Lease>::namespaced(self.testbed.client(), NAMESPACE);
+        // Identities go on with something random.
+        let prefix = format!("{name}_");
+        let led = move |lease: Option<&Lease>| {
+            let holder = lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.as_deref());
+            holder.is_some_and(|holder| holder.starts_with(&prefix))
+        };
+        self.testbed
+            .wait(async move { await_condition(api, "portolan-controller", led).await.map(drop) })
+            .unwrap();
+    }
+
+    fn metric(&self, controller: &Controller, line: &str) -> bool {
+        self.get(controller, "/metrics").lines().any(|one| one == line)
+    }
+}
+
+fn leaders_are_replaced(lab: &TestLab, api: ApiKind) {
+    let stage = Stage::with_objects(lab, api);
+    let first = stage.start("first", &[]);
+    stage.serve_pod("a");
+    stage.led_by("first");
+    let second = stage.start("second", &[]);
+    stage.serve_pod("b");
+    assert!(stage.metric(&first, "portolan_controller_leader 1"));
+    assert!(stage.metric(&first, "portolan_controller_northbound_writer 1"));
+    assert!(
+        stage.metric(&first, "portolan_controller_lock_seconds_count 2"),
+        "{}",
+        stage.get(&first, "/metrics")
+    );
+    assert!(stage.metric(&first, "portolan_controller_northbound_commit_seconds_count 2"));
+    assert!(stage.metric(&second, "portolan_controller_leader 0"));
+    assert!(stage.metric(&second, "portolan_controller_northbound_writer 0"));
+    // SIGKILL: the Lease ends by itself.
+    first.process.kill().unwrap();
+    stage.serve_pod("c");
+    stage.led_by("second");
+    // SIGTERM: it is given back.
+    let third = stage.start("third", &[]);
+    assert!(stage.get(&third, "/readyz").ends_with("\n200"), "{}", stage.get(&third, "/readyz"));
+    second.process.stop().unwrap();
+    assert!(second.process.log_tail().contains("gave the Lease back"), "{}", second.process.log_tail());
+    stage.serve_pod("d");
+    stage.led_by("third");
+    // The standby never wrote a lock, and each pod has one.
+    assert!(!stage.metric(&third, "portolan_controller_lock_creations_total{outcome=\"done\"} 2"));
+    let locks = stage.kubectl(&["get", "iplocks", "-o=jsonpath={.items[*].spec.holder.name}"]);
+    for pod in ["a", "b", "c", "d"] {
+        assert_eq!(locks.split(' ').filter(|name| *name == pod).count(), 1, "{locks}");
+    }
+    // Somebody deletes the Lease.
+    stage.kubectl(&["delete", "-n", NAMESPACE, "lease/portolan-controller"]);
+    stage.led_by("third");
+    stage.serve_pod("e");
+    assert!(third.process.is_alive());
+}
+
+#[test]
+fn a_leader_that_is_killed_or_stopped_is_replaced_on_portolans_own_apiserver() {
+    portolan_testbed::test(async |lab| leaders_are_replaced(&lab, ApiKind::Portolan));
+}
+
+#[test]
+fn a_leader_that_is_killed_or_stopped_is_replaced_on_kube_apiserver() {
+    portolan_testbed::test(async |lab| leaders_are_replaced(&lab, ApiKind::Kubernetes));
+}
+
+fn acts_without_namespace(lab: &TestLab, api: ApiKind) {
+    let stage = Stage::new(lab, api);
+    stage.testbed.apply(crate::OBJECTS).unwrap();
+    let controller = stage.start("only", &[]);
+    stage.serve_pod("a");
+    let log = std::fs::read_to_string(controller.process.log()).unwrap();
+    let said =
+        log.lines().filter(|line| line.contains("acts without election. Create the namespace")).count();
+    assert_eq!(said, 1, "{log}");
+    assert!(log.contains("portolan-system/portolan-controller"), "{log}");
+    stage.kubectl(&["create", "namespace", NAMESPACE]);
+    stage.led_by("only");
+}
+
+#[test]
+fn without_the_namespace_of_the_lease_a_controller_acts_and_says_so_on_portolans_own_apiserver() {
+    portolan_testbed::test(async |lab| acts_without_namespace(&lab, ApiKind::Portolan));
+}
+
+#[test]
+fn without_the_namespace_of_the_lease_a_controller_acts_and_says_so_on_kube_apiserver() {
+    portolan_testbed::test(async |lab| acts_without_namespace(&lab, ApiKind::Kubernetes));
+}

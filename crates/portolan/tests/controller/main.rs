@@ -1,0 +1,86 @@
+//! Operating `portolan controller`: who leads, and what it tells about itself. Real binaries, on either API server.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod debug;
+mod election;
+
+use portolan_testbed::{ApiKind, Daemon, Northbound, Process, TestLab, Testbed};
+
+const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
+const OBJECTS: &str = include_str!("objects.yaml");
+const NAMESPACE: &str = "portolan-system";
+
+/// A cluster without nodes; controllers are started by the test.
+pub(crate) struct Stage<'a> {
+    lab: &'a TestLab,
+    testbed: Testbed,
+    northbound: Northbound,
+}
+
+/// A controller, and the port where it tells about itself.
+pub(crate) struct Controller {
+    process: Process,
+    port: u16,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(lab: &'a TestLab, api: ApiKind) -> Self {
+        let testbed =
+            Testbed::builder().nodes(0).api(api).without_controller().without_agents().start(lab).unwrap();
+        let northbound = testbed.northbound();
+        Stage { lab, testbed, northbound }
+    }
+
+    /// With the namespace of the Lease, and objects that pods need.
+    pub(crate) fn with_objects(lab: &'a TestLab, api: ApiKind) -> Self {
+        let stage = Stage::new(lab, api);
+        stage.kubectl(&["create", "namespace", NAMESPACE]);
+        stage.testbed.apply(OBJECTS).unwrap();
+        stage
+    }
+
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        self.testbed.kubectl().unwrap().args(arguments).read().unwrap()
+    }
+
+    pub(crate) fn start(&self, name: &str, arguments: &[&str]) -> Controller {
+        let port = self.lab.port();
+        let process = Daemon::new(name, PORTOLAN)
+            .args(["controller", "--ovn-nb", &self.testbed.central().nb().endpoint(), "--kubeconfig"])
+            .arg(self.testbed.kubeconfig())
+            .arg(format!("--health-address=0.0.0.0:{port}"))
+            .args(arguments)
+            .env("POD_NAME", name)
+            .start(self.lab.home())
+            .unwrap();
+        Controller { process, port }
+    }
+
+    /// What a controller answers, with the HTTP status in the last line.
+    pub(crate) fn get(&self, controller: &Controller, path: &str) -> String {
+        self.request(controller, "GET", "127.0.0.1", path)
+    }
+
+    pub(crate) fn request(&self, controller: &Controller, method: &str, host: &str, path: &str) -> String {
+        let url = format!("http://{host}:{}{path}", controller.port);
+        let curl = self.lab.command("curl").args([
+            "-sS",
+            "--retry",
+            "50",
+            "--retry-connrefused",
+            "--retry-delay",
+            "1",
+        ]);
+        curl.args(["-X", method, "-w", "\n%{http_code}", &url]).read().unwrap()
+    }
+
+    /// Makes a pod, and waits until OVN has its port.
+    pub(crate) fn serve_pod(&self, name: &str) {
+        self.testbed.pod(name).on("node-1").nad("web").create().unwrap();
+        let unit = format!("attachment/pod/default/{name}/");
+        self.northbound.wait_until(move |cache| {
+            Northbound::units_in(cache).iter().any(|found| found.starts_with(&unit))
+        });
+    }
+}
