@@ -190,7 +190,7 @@ impl ServerBuilder {
         let (hub, feed) = Hub::new(self.storage.clone(), self.hub_limits).await?;
         let counted = self.limits.reading.saturating_add(self.limits.mutating);
         let audit = self.audit.map(|log| AuditQueue::start(log, counted));
-        let audit = audit.transpose().map_err(BuildError::Audit)?;
+        let (audit, audit_ended) = audit.transpose().map_err(BuildError::Audit)?.unzip();
         let metrics =
             Metrics::new(hub.clone(), self.storage.clone(), audit.as_ref().map(AuditQueue::metrics));
         let registry = Arc::new(Registry::new(self.resources));
@@ -201,6 +201,9 @@ impl ServerBuilder {
         add_checks(&self.health, &api);
         let mut tasks = Tasks::default();
         tasks.spawn("watch dispatch", feed);
+        if let Some(ended) = audit_ended {
+            tasks.spawn("audit log", ended);
+        }
         for (name, task) in self.tasks {
             tasks.spawn(&name, task(api.clone()));
         }
