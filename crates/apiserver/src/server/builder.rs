@@ -259,3 +259,30 @@ async fn check_format(storage: &Storage) -> Result<(), BuildError> {
     }
     Err(BuildError::Format(String::from_utf8_lossy(&existing).into_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::audit::Rotation;
+    use crate::authz::AlwaysAllow;
+
+    #[tokio::test]
+    async fn the_end_of_the_thread_that_writes_the_audit_log_is_that_of_a_task() {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, log) = (directory.path().join("store.redb"), directory.path().join("audit.log"));
+        let open = || apistore::Redb::open(store, apistore::Options::default()).unwrap();
+        let Server { shared, mut tasks, .. } =
+            Server::builder(tokio::task::spawn_blocking(open).await.unwrap())
+                .authorizer(AlwaysAllow)
+                .audit(Some(AuditLog::open(log, Rotation::default()).unwrap()))
+                .build()
+                .await
+                .unwrap();
+        // The thread has nobody left to write for.
+        drop(shared);
+        let ended = async { while tasks.ended().await.task != "audit log" {} };
+        tokio::time::timeout(Duration::from_secs(30), ended).await.expect("it is one of the server's tasks");
+    }
+}
