@@ -21,7 +21,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
@@ -150,19 +150,29 @@ struct Connections {
     slots: Slots<Id>,
     handles: HashMap<Id, AbortHandle>,
     tasks: JoinSet<()>,
+    /// Those whose peer has shown a certificate.
+    certified: (mpsc::UnboundedSender<Id>, mpsc::UnboundedReceiver<Id>),
 }
 
 impl Connections {
     fn new() -> Self {
-        Self { slots: Slots::new(CONNECTIONS), handles: HashMap::new(), tasks: JoinSet::new() }
+        Self {
+            slots: Slots::new(CONNECTIONS),
+            handles: HashMap::new(),
+            tasks: JoinSet::new(),
+            certified: mpsc::unbounded_channel(),
+        }
     }
 
     /// Serves a connection if there is room for it; else it is closed.
     fn admit<S: Service>(&mut self, connection: Connection<S>, stream: TcpStream, peer: IpAddr) {
+        while let Ok(connection) = self.certified.1.try_recv() {
+            self.slots.certify(connection);
+        }
         match self.slots.room_for(peer) {
             Room::Free => {}
             Room::InPlaceOf(other) => {
-                tracing::debug!(%peer, "ends the oldest connection of the peer that has the most: there are {CONNECTIONS}");
+                tracing::debug!(%peer, "ends the connection that makes room for another: there are {CONNECTIONS}");
                 self.forget(other);
             }
             Room::No => {
@@ -170,8 +180,13 @@ impl Connections {
                 return;
             }
         }
+        let certified = self.certified.0.clone();
         let handle = self.tasks.spawn(async move {
-            if let Err(error) = connection.serve(stream, peer).await {
+            let tell = move || {
+                // Unless the server ends.
+                let _ = certified.send(tokio::task::id());
+            };
+            if let Err(error) = connection.serve(stream, peer, tell).await {
                 tracing::debug!(%peer, %error, "a connection failed");
             }
         });
@@ -202,16 +217,21 @@ struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
+    /// `certified` is called once the peer has shown a certificate.
     async fn serve(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin,
         address: IpAddr,
+        certified: impl FnOnce(),
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let session = Arc::new(self.service.begin());
         let config = tls(&self.certificate, self.service.client_authorities(&session))?;
         let accepted = TlsAcceptor::from(Arc::new(config)).accept(stream);
         let stream = tokio::time::timeout(HEAD_DEADLINE, accepted).await??;
         let certified_name = common_name(stream.get_ref().1.peer_certificates());
+        if certified_name.is_some() {
+            certified();
+        }
         let (service, peer) = (self.service, Arc::new(Peer { address, certified_name }));
         let answer = service_fn(move |request: Request<Incoming>| {
             let (service, session, peer) = (Arc::clone(&service), Arc::clone(&session), Arc::clone(&peer));
@@ -307,7 +327,7 @@ mod tests {
         let identity = authority.sign(&reference, Timestamp::now()).unwrap();
         let (client, server) = tokio::io::duplex(1 << 16);
         let connection = Connection { certificate: identity.key, service: Arc::clone(service) };
-        let served = tokio::spawn(connection.serve(server, [127, 0, 0, 1].into()));
+        let served = tokio::spawn(connection.serve(server, [127, 0, 0, 1].into(), || {}));
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(
             CertificateDer::pem_slice_iter(authority.bundle().as_bytes()).map(Result::unwrap),
