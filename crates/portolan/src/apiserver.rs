@@ -36,14 +36,15 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Audit")]
 struct AuditArguments {
-    /// A file that gets a line of JSON for every request.
+    /// A file that gets a line of JSON for every request; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
-    /// How large the audit log becomes before it is moved to FILE.1, and what was there to FILE.2.
+    /// How large the audit log becomes before it is moved to FILE.1, and what was there to FILE.2. 0: it is never moved, as logrotate
+    /// does it.
     #[arg(long, value_name = "MEBIBYTES", default_value_t = Rotation::default().max_bytes >> 20)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=1 << 20))]
     audit_log_maxsize: u64,
-    /// How many audit logs that were moved away are kept.
+    /// How many audit logs that were moved away are kept. Files of higher numbers are left alone.
     #[arg(long, value_name = "NUMBER", default_value_t = Rotation::default().backups)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     audit_log_maxbackup: u32,

@@ -1,6 +1,7 @@
 //! Which cluster a command asks, and how to reach its API server.
 
 mod snapshot;
+mod unreadable;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 pub(crate) use snapshot::{
     Condition, Described, Kinds, Labelled, Lists, Scope, Snapshot, created, last_seen,
 };
+pub(crate) use unreadable::{UnreadableObject, Warned};
 
 use crate::exit::{Exit, Failure};
 use crate::lab::{Lab, labs_that_are_up};
@@ -208,11 +210,13 @@ impl Cluster {
         let url = &self.url;
         match error {
             kube::Error::Api(status) => {
-                let message = plain(&status.message);
+                let message = plain(status.message.trim());
                 match status.code {
                     401 => Failure::with(
                         Exit::Forbidden,
-                        format!("the API server at {url} rejected the credentials in the kubeconfig (401)"),
+                        format!(
+                            "the API server at {url} rejected the credentials in the kubeconfig (401): {message}"
+                        ),
                     ),
                     403 => Failure::with(
                         Exit::Forbidden,

@@ -5,13 +5,14 @@ mod lock;
 mod pod;
 mod sheet;
 mod subnet;
+mod unreadable;
 mod vpc;
 
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Event;
 
 use self::sheet::Sheet;
-use crate::cluster::{Cluster, Kinds, Scope, Snapshot, Which, last_seen};
+use crate::cluster::{Cluster, Kinds, Labelled, Scope, Snapshot, UnreadableObject, Warned, Which, last_seen};
 use crate::exit::{EXIT_CODES, Failure};
 use crate::get::Ready;
 use crate::near;
@@ -63,25 +64,36 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let cluster = arguments.which.find().await?;
     let namespace = arguments.namespace.as_deref().unwrap_or(&cluster.namespace);
     let name = arguments.name.as_str();
-    let kinds = match arguments.kind {
-        Kind::Vpc => Kinds::networks(),
-        Kind::Subnet | Kind::Lock => Kinds::all(),
-        Kind::Attachment | Kind::Pod => {
-            // A name may bring its own namespace.
-            let own = match (arguments.kind, name.split('/').collect::<Vec<_>>().as_slice()) {
-                (Kind::Attachment, [own, _, _]) | (Kind::Pod, [own, _]) => own,
-                _ => namespace,
-            };
-            Kinds::interfaces(Scope::Namespace(own.to_owned()))
-        }
+    // A name may bring its own namespace.
+    let (own, object) = match (arguments.kind, name.split('/').collect::<Vec<_>>().as_slice()) {
+        (Kind::Attachment, [own, pod, _]) | (Kind::Pod, [own, pod]) => (*own, *pod),
+        (Kind::Attachment, [pod, _]) => (namespace, *pod),
+        _ => (namespace, name),
+    };
+    let (kinds, labelled) = match arguments.kind {
+        Kind::Vpc => (Kinds::networks(), Labelled::Vpcs),
+        Kind::Subnet => (Kinds::all(), Labelled::Subnets),
+        Kind::Lock => (Kinds::all(), Labelled::Locks),
+        Kind::Attachment | Kind::Pod => (Kinds::interfaces(Scope::Namespace(own.to_owned())), Labelled::Pods),
     };
     let snapshot = cluster.snapshot(kinds).await?;
+    let unreadable: Vec<_> = snapshot.lists.unreadable_called(labelled, Some(own), object).collect();
+    let is_other =
+        |one: &&UnreadableObject| !unreadable.iter().any(|described| std::ptr::eq(*described, *one));
+    Warned::default().of(snapshot.lists.unreadable.iter().filter(is_other));
     let descriptions = match arguments.kind {
-        Kind::Vpc => vpc::describe(&snapshot, name)?,
-        Kind::Subnet => subnet::describe(&snapshot, name)?,
-        Kind::Attachment => attachment::describe(&snapshot, name, namespace)?,
-        Kind::Lock => lock::describe(&snapshot, name, output::now())?,
-        Kind::Pod => vec![pod::describe(&snapshot, name, namespace)?],
+        Kind::Vpc => vpc::describe(&snapshot, name),
+        Kind::Subnet => subnet::describe(&snapshot, name),
+        Kind::Attachment => attachment::describe(&snapshot, name, namespace),
+        Kind::Lock => lock::describe(&snapshot, name, output::now()),
+        Kind::Pod => pod::describe(&snapshot, name, namespace).map(|pod| vec![pod]),
+    };
+    let describe_unreadable = |object| unreadable::describe(object, output::now());
+    let unreadable: Vec<_> = unreadable.into_iter().map(describe_unreadable).collect();
+    let descriptions = match descriptions {
+        // It is there: what cannot be read is all there is of it.
+        Err(_) if !unreadable.is_empty() => unreadable,
+        descriptions => descriptions?.into_iter().chain(unreadable).collect(),
     };
     let mut texts = Vec::new();
     for Description { mut sheet, uid } in descriptions {

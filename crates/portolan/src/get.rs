@@ -14,8 +14,8 @@ use serde::{Serialize, Serializer};
 
 pub(crate) use readiness::{NAME_TAKEN, Readiness, Ready};
 
-use crate::cluster::{Cluster, Kinds, Labelled, Scope, Snapshot, Which};
-use crate::exit::{EXIT_CODES, Failure};
+use crate::cluster::{Cluster, Kinds, Labelled, Scope, Snapshot, Warned, Which};
+use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::near;
 use crate::output::{self, print, table, trimmed};
 
@@ -155,12 +155,15 @@ impl Arguments {
         }
         let snapshot = cluster.snapshot(kinds).await?;
         let rows = self.chosen(labelled, &snapshot, rows(&snapshot), Missing::IsAnError)?;
+        Warned::default().of(&snapshot.lists.unreadable);
         if rows.is_empty() && matches!(self.output, Output::Table | Output::Wide) {
             let kind = self.kind.to_possible_value().map(|value| value.get_name().to_owned());
             let namespace = self.own_namespace(cluster).filter(|_| self.kind == Kind::Attachments);
             let namespace = namespace.or_else(|| self.namespaces.namespace.clone());
             let of = namespace.map(|namespace| format!(" in namespace {}", output::plain(&namespace)));
-            eprintln!("No {} found{}.", kind.unwrap_or_default(), of.unwrap_or_default());
+            let all =
+                if snapshot.lists.unreadable_among(labelled).next().is_some() { "readable " } else { "" };
+            eprintln!("No {all}{} found{}.", kind.unwrap_or_default(), of.unwrap_or_default());
             return Ok(());
         }
         print(&self.text(&rows)?)
@@ -176,7 +179,18 @@ impl Arguments {
     ) -> anyhow::Result<Vec<R>> {
         if let Some(name) = &self.name {
             match missing {
-                Missing::IsAnError => rows = named(rows, name)?,
+                Missing::IsAnError => {
+                    let unreadable = snapshot.lists.unreadable_called(labelled, None, name).next();
+                    rows = named(rows, name).map_err(|missing| match unreadable {
+                        Some(object) => {
+                            let (problem, to_do) = (object.problem(), object.what_to_do());
+                            let message =
+                                format!("{} {name:?} exists and cannot be read: {problem}; {to_do}", R::WHAT);
+                            Failure::with(Exit::Failed, message)
+                        }
+                        None => missing,
+                    })?;
+                }
                 Missing::MayCome => rows.retain(|row| row.names().contains(&name.as_str())),
             }
         }
@@ -197,15 +211,20 @@ impl Arguments {
     ) -> anyhow::Result<()> {
         let mut watched = cluster.watch(kinds).await?;
         let mut printed: Option<BTreeMap<String, R>> = None;
+        let mut warned = Warned::default();
         let mut reader_gone = std::pin::pin!(output::reader_gone());
         loop {
             let snapshot = tokio::select! {
                 snapshot = watched.next() => snapshot?,
                 () = &mut reader_gone => return Ok(()),
             };
-            // As kubectl: what is not there at first is an error; what goes later may come again.
-            let missing = if printed.is_none() { Missing::IsAnError } else { Missing::MayCome };
+            // As kubectl: what is not there at first is an error; what goes later may come again, and what cannot be read may be
+            // corrected.
+            let name = self.name.as_deref().unwrap_or_default();
+            let exists = snapshot.lists.unreadable_called(labelled, None, name).next().is_some();
+            let missing = if printed.is_none() && !exists { Missing::IsAnError } else { Missing::MayCome };
             let rows = self.chosen(labelled, &snapshot, rows(&snapshot), missing)?;
+            warned.of(&snapshot.lists.unreadable);
             let known = printed.as_ref();
             let is_new = |row: &&R| known.is_none_or(|known| known.get(&row.full_name()) != Some(*row));
             let changed: Vec<R> = rows.iter().filter(is_new).cloned().collect();

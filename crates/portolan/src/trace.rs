@@ -20,7 +20,7 @@ pub(crate) use direct::missing_pod;
 
 use crate::cluster::{Cluster, Which};
 use crate::exit::{EXIT_CODES, Exit, Failure};
-use crate::output::{print, width};
+use crate::output::{plain, print, width};
 use crate::waiting::Waiting;
 
 #[derive(Debug, Args)]
@@ -206,7 +206,31 @@ async fn ask_controller(cluster: &Cluster, trace: &Trace) -> anyhow::Result<Trac
     let request = kube::core::Request::new(path);
     let body = serde_json::to_vec(trace)?;
     let request = request.create(&PostParams::default(), body)?;
-    let answered: Trace =
-        client.request(request).await.map_err(|error| cluster.explain("a trace", &error))?;
+    let answered: Trace = client.request(request).await.map_err(|error| explain(cluster, &error))?;
     answered.status.ok_or_else(|| Failure::with(Exit::Failed, "the controller's answer has no status"))
+}
+
+/// What went wrong with a trace: with the API server, or with the trace server behind it.
+fn explain(cluster: &Cluster, error: &kube::Error) -> anyhow::Error {
+    let url = &cluster.url;
+    let kube::Error::Api(status) = error else { return cluster.explain("a trace", error) };
+    let message = plain(status.message.trim());
+    match (status.code, status.reason.as_str()) {
+        // The API server gives no reason when it rejects credentials itself.
+        (401, _) if message != "Unauthorized" => Failure::with(
+            Exit::Forbidden,
+            format!("the trace server behind the API server at {url} refused the trace (401): {message}"),
+        ),
+        // The trace server says itself what it waits for. Without it, the API server answers with a text that is no Status.
+        (503, reason) if reason != "ServiceUnavailable" => Failure::with(
+            Exit::Unreachable,
+            format!(
+                "the API server at {url} cannot serve a trace (503): {message}; is the controller running with --trace-address? \
+                 `kubectl get apiservice {}.{}` says why",
+                api::VERSION,
+                api::GROUP
+            ),
+        ),
+        _ => cluster.explain("a trace", error),
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -29,6 +31,8 @@ const AUTHORITY_LAST_PART: i32 = 5;
 /// How long a server's certificate is valid at most, and after which part of that it is replaced.
 const CERTIFICATE_DAYS: i64 = 90;
 const CERTIFICATE_FIRST_PART: i32 = 3;
+/// A certificate is not replaced earlier than this, also if its authority is about to expire: each takes a new key.
+const CERTIFICATE_LEAST: SignedDuration = SignedDuration::from_mins(1);
 
 /// Why a Secret has no authority that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +47,8 @@ pub struct Unusable {
 /// A certificate authority.
 pub struct Authority {
     certificate: CertificateDer<'static>,
-    certificate_pem: String,
+    /// The name in the certificate, written as OpenSSL does.
+    subject: String,
     bundle: String,
     issuer: Issuer<'static, KeyPair>,
     not_before: Timestamp,
@@ -67,11 +72,16 @@ impl Authority {
             let value = secret.data.as_ref().and_then(|data| data.get(key))?;
             Some(String::from_utf8(value.0.clone()).map_err(|_| unusable(key, "is not PEM")))
         };
-        let certificate_pem = text(CERTIFICATE).ok_or_else(|| unusable(CERTIFICATE, "is missing"))??;
+        let certificates = |key: &'static str| -> Result<Option<Vec<CertificateDer<'static>>>, Unusable> {
+            text(key)
+                .transpose()?
+                .map(|pem| read_certificates(&pem).map_err(|problem| unusable(key, &problem)))
+                .transpose()
+        };
+        let own = certificates(CERTIFICATE)?.ok_or_else(|| unusable(CERTIFICATE, "is missing"))?;
+        let certificate = own.first().cloned().ok_or_else(|| unusable(CERTIFICATE, "has no certificate"))?;
         let key = text(PRIVATE_KEY).ok_or_else(|| unusable(PRIVATE_KEY, "is missing"))??;
         let key = KeyPair::from_pem(&key).map_err(|error| unusable(PRIVATE_KEY, &error.to_string()))?;
-        let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
-            .map_err(|error| unusable(CERTIFICATE, &error.to_string()))?;
         let (_, parsed) = X509Certificate::from_der(&certificate)
             .map_err(|error| unusable(CERTIFICATE, &error.to_string()))?;
         if !parsed.is_ca() {
@@ -86,18 +96,15 @@ impl Authority {
         };
         let (not_before, not_after) =
             (time(parsed.validity().not_before)?, time(parsed.validity().not_after)?);
-        let bundle = match text(BUNDLE).transpose()? {
-            None => certificate_pem.clone(),
-            Some(bundle) => {
-                let trusted: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle.as_bytes()).collect();
-                let trusted = trusted.map_err(|error| unusable(BUNDLE, &error.to_string()))?;
-                // Whoever trusts the bundle must trust what is signed now.
-                if trusted.contains(&certificate) { bundle } else { format!("{certificate_pem}{bundle}") }
-            }
-        };
+        let mut trusted = certificates(BUNDLE)?.unwrap_or_default();
+        // Whoever trusts the bundle must trust what is signed now.
+        if !trusted.contains(&certificate) {
+            trusted.splice(0..0, own);
+        }
+        let (bundle, subject) = (trusted.iter().map(to_pem).collect(), parsed.subject().to_string());
         let issuer = Issuer::from_ca_cert_der(&certificate, key)
             .map_err(|error| unusable(CERTIFICATE, &error.to_string()))?;
-        Ok(Self { certificate, certificate_pem, bundle, issuer, not_before, not_after })
+        Ok(Self { certificate, subject, bundle, issuer, not_before, not_after })
     }
 
     /// The data of a Secret with a new authority. The certificate of the one that it follows stays trusted, so that servers which
@@ -115,7 +122,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let certificate = params.self_signed(&key)?.pem();
         let follows = follows.filter(|former| former.not_after > now);
-        let former = follows.map_or("", |former| former.certificate_pem.as_str());
+        let former = follows.map_or_else(String::new, |former| to_pem(&former.certificate));
         let bundle = format!("{certificate}{former}");
         let data = [(CERTIFICATE, certificate), (PRIVATE_KEY, key.serialize_pem()), (BUNDLE, bundle)];
         Ok(data.map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes()))).into())
@@ -132,6 +139,16 @@ impl Authority {
         now + life / AUTHORITY_LAST_PART >= self.not_after
     }
 
+    /// Until when it is valid.
+    pub(crate) fn expires(&self) -> Timestamp {
+        self.not_after
+    }
+
+    /// Whether it has the name that [`Authority::make`] gives, and no other.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.subject == format!("CN={name}")
+    }
+
     /// Whether another is the same authority.
     pub(crate) fn is_same(&self, other: &Authority) -> bool {
         self.certificate == other.certificate
@@ -139,9 +156,11 @@ impl Authority {
 
     /// A new certificate for the server behind a Service.
     pub(crate) fn sign(&self, service: &ServiceReference, now: Timestamp) -> Result<Identity, SignError> {
+        if self.not_after <= now {
+            return Err(SignError::Expired(self.not_after));
+        }
         let mut params = CertificateParams::default();
-        let end = self.not_after.min(now + days(CERTIFICATE_DAYS));
-        set_validity(&mut params, now, end);
+        let end = set_validity(&mut params, now, self.not_after.min(now + days(CERTIFICATE_DAYS)));
         params.distinguished_name.push(DnType::CommonName, service.name.as_str());
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -155,7 +174,7 @@ impl Authority {
             .map_err(|problem| rustls::Error::General(problem.to_owned()))?;
         let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)?;
         let key = Arc::new(CertifiedKey::new(vec![certificate.der().clone()], key));
-        let replace_at = now + end.duration_since(now) / CERTIFICATE_FIRST_PART;
+        let replace_at = now + (end.duration_since(now) / CERTIFICATE_FIRST_PART).max(CERTIFICATE_LEAST);
         Ok(Identity { key, replace_at })
     }
 }
@@ -163,6 +182,10 @@ impl Authority {
 /// Why a certificate cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SignError {
+    #[error(
+        "the authority expired at {0}: put another into its Secret, or delete the Secret, and a new one is made"
+    )]
+    Expired(Timestamp),
     #[error("a certificate cannot be made: {0}")]
     Make(#[from] rcgen::Error),
     #[error("the certificate cannot be used: {0}")]
@@ -173,13 +196,41 @@ fn days(days: i64) -> SignedDuration {
     SignedDuration::from_hours(24 * days)
 }
 
-/// Valid from the day before on, for clocks that are behind.
-fn set_validity(params: &mut CertificateParams, begin: Timestamp, end: Timestamp) {
-    let day = |time: Timestamp| {
-        let date = time.to_zoned(jiff::tz::TimeZone::UTC).date();
-        rcgen::date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
-    };
-    (params.not_before, params.not_after) = (day(begin - days(1)), day(end));
+/// Valid from the day before on, for clocks that are behind, and until the returned time: a certificate has whole seconds.
+fn set_validity(params: &mut CertificateParams, begin: Timestamp, end: Timestamp) -> Timestamp {
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    let end = end - SignedDuration::from_nanos(end.subsec_nanosecond().into());
+    let date_time = |time: Timestamp| epoch + Duration::from_secs(time.as_second().try_into().unwrap_or(0));
+    (params.not_before, params.not_after) = (date_time(begin - days(1)), date_time(end));
+    end
+}
+
+/// The certificates in a text, which may have other things as well.
+fn read_certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes()).map(|certificate| {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        match X509Certificate::from_der(&certificate) {
+            Ok(([], _)) => Ok(certificate),
+            Ok(_) => Err("has something after the end of a certificate".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    });
+    certificates.collect()
+}
+
+/// As it is in a bundle, whatever the text looked like that it was read from.
+fn to_pem(certificate: &CertificateDer<'_>) -> String {
+    const LINE: usize = 64;
+    let text = BASE64_STANDARD.encode(certificate);
+    let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    for (at, character) in text.chars().enumerate() {
+        if at > 0 && at % LINE == 0 {
+            pem.push('\n');
+        }
+        pem.push(character);
+    }
+    pem.push_str("\n-----END CERTIFICATE-----\n");
+    pem
 }
 
 #[cfg(test)]
@@ -219,6 +270,65 @@ mod tests {
         let service = ServiceReference { namespace: "a".into(), name: "b".into() };
         let identity = authority.sign(&service, authority.not_before + days(60)).unwrap();
         assert_eq!(identity.replace_at, authority.not_before + days(70), "it does not outlive its authority");
+    }
+
+    fn service() -> ServiceReference {
+        ServiceReference { namespace: "a".into(), name: "b".into() }
+    }
+
+    /// The times between which a certificate is valid.
+    fn validity(identity: &Identity) -> (Timestamp, Timestamp) {
+        let (_, certificate) = X509Certificate::from_der(&identity.key.cert[0]).unwrap();
+        let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).unwrap();
+        (time(certificate.validity().not_before), time(certificate.validity().not_after))
+    }
+
+    #[test]
+    fn a_certificate_is_valid_until_its_authority_expires_and_replaced_before() {
+        let (_, mut authority) = made(None, now());
+        for minutes in [3, 60, 11 * 60, 13 * 60, 40 * 60] {
+            authority.not_after = now() + SignedDuration::from_mins(minutes);
+            let identity = authority.sign(&service(), now()).unwrap();
+            let (not_before, not_after) = validity(&identity);
+            assert!(not_before < now(), "{minutes}");
+            assert_eq!(not_after, authority.not_after, "{minutes}");
+            assert_eq!(identity.replace_at, now() + SignedDuration::from_mins(minutes) / 3, "{minutes}");
+        }
+    }
+
+    #[test]
+    fn an_authority_that_has_expired_signs_nothing_and_one_about_to_not_all_the_time() {
+        let (_, mut authority) = made(None, now());
+        authority.not_after = now();
+        assert!(authority.sign(&service(), now()).is_err());
+        authority.not_after = now() + SignedDuration::from_secs(3);
+        let identity = authority.sign(&service(), now()).unwrap();
+        assert_eq!(identity.replace_at, now() + SignedDuration::from_mins(1));
+    }
+
+    #[test]
+    fn the_bundle_has_certificates_and_nothing_else() {
+        let (data, authority) = made(None, now());
+        let (other, other_authority) = made(None, now());
+        let text =
+            |data: &BTreeMap<String, ByteString>, key: &str| String::from_utf8(data[key].0.clone()).unwrap();
+        let (certificate, key) = (text(&data, "tls.crt"), text(&data, "tls.key"));
+        let read = |certificate: &str, bundle: Option<&str>| {
+            let mut data = data.clone();
+            data.insert("tls.crt".into(), ByteString(certificate.into()));
+            data.remove("ca.crt");
+            data.extend(bundle.map(|bundle| ("ca.crt".into(), ByteString(bundle.into()))));
+            Authority::read(&secret(data)).map(|authority| authority.bundle)
+        };
+        assert_eq!(read(&format!("{key}{certificate}"), None).unwrap(), authority.bundle);
+        assert_eq!(read(&certificate, Some(&format!("{key}{certificate}"))).unwrap(), authority.bundle);
+        let both = format!("{}{}", authority.bundle, other_authority.bundle);
+        let (unended, other) = (certificate.trim_end(), text(&other, "ca.crt"));
+        assert_eq!(read(unended, Some(&other)).unwrap(), both);
+        let described = format!("A CA\r\n{}", certificate.replace('\n', "\r\n"));
+        assert_eq!(read(&certificate, Some(&described)).unwrap(), authority.bundle);
+        let broken = "-----BEGIN CERTIFICATE-----\nTWFuaWZlc3Q=\n-----END CERTIFICATE-----\n";
+        assert_eq!(read(&certificate, Some(&format!("{certificate}{broken}"))).unwrap_err().key, "ca.crt");
     }
 
     #[test]

@@ -61,6 +61,9 @@ enum Step {
     Done,
     /// Another was faster. Its change is on the way here.
     Overtaken,
+    /// The Secret has no authority now. If it gets the same one again, that is no change to whoever follows it, so it is looked at
+    /// again.
+    NoAuthority,
 }
 
 impl<K: HasCaBundle> Keeper<K> {
@@ -78,7 +81,7 @@ impl<K: HasCaBundle> Keeper<K> {
                     pauses.reset();
                     None
                 }
-                Ok(Step::Overtaken) => Some(pauses.lengthen()),
+                Ok(Step::Overtaken | Step::NoAuthority) => Some(pauses.lengthen()),
                 Err(error) => {
                     let pause = pauses.lengthen();
                     let kind = K::kind(&());
@@ -110,7 +113,7 @@ impl<K: HasCaBundle> Keeper<K> {
         let read = portolan_watch::get(&self.client, &secrets, &self.secret.name)
             .await
             .map_err(portolan_watch::Error::from)?;
-        let Some(Ok(authority)) = read.as_ref().map(Authority::read) else { return Ok(Step::Done) };
+        let Some(Ok(authority)) = read.as_ref().map(Authority::read) else { return Ok(Step::NoAuthority) };
         let Some(mut patch) = object.with_bundle(authority.bundle()) else { return Ok(Step::Done) };
         // Only over what was compared.
         patch["metadata"] = json!({"resourceVersion": object.meta().resource_version});
@@ -235,6 +238,32 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(api.requests("PATCH").len(), 0);
         assert!(stored(&api).with_bundle(current_authority.bundle()).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_secret_that_comes_back_as_it_was_is_written() {
+        let mut unusable = secret();
+        unusable.data = None;
+        for gone in [None, Some(unusable)] {
+            let api = FakeApi::default();
+            api.put(&service(None));
+            if let Some(unusable) = &gone {
+                api.put(unusable);
+            }
+            let current = secret();
+            let current_authority = Authority::read(&current).unwrap();
+            // This replica has the authority from before, and so hears of no other.
+            let (_sender, authority) = watch::channel(Some(Arc::new(Authority::read(&current).unwrap())));
+            let mut followers = Followers::of_built_in_kinds(api.client());
+            let mut observed = followers.follow_one(Api::all(api.client()), NAME);
+            let mut tasks = JoinSet::new();
+            tasks.spawn(keeper(&api).run(observed.clone(), authority));
+            api.requested(SECRET, 1).await;
+            // The step that found no authority is over.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            api.put(&current);
+            soon(observed.wait_for(has(&current_authority))).await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
@@ -32,8 +34,10 @@ use crate::slots::{Room, Slots};
 const CONNECTIONS: usize = 128;
 /// How long a handshake, and the head of a request, may take.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
-/// How long one connection may last. The API server opens another.
+/// How long one connection takes requests. The API server opens another.
 const CONNECTION_DEADLINE: Duration = Duration::from_secs(600);
+/// How long the request that is under way then may take. The API server waits no longer for any.
+const LAST_REQUEST_DEADLINE: Duration = Duration::from_secs(60);
 /// After a failure to accept, which is usually a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -95,18 +99,25 @@ impl Listener {
         mut authority: watch::Receiver<Option<Arc<Authority>>>,
         service: Arc<S>,
     ) -> Infallible {
-        let mut identity = None;
+        let mut identity: Option<Identity> = None;
+        let mut sign_at = Timestamp::MIN;
         let mut connections = Connections::new();
         loop {
             let now = Timestamp::now();
             let has_changed = authority.has_changed().unwrap_or(false);
-            if has_changed || identity.as_ref().is_none_or(|one: &Identity| one.replace_at <= now) {
+            if has_changed || sign_at <= now {
                 let current = authority.borrow_and_update().clone();
-                match current.map(|authority| authority.sign(reached_by, now)).transpose() {
-                    Ok(signed) => identity = signed.or(identity),
-                    Err(error) => {
+                match current.map(|authority| authority.sign(reached_by, now)) {
+                    Some(Ok(signed)) => {
+                        sign_at = signed.replace_at;
+                        identity = Some(signed);
+                    }
+                    // Not for every connection again.
+                    Some(Err(error)) => {
+                        sign_at = now + LOOK;
                         tracing::error!(%error, "the server keeps its former certificate, if it has one");
                     }
+                    None => {}
                 }
             }
             let accepted = tokio::select! {
@@ -139,19 +150,29 @@ struct Connections {
     slots: Slots<Id>,
     handles: HashMap<Id, AbortHandle>,
     tasks: JoinSet<()>,
+    /// Those whose peer has shown a certificate.
+    certified: (mpsc::UnboundedSender<Id>, mpsc::UnboundedReceiver<Id>),
 }
 
 impl Connections {
     fn new() -> Self {
-        Self { slots: Slots::new(CONNECTIONS), handles: HashMap::new(), tasks: JoinSet::new() }
+        Self {
+            slots: Slots::new(CONNECTIONS),
+            handles: HashMap::new(),
+            tasks: JoinSet::new(),
+            certified: mpsc::unbounded_channel(),
+        }
     }
 
     /// Serves a connection if there is room for it; else it is closed.
     fn admit<S: Service>(&mut self, connection: Connection<S>, stream: TcpStream, peer: IpAddr) {
+        while let Ok(connection) = self.certified.1.try_recv() {
+            self.slots.certify(connection);
+        }
         match self.slots.room_for(peer) {
             Room::Free => {}
             Room::InPlaceOf(other) => {
-                tracing::debug!(%peer, "ends the oldest connection of the peer that has the most: there are {CONNECTIONS}");
+                tracing::debug!(%peer, "ends the connection that makes room for another: there are {CONNECTIONS}");
                 self.forget(other);
             }
             Room::No => {
@@ -159,9 +180,13 @@ impl Connections {
                 return;
             }
         }
+        let certified = self.certified.0.clone();
         let handle = self.tasks.spawn(async move {
-            let served = tokio::time::timeout(CONNECTION_DEADLINE, connection.serve(stream, peer)).await;
-            if let Ok(Err(error)) = served {
+            let tell = move || {
+                // Unless the server ends.
+                let _ = certified.send(tokio::task::id());
+            };
+            if let Err(error) = connection.serve(stream, peer, tell).await {
                 tracing::debug!(%peer, %error, "a connection failed");
             }
         });
@@ -192,27 +217,37 @@ struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
+    /// `certified` is called once the peer has shown a certificate.
     async fn serve(
         self,
-        stream: TcpStream,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
         address: IpAddr,
+        certified: impl FnOnce(),
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let session = Arc::new(self.service.begin());
         let config = tls(&self.certificate, self.service.client_authorities(&session))?;
         let accepted = TlsAcceptor::from(Arc::new(config)).accept(stream);
         let stream = tokio::time::timeout(HEAD_DEADLINE, accepted).await??;
         let certified_name = common_name(stream.get_ref().1.peer_certificates());
+        if certified_name.is_some() {
+            certified();
+        }
         let (service, peer) = (self.service, Arc::new(Peer { address, certified_name }));
         let answer = service_fn(move |request: Request<Incoming>| {
             let (service, session, peer) = (Arc::clone(&service), Arc::clone(&session), Arc::clone(&peer));
             async move { Ok::<_, Infallible>(service.answer(&session, &peer, request).await) }
         });
-        hyper::server::conn::http1::Builder::new()
+        let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_DEADLINE)
             .max_buf_size(64 * 1024)
-            .serve_connection(TokioIo::new(stream), answer)
-            .await?;
+            .serve_connection(TokioIo::new(stream), answer);
+        let mut connection = pin!(connection);
+        if let Ok(served) = tokio::time::timeout(CONNECTION_DEADLINE, connection.as_mut()).await {
+            return Ok(served?);
+        }
+        connection.as_mut().graceful_shutdown();
+        tokio::time::timeout(LAST_REQUEST_DEADLINE, connection).await??;
         Ok(())
     }
 }
@@ -245,4 +280,89 @@ fn common_name(certificates: Option<&[CertificateDer<'_>]>) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificates?.first()?).ok()?;
     let name = certificate.subject().iter_common_name().next()?.as_str().ok()?;
     Some(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+    use rustls::ClientConfig;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+    use tokio::sync::Notify;
+    use tokio::task::JoinHandle;
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::client::TlsStream;
+
+    use super::*;
+
+    /// A service that answers when it is told to.
+    #[derive(Default)]
+    struct Slow {
+        asked: Notify,
+        told: Notify,
+    }
+
+    impl Service for Slow {
+        type Session = ();
+
+        fn begin(&self) {}
+
+        fn client_authorities<'a>(&self, (): &'a ()) -> &'a str {
+            ""
+        }
+
+        async fn answer(&self, (): &(), _: &Peer, _: Request<Incoming>) -> Response<Full<Bytes>> {
+            self.asked.notify_one();
+            self.told.notified().await;
+            Response::new(Full::from("the answer"))
+        }
+    }
+
+    type Served = JoinHandle<Result<(), Box<dyn std::error::Error + Send + Sync>>>;
+
+    /// A connection on which a request has been sent, and the server's end of it.
+    async fn ask(service: &Arc<Slow>) -> (TlsStream<DuplexStream>, Served) {
+        let data = Authority::make("ca", None, Timestamp::now()).unwrap();
+        let authority = Authority::read(&Secret { data: Some(data), ..Secret::default() }).unwrap();
+        let reference = ServiceReference { namespace: "system".into(), name: "slow".into() };
+        let identity = authority.sign(&reference, Timestamp::now()).unwrap();
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let connection = Connection { certificate: identity.key, service: Arc::clone(service) };
+        let served = tokio::spawn(connection.serve(server, [127, 0, 0, 1].into(), || {}));
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(
+            CertificateDer::pem_slice_iter(authority.bundle().as_bytes()).map(Result::unwrap),
+        );
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = "slow.system.svc".try_into().unwrap();
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, client).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: slow\r\n\r\n").await.unwrap();
+        service.asked.notified().await;
+        (stream, served)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_under_way_when_its_connection_is_to_end_is_answered() {
+        let service = Arc::new(Slow::default());
+        let (mut stream, served) = ask(&service).await;
+        tokio::time::sleep(CONNECTION_DEADLINE + Duration::from_secs(1)).await;
+        service.told.notify_one();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("the answer"), "{answer}");
+        assert!(answer.contains("connection: close"), "{answer}");
+        served.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_never_ends_does_not_keep_its_connection() {
+        let service = Arc::new(Slow::default());
+        let (_stream, served) = ask(&service).await;
+        let served = tokio::time::timeout(CONNECTION_DEADLINE * 2, served).await;
+        assert!(served.expect("it ends").unwrap().is_err());
+    }
 }

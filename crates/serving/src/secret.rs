@@ -19,6 +19,9 @@ use crate::pauses;
 /// How often the authority's age is looked at. A sleep of that length does not count the time that a machine was suspended.
 pub(crate) const LOOK: Duration = Duration::from_secs(3600);
 
+/// The annotation of Secrets whose authority was made here, and is therefore replaced here.
+const GENERATED: (&str, &str) = ("portolan.dev/generated", "true");
+
 /// Which Secret has the authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthoritySecret {
@@ -40,9 +43,9 @@ impl AuthoritySecret {
     }
 }
 
-/// Follows the authority in a Secret, creates it where there is none, and replaces it before it expires; both for as long as the
-/// future is polled. A Secret with something else is left alone, and logged. While the Secret is missing or unusable, the last
-/// authority stays in use.
+/// Follows the authority in a Secret, creates it where there is none, and replaces it before it expires if it was made here; all
+/// for as long as the future is polled. A Secret with something else is left alone, and logged. While the Secret is missing or
+/// unusable, the last authority stays in use.
 pub fn keep_authority(
     client: &Client,
     followers: &mut Followers,
@@ -102,22 +105,41 @@ impl Keeper {
                     self.secret
                 );
             }
-            Ok(authority) if authority.is_due(Timestamp::now()) => {
-                self.renew(&secret, &authority).await?;
-                self.publish(authority);
+            Ok(authority) => {
+                let authority = Arc::new(authority);
+                // Before it is replaced: that may fail for long, and what is about to expire is good until then.
+                self.publish(Arc::clone(&authority));
+                if authority.is_due(Timestamp::now()) {
+                    self.replace(&secret, &authority).await?;
+                }
             }
-            Ok(authority) => self.publish(authority),
         }
         Ok(())
     }
 
-    fn publish(&self, authority: Authority) {
+    /// Replaces an authority that is due, if it was made here.
+    async fn replace(&self, secret: &Secret, authority: &Authority) -> Result<(), portolan_watch::Error> {
+        let is_marked = secret.annotations().get(GENERATED.0).is_some_and(|value| value == GENERATED.1);
+        // The mark alone may be left from before somebody put another authority into the Secret.
+        if is_marked && authority.is_named(&self.secret.name) {
+            return self.renew(secret, authority).await;
+        }
+        let expires = authority.expires();
+        tracing::warn!(
+            %expires,
+            "{}: the authority soon expires or has expired, and is not replaced as it was not made here: put another into the Secret, or delete the Secret, and a new one is made",
+            self.secret
+        );
+        Ok(())
+    }
+
+    fn publish(&self, authority: Arc<Authority>) {
         self.authority.send_if_modified(|current| {
             let is_new = current
                 .as_ref()
                 .is_none_or(|current| !current.is_same(&authority) || current.bundle() != authority.bundle());
             if is_new {
-                *current = Some(Arc::new(authority));
+                *current = Some(authority);
             }
             is_new
         });
@@ -127,7 +149,11 @@ impl Keeper {
     async fn create(&self) -> Result<Secret, portolan_watch::Error> {
         let Some(data) = self.make(None) else { return Ok(Secret::default()) };
         let secret = Secret {
-            metadata: ObjectMeta { name: Some(self.secret.name.clone()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(self.secret.name.clone()),
+                annotations: Some([(GENERATED.0.to_owned(), GENERATED.1.to_owned())].into()),
+                ..ObjectMeta::default()
+            },
             data: Some(data),
             type_: Some("kubernetes.io/tls".into()),
             ..Secret::default()
@@ -188,10 +214,21 @@ mod tests {
 
     /// A Secret with an authority that was made at this time.
     fn secret(made: Timestamp) -> Secret {
+        let mut secret = secret_of_others("ca", made);
+        secret.annotations_mut().insert("portolan.dev/generated".into(), "true".into());
+        secret
+    }
+
+    /// A Secret that somebody made with an authority of this name.
+    fn secret_of_others(authority: &str, made: Timestamp) -> Secret {
         let metadata =
             ObjectMeta { namespace: Some("system".into()), name: Some("ca".into()), ..ObjectMeta::default() };
-        let data = Authority::make("ca", None, made).unwrap();
+        let data = Authority::make(authority, None, made).unwrap();
         Secret { metadata, data: Some(data), ..Secret::default() }
+    }
+
+    fn nine_years_ago() -> Timestamp {
+        Timestamp::now() - jiff::SignedDuration::from_hours(24 * 365 * 9)
     }
 
     fn stored(api: &FakeApi) -> Authority {
@@ -267,7 +304,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_authority_is_replaced_in_time_by_one_replica() {
         let api = FakeApi::default();
-        api.put(&secret(Timestamp::now() - jiff::SignedDuration::from_hours(24 * 365 * 9)));
+        api.put(&secret(nine_years_ago()));
         let former = stored(&api);
         let mut replicas = [Replica::start(&api), Replica::start(&api)];
         for replica in &mut replicas {
@@ -280,6 +317,48 @@ mod tests {
             replica.uses(&renewed).await;
         }
         assert!(renewed.bundle().contains(former.bundle()), "servers with the former one are still reached");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_authority_that_cannot_be_replaced_stays_in_use_and_is_tried_again() {
+        let api = FakeApi::default();
+        api.put(&secret(nine_years_ago()));
+        let former = stored(&api);
+        api.always(&format!("PATCH {SECRETS}/ca"), Answer::Code(403));
+        let mut replica = Replica::start(&api);
+        replica.uses(&former).await;
+        api.requested("PATCH", 3).await;
+        api.lift();
+        let is_new = |used: &Option<Arc<Authority>>| used.as_ref().is_some_and(|used| !used.is_same(&former));
+        soon(replica.authority.wait_for(is_new)).await;
+        assert!(stored(&api).bundle().contains(former.bundle()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_authority_that_was_not_made_here_is_left_alone() {
+        let mut edited = secret(nine_years_ago());
+        edited.data = secret_of_others("Example CA", nine_years_ago()).data;
+        for own in [
+            secret_of_others("Example CA", nine_years_ago()),
+            secret_of_others("ca", nine_years_ago()),
+            edited,
+        ] {
+            let api = FakeApi::default();
+            api.put(&own);
+            let mut replica = Replica::start(&api);
+            replica.uses(&stored(&api)).await;
+            tokio::time::sleep(LOOK * 2).await;
+            assert_eq!(api.requests("PATCH").len(), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_authority_that_is_made_here_is_marked() {
+        let api = FakeApi::default();
+        let mut replica = Replica::start(&api);
+        soon(replica.authority.wait_for(Option::is_some)).await;
+        let made = api.stored::<Secret>("system", "ca").unwrap();
+        assert_eq!(made["metadata"]["annotations"], json!({"portolan.dev/generated": "true"}));
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,6 +2,9 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use portolan_watch::Observed;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 pub(crate) const NAMESPACE: &str = "kube-system";
 pub(crate) const NAME: &str = "extension-apiserver-authentication";
@@ -21,8 +24,10 @@ pub(crate) struct FrontProxy {
 /// Whom to take for the front proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// That is not known yet.
-    NotKnown,
+    /// That is not known yet: the ConfigMap has not been read.
+    NotRead,
+    /// That is not known: the last list had no ConfigMap, which is no proof that there is none.
+    Absent,
     /// Nobody, and why.
     Nobody(String),
     /// A peer with these properties.
@@ -32,8 +37,8 @@ pub(crate) enum Trust {
 impl Trust {
     pub(crate) fn of(observed: &Observed<ConfigMap>) -> Self {
         match observed {
-            Observed::NotRead => Trust::NotKnown,
-            Observed::Absent => Trust::Nobody(format!("ConfigMap {NAMESPACE}/{NAME} does not exist")),
+            Observed::NotRead => Trust::NotRead,
+            Observed::Absent => Trust::Absent,
             Observed::Present(map) => match FrontProxy::read(map) {
                 Ok(proxy) => Trust::Proxy(proxy),
                 Err(problem) => Trust::Nobody(format!("ConfigMap {NAMESPACE}/{NAME}: {problem}")),
@@ -44,7 +49,7 @@ impl Trust {
     pub(crate) fn proxy(&self) -> Option<&FrontProxy> {
         match self {
             Trust::Proxy(proxy) => Some(proxy),
-            Trust::NotKnown | Trust::Nobody(_) => None,
+            Trust::NotRead | Trust::Absent | Trust::Nobody(_) => None,
         }
     }
 }
@@ -58,12 +63,16 @@ impl FrontProxy {
             parsed.map_err(|error| format!("data.{key} is not a list of strings: {error}"))
         };
         let authorities = value("requestheader-client-ca-file").filter(|text| !text.is_empty());
+        let authorities = authorities.ok_or(
+            "data.requestheader-client-ca-file is missing: kube-apiserver runs without a front proxy",
+        )?;
+        if !has_authority(authorities) {
+            return Err("data.requestheader-client-ca-file has no certificate that can be read; kube-apiserver writes there \
+                        what its --requestheader-client-ca-file has"
+                .into());
+        }
         Ok(Self {
-            authorities: authorities
-                .ok_or(
-                    "data.requestheader-client-ca-file is missing: kube-apiserver runs without a front proxy",
-                )?
-                .to_owned(),
+            authorities: authorities.to_owned(),
             allowed_names: list("requestheader-allowed-names")?,
             user_headers: list("requestheader-username-headers")?,
             group_headers: list("requestheader-group-headers")?,
@@ -77,9 +86,24 @@ impl FrontProxy {
     }
 }
 
+/// Whether the listener finds an authority here: what it cannot read it leaves out.
+fn has_authority(pem: &str) -> bool {
+    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes()).flatten();
+    RootCertStore::empty().add_parsable_certificates(certificates).0 > 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn map(data: &[(&str, &str)]) -> ConfigMap {
+        let data = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        ConfigMap { data: Some(data.collect()), ..ConfigMap::default() }
+    }
+
+    fn authority() -> String {
+        rcgen::generate_simple_self_signed(["front-proxy-ca".to_owned()]).unwrap().cert.pem()
+    }
 
     fn trust(json: &str) -> Trust {
         Trust::of(&Observed::Present(serde_json::from_str::<ConfigMap>(json).unwrap()))
@@ -94,12 +118,13 @@ mod tests {
         ] {
             assert!(matches!(trust(map), Trust::Nobody(_)), "{map}");
         }
-        assert_eq!(Trust::of(&Observed::NotRead), Trust::NotKnown);
-        assert!(matches!(Trust::of(&Observed::Absent), Trust::Nobody(_)));
-        let read = trust(
-            r#"{"data": {"requestheader-client-ca-file": "x", "requestheader-allowed-names": "[\"front\"]",
-                "requestheader-username-headers": "[\"X-Remote-User\"]"}}"#,
-        );
+        assert_eq!(Trust::of(&Observed::NotRead), Trust::NotRead);
+        assert_eq!(Trust::of(&Observed::Absent), Trust::Absent);
+        let read = Trust::of(&Observed::Present(map(&[
+            ("requestheader-client-ca-file", &authority()),
+            ("requestheader-allowed-names", r#"["front"]"#),
+            ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+        ])));
         let read = read.proxy().unwrap();
         assert!(read.admits("front") && !read.admits("other"));
         assert_eq!(read.user_headers, ["X-Remote-User"]);
@@ -108,14 +133,8 @@ mod tests {
     #[test]
     fn a_list_that_cannot_be_read_admits_nobody_and_is_named() {
         for list in ["front-proxy-client", "[1]", "{}", ""] {
-            let map = ConfigMap {
-                data: Some(
-                    [("requestheader-client-ca-file", "x"), ("requestheader-allowed-names", list)]
-                        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                        .into(),
-                ),
-                ..ConfigMap::default()
-            };
+            let map =
+                map(&[("requestheader-client-ca-file", &authority()), ("requestheader-allowed-names", list)]);
             let Trust::Nobody(why) = Trust::of(&Observed::Present(map)) else {
                 panic!("{list:?} admits somebody")
             };

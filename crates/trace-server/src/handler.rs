@@ -139,13 +139,14 @@ impl<W: Worlds> Handler<W> {
 fn not_authenticated(error: &Unauthenticated) -> Answer {
     let message = error.to_string();
     match error {
-        Unauthenticated::Review(_) | Unauthenticated::NotKnown => {
+        Unauthenticated::Review(_) | Unauthenticated::NotRead | Unauthenticated::Absent => {
             retry(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &message)
         }
         Unauthenticated::TooMany => retry(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", &message),
-        Unauthenticated::None | Unauthenticated::NoFrontProxy(_) | Unauthenticated::Token => {
-            failure(StatusCode::UNAUTHORIZED, "Unauthorized", &message)
-        }
+        Unauthenticated::None
+        | Unauthenticated::NoFrontProxy(_)
+        | Unauthenticated::NameNotAllowed(_)
+        | Unauthenticated::Token => failure(StatusCode::UNAUTHORIZED, "Unauthorized", &message),
     }
 }
 

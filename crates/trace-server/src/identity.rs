@@ -27,7 +27,17 @@ pub(crate) enum Unauthenticated {
     #[error(
         "whom to trust is not known yet: ConfigMap {NAMESPACE}/{NAME} has not been read; see the log of the controller if this lasts"
     )]
-    NotKnown,
+    NotRead,
+    #[error(
+        "whom to trust is not known: ConfigMap {NAMESPACE}/{NAME} does not exist, or the API server does not show it; kube-apiserver \
+         writes it when it starts"
+    )]
+    Absent,
+    #[error(
+        "the client certificate has the common name {0:?}, which data.requestheader-allowed-names of ConfigMap {NAMESPACE}/{NAME} does \
+         not allow; kube-apiserver writes there what its --requestheader-allowed-names has"
+    )]
+    NameNotAllowed(String),
     #[error("the bearer token is not valid")]
     Token,
     #[error("too many tokens from this address; try again")]
@@ -50,9 +60,13 @@ pub(crate) async fn authenticate(
     match authorization.and_then(|value| value.strip_prefix("Bearer ")) {
         Some(token) => reviews.review(peer.address, token).await,
         None => Err(match trust {
-            Trust::NotKnown => Unauthenticated::NotKnown,
+            Trust::NotRead => Unauthenticated::NotRead,
+            Trust::Absent => Unauthenticated::Absent,
             Trust::Nobody(why) => Unauthenticated::NoFrontProxy(why.clone()),
-            Trust::Proxy(_) => Unauthenticated::None,
+            Trust::Proxy(proxy) => match &peer.certified_name {
+                Some(name) if !proxy.admits(name) => Unauthenticated::NameNotAllowed(name.clone()),
+                _ => Unauthenticated::None,
+            },
         }),
     }
 }

@@ -37,8 +37,11 @@ impl<K> Listed<K> {
     }
 }
 
-/// One page of a list.
-pub(crate) async fn list_page<K>(api: &Api<K>, parameters: &ListParams) -> kube::Result<(Listed<K>, ListMeta)>
+/// One page of a list; all objects where the parameters set no limit. Unlike [`list`](crate::list), a 404 is an error.
+///
+/// # Errors
+/// When the list cannot be had. An object that cannot be decoded is no error.
+pub async fn list_page<K>(api: &Api<K>, parameters: &ListParams) -> kube::Result<(Listed<K>, ListMeta)>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
 {

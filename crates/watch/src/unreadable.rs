@@ -1,6 +1,7 @@
 //! Objects that exist and cannot be decoded: a definition without a schema, an edit by hand or an object stored by another version can
 //! leave any value in any field. Such an object is reported by itself, with the field that is wrong, and hides no other.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use kube::Resource;
@@ -56,11 +57,49 @@ fn metadata(content: &Value) -> Option<ObjectMeta> {
     }))
 }
 
-/// An object that was received, decoded if it can be.
+/// An object that was received, decoded if it can be. It stands in for its kind where all objects of that must be read:
+/// `Api<Received<K>>`.
 #[derive(Clone, Debug)]
-pub(crate) enum Received<K> {
+pub enum Received<K> {
+    /// It can be decoded.
     Readable(K),
+    /// It exists all the same.
     Unreadable(Box<Unreadable<K>>),
+}
+
+impl<K: Resource<DynamicType = ()>> Resource for Received<K> {
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        K::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        K::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        K::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        K::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        match self {
+            Received::Readable(object) => object.meta(),
+            Received::Unreadable(unreadable) => &unreadable.object.metadata,
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Received::Readable(object) => object.meta_mut(),
+            Received::Unreadable(unreadable) => &mut unreadable.object.metadata,
+        }
+    }
 }
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Received<K> {

@@ -6,12 +6,14 @@
 //! hangs: from then on, until it writes again, requests wait neither for a place nor for their line to be written. Those that find
 //! no place leave no line, and are counted.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use http::{Request, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
@@ -57,20 +59,28 @@ struct Line {
 }
 
 impl AuditQueue {
-    /// Starts the thread, for at most so many requests under way that count.
-    pub(crate) fn start(mut log: AuditLog, requests: usize) -> io::Result<AuditQueue> {
+    /// Starts the thread, for at most so many requests under way that count. The other is done when the thread has ended.
+    pub(crate) fn start(
+        mut log: AuditLog,
+        requests: usize,
+    ) -> io::Result<(AuditQueue, impl Future<Output = ()> + Send + 'static)> {
         Self::start_with(requests.saturating_add(PLACES_BESIDES), move |lines| log.write(lines))
     }
 
     fn start_with(
         places: usize,
         write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
-    ) -> io::Result<AuditQueue> {
+    ) -> io::Result<(AuditQueue, impl Future<Output = ()> + Send + 'static)> {
         let (sender, receiver) = mpsc::channel(places.min(tokio::sync::Semaphore::MAX_PERMITS));
         let state = Arc::new(State::default());
         let writer = Writer { lines: receiver, state: state.clone(), write, failing: false };
-        std::thread::Builder::new().name("audit log".into()).spawn(move || writer.run())?;
-        Ok(AuditQueue { lines: sender, state })
+        let (running, ended) = oneshot::channel::<Infallible>();
+        std::thread::Builder::new().name("audit log".into()).spawn(move || {
+            // Dropped also when the thread panics.
+            let _running = running;
+            writer.run();
+        })?;
+        Ok((AuditQueue { lines: sender, state }, ended.map(drop)))
     }
 
     pub(crate) fn metrics(&self) -> &AuditMetrics {

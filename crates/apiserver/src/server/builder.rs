@@ -190,7 +190,7 @@ impl ServerBuilder {
         let (hub, feed) = Hub::new(self.storage.clone(), self.hub_limits).await?;
         let counted = self.limits.reading.saturating_add(self.limits.mutating);
         let audit = self.audit.map(|log| AuditQueue::start(log, counted));
-        let audit = audit.transpose().map_err(BuildError::Audit)?;
+        let (audit, audit_ended) = audit.transpose().map_err(BuildError::Audit)?.unzip();
         let metrics =
             Metrics::new(hub.clone(), self.storage.clone(), audit.as_ref().map(AuditQueue::metrics));
         let registry = Arc::new(Registry::new(self.resources));
@@ -201,6 +201,9 @@ impl ServerBuilder {
         add_checks(&self.health, &api);
         let mut tasks = Tasks::default();
         tasks.spawn("watch dispatch", feed);
+        if let Some(ended) = audit_ended {
+            tasks.spawn("audit log", ended);
+        }
         for (name, task) in self.tasks {
             tasks.spawn(&name, task(api.clone()));
         }
@@ -255,4 +258,31 @@ async fn check_format(storage: &Storage) -> Result<(), BuildError> {
         return Ok(());
     }
     Err(BuildError::Format(String::from_utf8_lossy(&existing).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::audit::Rotation;
+    use crate::authz::AlwaysAllow;
+
+    #[tokio::test]
+    async fn the_end_of_the_thread_that_writes_the_audit_log_is_that_of_a_task() {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, log) = (directory.path().join("store.redb"), directory.path().join("audit.log"));
+        let open = || apistore::Redb::open(store, apistore::Options::default()).unwrap();
+        let Server { shared, mut tasks, .. } =
+            Server::builder(tokio::task::spawn_blocking(open).await.unwrap())
+                .authorizer(AlwaysAllow)
+                .audit(Some(AuditLog::open(log, Rotation::default()).unwrap()))
+                .build()
+                .await
+                .unwrap();
+        // The thread has nobody left to write for.
+        drop(shared);
+        let ended = async { while tasks.ended().await.task != "audit log" {} };
+        tokio::time::timeout(Duration::from_secs(30), ended).await.expect("it is one of the server's tasks");
+    }
 }

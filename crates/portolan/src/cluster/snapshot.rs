@@ -1,12 +1,12 @@
 //! The objects that a command needs, listed once, and the model of them.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 
 use apimachinery::selector::LabelSelector;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt as _};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
@@ -14,10 +14,12 @@ use portolan_api::{kubeovn, portolan};
 use portolan_ipam::Ipam;
 use portolan_model::validate::{Findings, validate};
 use portolan_model::{Group, Settings, World};
+use portolan_watch::{Listed, list_page};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Cluster;
+use super::unreadable::UnreadableObject;
 use crate::exit::{Exit, Failure};
 use crate::waiting::Waiting;
 
@@ -90,6 +92,8 @@ pub(crate) struct Lists {
     pub(crate) pods: Vec<Pod>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) stateful_sets: Vec<StatefulSet>,
+    /// Objects that exist, and that the lists lack because they cannot be decoded.
+    pub(crate) unreadable: Vec<UnreadableObject>,
     /// The lists of kinds that the API server does not serve, or that were not needed.
     pub(super) absent: Vec<&'static str>,
 }
@@ -192,7 +196,10 @@ impl Snapshot {
         macro_rules! feed {
             ($($list:ident),*) => {
                 // Nobody acts on what this changes: the world is only looked at.
-                $(drop(world.reset(&lists.$list));)*
+                $(
+                    let unreadable = lists.unreadable.iter().filter(|one| one.is_of(stringify!($list)));
+                    drop(world.reset_with(&lists.$list, unreadable.map(UnreadableObject::in_model)));
+                )*
             };
         }
         feed!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, nads, network_attachments, nodes);
@@ -257,30 +264,27 @@ impl Cluster {
     pub(crate) async fn snapshot(&self, kinds: Kinds) -> anyhow::Result<Snapshot> {
         let _waiting = Waiting::start(format!("asking the API server at {}", self.url));
         let (networks, locks, guests) = (kinds.networks, kinds.locks, kinds.guests.as_ref());
-        let everywhere = guests.map(|_| &Scope::Cluster);
-        let cluster = Some(&Scope::Cluster);
         let (
             (vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks),
             (nads, network_attachments, pods, nodes, stateful_sets),
         ) = futures::try_join!(
             async {
-                let networks = cluster.filter(|_| networks);
                 futures::try_join!(
-                    self.list(networks),
-                    self.list(networks),
-                    self.list(networks),
-                    self.list(networks),
-                    self.list::<IPLock>(cluster.filter(|_| locks)),
+                    self.list(self.all(networks)),
+                    self.list(self.all(networks)),
+                    self.list(self.all(networks)),
+                    self.list(self.all(networks)),
+                    self.list::<IPLock>(self.all(locks)),
                 )
             },
             async {
                 futures::try_join!(
                     // Pods may use networks of other namespaces.
-                    self.list::<NetworkAttachmentDefinition>(everywhere),
-                    self.list::<NetworkAttachment>(guests),
-                    self.list::<Pod>(guests),
-                    self.list::<Node>(everywhere),
-                    self.list::<StatefulSet>(guests),
+                    self.list::<NetworkAttachmentDefinition>(self.all(guests.is_some())),
+                    self.list::<NetworkAttachment>(self.within(guests)),
+                    self.list::<Pod>(self.within(guests)),
+                    self.list::<Node>(self.all(guests.is_some())),
+                    self.list::<StatefulSet>(self.within(guests)),
                 )
             },
         )?;
@@ -292,31 +296,22 @@ impl Cluster {
         if (kinds.networks && missing) || (!kinds.networks && locks.is_none()) {
             return Err(self.no_kinds().await);
         }
-        let absent = [
-            ("vpcs", vpcs.is_none()),
-            ("kubeovn_vpcs", kubeovn_vpcs.is_none()),
-            ("subnets", subnets.is_none()),
-            ("kubeovn_subnets", kubeovn_subnets.is_none()),
-            ("nads", nads.is_none()),
-            ("network_attachments", network_attachments.is_none()),
-            ("locks", locks.is_none()),
-            ("pods", pods.is_none()),
-            ("nodes", nodes.is_none()),
-            ("stateful_sets", stateful_sets.is_none()),
-        ];
-        Ok(Snapshot::of(Lists {
-            absent: absent.into_iter().filter(|(_, absent)| *absent).map(|(name, _)| name).collect(),
-            vpcs: vpcs.unwrap_or_default(),
-            kubeovn_vpcs: kubeovn_vpcs.unwrap_or_default(),
-            subnets: subnets.unwrap_or_default(),
-            kubeovn_subnets: kubeovn_subnets.unwrap_or_default(),
-            nads: nads.unwrap_or_default(),
-            network_attachments: network_attachments.unwrap_or_default(),
-            locks: locks.unwrap_or_default(),
-            pods: pods.unwrap_or_default(),
-            nodes: nodes.unwrap_or_default(),
-            stateful_sets: stateful_sets.unwrap_or_default(),
-        }))
+        let mut lists = Lists::default();
+        macro_rules! take {
+            ($($list:ident),*) => {
+                $(match $list {
+                    Some(Listed { objects, unreadable }) => {
+                        lists.$list = objects;
+                        let named = unreadable.into_iter().map(|one| UnreadableObject::of(stringify!($list), one));
+                        lists.unreadable.extend(named);
+                    }
+                    None => lists.absent.push(stringify!($list)),
+                })*
+            };
+        }
+        take!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks);
+        take!(nads, network_attachments, pods, nodes, stateful_sets);
+        Ok(Snapshot::of(lists))
     }
 
     fn not_kubernetes(&self) -> anyhow::Error {
@@ -343,30 +338,39 @@ impl Cluster {
         let _waiting = Waiting::start(format!("asking the API server at {}", self.url));
         let api = Api::<Event>::all(self.client.clone());
         let parameters = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
-        let listed = api.list(&parameters).await.map_err(|error| self.explain("events", &error))?;
+        let listed = list_page(&api, &parameters).await.map_err(|error| self.explain("events", &error));
+        let (listed, _) = listed?;
         // A server that does not know the selector returns all.
         let ours = |event: &Event| event.involved_object.uid.as_deref() == Some(uid);
-        let mut events: Vec<_> = listed.items.into_iter().filter(ours).collect();
+        let mut events: Vec<_> = listed.objects.into_iter().filter(ours).collect();
         events.sort_by_key(last_seen);
         Ok(events)
     }
 
-    /// The objects of a kind, if they are needed; none if the API server does not serve the kind.
-    async fn list<K>(&self, scope: Option<&Scope>) -> anyhow::Result<Option<Vec<K>>>
+    /// Where the objects of a kind are, if they are needed.
+    fn all<K: Resource<DynamicType = ()>>(&self, needed: bool) -> Option<Api<K>> {
+        needed.then(|| Api::all(self.client.clone()))
+    }
+
+    /// Where the objects of a namespaced kind are, if they are needed.
+    fn within<K>(&self, scope: Option<&Scope>) -> Option<Api<K>>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        let request = kube::core::Request::new(K::url_path(
-            &(),
-            match scope {
-                None => return Ok(None),
-                Some(Scope::Cluster) => None,
-                Some(Scope::Namespace(namespace)) => Some(namespace),
-            },
-        ));
-        let request = request.list(&ListParams::default())?;
-        match self.client.request::<kube::api::ObjectList<K>>(request).await {
-            Ok(list) => Ok(Some(list.items)),
+        scope.map(|scope| match scope {
+            Scope::Cluster => Api::all(self.client.clone()),
+            Scope::Namespace(namespace) => Api::namespaced(self.client.clone(), namespace),
+        })
+    }
+
+    /// The objects of a kind, if they are needed; none if the API server does not serve the kind.
+    async fn list<K>(&self, api: Option<Api<K>>) -> anyhow::Result<Option<Listed<K>>>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
+    {
+        let Some(api) = api else { return Ok(None) };
+        match list_page(&api, &ListParams::default()).await {
+            Ok((listed, _)) => Ok(Some(listed)),
             // There is nothing else that a list could not find.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(self.explain(&K::plural(&()), &error)),

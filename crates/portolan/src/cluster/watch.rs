@@ -12,10 +12,12 @@ use kube::{Api, Resource};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
+use portolan_watch::Received;
 use serde::de::DeserializeOwned;
 
 use super::Cluster;
 use super::snapshot::{Kinds, Lists, Scope, Snapshot};
+use super::unreadable::UnreadableObject;
 use crate::exit::{Exit, Failure};
 
 /// The objects of a cluster, as they change.
@@ -31,15 +33,21 @@ macro_rules! stores {
         /// A store per kind; none for kinds that are not needed or not served.
         #[derive(Default)]
         struct Stores {
-            $($list: Option<Store<$kind>>,)*
+            $($list: Option<Store<Received<$kind>>>,)*
         }
 
         impl Stores {
             fn lists(&self) -> Lists {
-                Lists {
-                    absent: Vec::new(),
-                    $($list: self.$list.iter().flat_map(|store| store.state()).map(|one| (*one).clone()).collect(),)*
-                }
+                let mut lists = Lists::default();
+                $(for one in self.$list.iter().flat_map(|store| store.state()) {
+                    match Received::clone(&one) {
+                        Received::Readable(object) => lists.$list.push(object),
+                        Received::Unreadable(one) => {
+                            lists.unreadable.push(UnreadableObject::of(stringify!($list), *one));
+                        }
+                    }
+                })*
+                lists
             }
 
             async fn wait_until_listed(&self) {

@@ -8,7 +8,7 @@ use portolan_trace::api::{Trace, TraceStatus};
 use portolan_trace::{Databases, Error, NotAvailable, PodName, Question, Tracer, Worlds};
 
 use super::Direct;
-use crate::cluster::{Cluster, Kinds, Snapshot};
+use crate::cluster::{Cluster, Kinds, Labelled, Snapshot, Warned};
 use crate::exit::{Exit, Failure};
 use crate::lab::Lab;
 use crate::near;
@@ -36,6 +36,7 @@ pub(super) async fn answer(
     trace: &Trace,
 ) -> anyhow::Result<TraceStatus> {
     let snapshot = cluster.snapshot(Kinds::all()).await?;
+    Warned::default().of(&snapshot.lists.unreadable);
     let question = Question::of(&trace.metadata.namespace, &trace.spec)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let _waiting = Waiting::start("asking OVN");
@@ -74,6 +75,12 @@ fn explain(snapshot: &Snapshot, error: &Error) -> anyhow::Error {
 /// There is no such pod; and which may have been meant.
 pub(crate) fn missing_pod(snapshot: &Snapshot, pod: &PodName) -> anyhow::Error {
     use kube::ResourceExt;
+    let unreadable = snapshot.lists.unreadable_called(Labelled::Pods, Some(&pod.namespace), &pod.name).next();
+    if let Some(object) = unreadable {
+        let (problem, to_do) = (object.problem(), object.what_to_do());
+        let message = format!("pod {pod} exists and cannot be read: {problem}; {to_do}");
+        return Failure::with(Exit::Failed, message);
+    }
     let pods = &snapshot.lists.pods;
     let elsewhere =
         pods.iter().filter(|other| other.name_any() == pod.name).filter_map(ResourceExt::namespace);

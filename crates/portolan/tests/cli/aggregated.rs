@@ -164,7 +164,7 @@ fn the_controller_answers_traces_of_users_who_may_ask() {
         let a = harbour.pod("a", "node1", "web", "10.0.0.1");
         let c = harbour.pod("c", "node2", "db", "10.0.1.1");
         harbour.cluster.ping(&a, &c).succeeds();
-        let (_controller, port) = harbour.serve_traces();
+        let (controller, port) = harbour.serve_traces();
 
         // A user who may: no access to OVN, and no tools of OVN, in reach.
         harbour.kubectl(&[
@@ -238,5 +238,17 @@ fn the_controller_answers_traces_of_users_who_may_ask() {
         let wrong = question.replace("\"to\"", "\"protocol\": \"TCP\", \"to\"");
         let (code, body) = harbour.post(port, &[&bearer], &wrong);
         assert!(code == 422 && body.contains("spec.port: TCP and UDP need a port"), "{code} {body}");
+
+        // Without a controller: before kube-apiserver has noticed, and after.
+        drop(controller);
+        let is_told = || {
+            let (code, _, message) = harbour.run_as("ann", &["trace", "a", "c"]);
+            assert_eq!(code, 4, "{message}");
+            assert!(message.contains("is the controller running with --trace-address?"), "{message}");
+        };
+        is_told();
+        let service = "apiservice/v1alpha1.trace.portolan.dev";
+        harbour.kubectl(&["wait", "--for=condition=Available=False", service, "--timeout=90s"]);
+        is_told();
     });
 }

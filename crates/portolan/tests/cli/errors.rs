@@ -75,7 +75,7 @@ fn failures_have_a_message_and_an_exit_code() {
 
 impl crate::Harbour {
     /// The options for direct access to OVN.
-    fn direct(&self) -> [String; 4] {
+    pub(crate) fn direct(&self) -> [String; 4] {
         let central = self.cluster.central();
         ["--ovn-nb".into(), central.nb().endpoint(), "--ovn-sb".into(), central.sb().endpoint()]
     }
@@ -161,7 +161,11 @@ fn a_server_that_is_busy_or_slow_is_told_from_one_that_fails() {
     for (code, words) in [
         ("429 Too Many Requests", "is too busy to serve a trace (429): the reason"),
         ("504 Gateway Timeout", "did not serve a trace in time (504): the reason; try again"),
-        ("503 Service Unavailable", "cannot serve a trace (503): the reason"),
+        (
+            "503 Service Unavailable",
+            "cannot serve a trace (503): the reason; is the controller running with --trace-address? `kubectl get apiservice \
+             v1alpha1.trace.portolan.dev` says why",
+        ),
     ] {
         let (server, posts) = answers_traces_with(code);
         let file = kubeconfig(home.path(), &server);
@@ -169,6 +173,43 @@ fn a_server_that_is_busy_or_slow_is_told_from_one_that_fails() {
         assert_eq!(exit, Some(4), "{code}: {said}");
         assert!(said.contains(words), "{code}: {said}");
         assert_eq!(posts.load(Ordering::SeqCst), 1, "{code}: it is not asked again behind the user's back");
+    }
+}
+
+#[test]
+fn a_trace_that_no_controller_answers_says_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let hint = "; is the controller running with --trace-address?";
+    let own = status_of("503").replace(r#""x""#, r#""ServiceUnavailable""#);
+    // kube-apiserver's answer in place of a server that it cannot reach is a text; the trace server's own is a Status.
+    for (body, words, hinted) in [
+        ("service unavailable\n", "cannot serve a trace (503): service unavailable; is the controller", true),
+        (own.as_str(), "cannot serve a trace (503): the reason\n", false),
+    ] {
+        let (server, _) = answers_traces("503 Service Unavailable", body.to_owned());
+        let file = kubeconfig(home.path(), &server);
+        let (exit, said) = alone(home.path(), &["trace", "a", "b", "--kubeconfig", &file]);
+        assert_eq!(exit, Some(4), "{said}");
+        assert!(said.contains(words) && said.contains(hint) == hinted, "{said}");
+    }
+}
+
+#[test]
+fn whoever_refuses_a_trace_is_named_with_the_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let (server, _) = answers_traces_with("401 Unauthorized");
+    let file = kubeconfig(home.path(), &server);
+    let (exit, said) = alone(home.path(), &["trace", "a", "b", "--kubeconfig", &file]);
+    assert_eq!(exit, Some(5), "{said}");
+    assert!(said.contains("the trace server behind the API server at http://"), "{said}");
+    assert!(said.contains(" refused the trace (401): the reason"), "{said}");
+    // The API server itself.
+    let server = serve(|_| ("401 Unauthorized", status_of("401")));
+    let file = kubeconfig(home.path(), &server);
+    for arguments in [&["get", "vpcs"][..], &["trace", "a", "b"]] {
+        let (exit, said) = alone(home.path(), &[arguments, &["--kubeconfig", &file]].concat());
+        assert_eq!(exit, Some(5), "{said}");
+        assert!(said.contains("rejected the credentials in the kubeconfig (401): the reason"), "{said}");
     }
 }
 
@@ -182,18 +223,26 @@ fn a_log_filter_that_makes_no_sense_is_an_error_of_the_command_line() {
 
 /// A Kubernetes API server that serves traces, badly; and how often it was asked.
 fn answers_traces_with(code: &'static str) -> (String, Arc<AtomicUsize>) {
+    answers_traces(code, status_of(&code[..3]))
+}
+
+fn answers_traces(code: &'static str, body: String) -> (String, Arc<AtomicUsize>) {
     let posts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&posts);
     let server = serve(move |line| {
         if line.starts_with("POST") {
             counted.fetch_add(1, Ordering::SeqCst);
-            let status = r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "the reason", "reason": "x", "code": "#;
-            return (code, format!("{status}{}}}", &code[..3]));
+            return (code, body.clone());
         }
         let group = r#"{"name": "trace.portolan.dev", "versions": [], "preferredVersion": {"groupVersion": "x", "version": "x"}}"#;
         ("200 OK", format!(r#"{{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{group}]}}"#))
     });
     (server, posts)
+}
+
+fn status_of(code: &str) -> String {
+    let status = r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "the reason", "reason": "x", "code": "#;
+    format!("{status}{code}}}")
 }
 
 /// Serves HTTP, and answers every request with 404, for as long as the test runs.

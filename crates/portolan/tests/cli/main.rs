@@ -6,6 +6,7 @@ mod aggregated;
 mod errors;
 mod random;
 mod tracing;
+mod unreadable;
 
 use std::process::{Output, Stdio};
 use std::time::Duration;

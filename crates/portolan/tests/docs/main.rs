@@ -53,6 +53,16 @@ fn every_page_with_an_example_is_tested() {
     }
 }
 
+#[test]
+fn every_page_is_linked_from_the_readme() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    for page in pages() {
+        let name = page.strip_prefix(root()).unwrap().to_str().unwrap();
+        let linked = name == "README.md" || readme.contains(&format!("| [{name}]({name}) |"));
+        assert!(linked, "{name}: add it to the table \"Where to read on\" of README.md");
+    }
+}
+
 fn check(page: &str) {
     for block in blocks(&root().join(page)) {
         let problem = match block.language.as_str() {

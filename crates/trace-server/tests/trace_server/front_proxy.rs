@@ -21,6 +21,8 @@ async fn the_front_proxy_speaks_for_users_and_nobody_else_does() {
     let other_name = scene.front_proxies.certify("system:kube-proxy");
     let answer = client.ask(Some(&other_name), FORGED).await.unwrap();
     assert_eq!((answer.code, answer.closes), (401, true), "a name that is not allowed: {}", answer.body);
+    let words = r#"common name \"system:kube-proxy\", which data.requestheader-allowed-names of ConfigMap kube-system/extension-apiserver-authentication does not allow"#;
+    assert!(answer.body.contains(words), "{}", answer.body);
     let other_authority = Authority::new().certify("front-proxy-client");
     assert_eq!(client.ask(Some(&other_authority), FORGED).await, None, "a certificate of another authority");
     let answer = client.ask(Some(&front), &[]).await.unwrap();
@@ -51,6 +53,19 @@ async fn authorities_that_cannot_be_read_admit_nobody() {
     let front = scene.front_proxies.certify("front-proxy-client");
     let answer = scene.client().await.ask(Some(&front), FORGED).await.unwrap();
     assert_eq!(answer.code, 401, "{}", answer.body);
+    assert!(answer.body.contains("data.requestheader-client-ca-file has no certificate"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_list_without_the_config_map_says_nothing_about_a_user() {
+    let scene = Scene::start(FakeApi::default(), Authority::new()).await;
+    scene.api.requested(&format!("WATCH {CONFIG_MAPS}"), 1).await;
+    let front = scene.front_proxies.certify("front-proxy-client");
+    let client = scene.client().await;
+    let answer = client.ask(Some(&front), &["X-Remote-User: ann"]).await.unwrap();
+    assert_eq!((answer.code, answer.closes), (503, true), "{}", answer.body);
+    let words = "ConfigMap kube-system/extension-apiserver-authentication does not exist";
+    assert!(answer.body.contains(words), "{}", answer.body);
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ impl Disk {
             write.send(lines.map(|line| serde_json::from_str(line).unwrap()).collect()).unwrap();
             Ok(())
         });
-        (queue.unwrap(), Disk { began, outcome, written })
+        (queue.unwrap().0, Disk { began, outcome, written })
     }
 
     fn writes(&self) -> Vec<Value> {
@@ -159,4 +159,14 @@ async fn the_end_of_the_server_waits_for_the_lines_of_all_requests() {
     assert!(poll!(&mut flushed).is_pending());
     assert_eq!(uris(&disk.writes()), ["/under-way"]);
     flushed.await;
+}
+
+#[tokio::test]
+async fn a_thread_that_panics_is_known_to_have_ended() {
+    let (queue, ended) = AuditQueue::start_with(4, |_| panic!("as a bug would")).unwrap();
+    let mut ended = pin!(ended);
+    assert!(poll!(&mut ended).is_pending());
+    begin(&queue, "/a").await.answered(StatusCode::OK).await;
+    timeout(STUCK, ended).await.expect("the end of the thread is told");
+    queue.flush().await;
 }
