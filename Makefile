@@ -32,6 +32,7 @@ test: setup lint unit ## Formatting, lints, unit and integration tests against t
 test-full: test ## All of `make test`, then the soak and crash rounds at length, and the instruction counts
 	PORTOLAN_SOAK=10 $(CARGO) test --release --package ovsdb --test it
 	PORTOLAN_CHARTER=full $(CARGO) test --package portolan --test charter
+	SIMULATION_SEEDS=10000 $(CARGO) test --release --package portolan-controller --test simulation nothing
 	PORTOLAN_TRACE_ROUNDS=40 $(CARGO) test --package portolan --test cli random
 	PORTOLAN_WATCHERS=full $(CARGO) test --package portolan --test apiserver clients_that_read
 	$(CARGO) test --package apiserver-conformance -- --ignored
