@@ -152,7 +152,24 @@ fn parse(line: &str) -> Option<(String, UserInfo)> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use clap::Parser;
+
+    use super::{AuditArguments, parse};
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        audit: AuditArguments,
+    }
+
+    #[test]
+    fn the_rotation_of_the_audit_log_can_be_switched_off() {
+        let maxsize = |value: &str| {
+            let parsed = CommandLine::try_parse_from(["apiserver", "--audit-log-maxsize", value]);
+            parsed.ok().map(|line| line.audit.audit_log_maxsize)
+        };
+        assert_eq!((maxsize("0"), maxsize("1"), maxsize("-1")), (Some(0), Some(1), None));
+    }
 
     #[test]
     fn a_line_is_a_token_a_user_and_groups() {
