@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    fn unreadable(spec: Value) -> Unreadable<portolan::Subnet> {
+    fn unreadable(spec: &Value) -> Unreadable<portolan::Subnet> {
         let metadata = kube::core::ObjectMeta { name: Some("web".into()), ..Default::default() };
         let content = json!({
             "apiVersion": "portolan.dev/v1alpha1", "kind": "Subnet", "metadata": metadata, "spec": spec,
@@ -69,10 +69,10 @@ mod tests {
     #[test]
     fn the_prefixes_of_a_subnet_that_cannot_be_decoded_are_told_where_they_can_be() {
         let spec = json!({"cidrBlock": "10.0.0.0/24", "vpc": "blue", "mtu": "large"});
-        let subnet = outline(&unreadable(spec)).unwrap();
+        let subnet = outline(&unreadable(&spec)).unwrap();
         assert_eq!((subnet.name_any().as_str(), subnet.spec.cidr_block.as_str()), ("web", "10.0.0.0/24"));
         assert_eq!(subnet.spec.vpc.as_deref(), Some("blue"));
-        assert_eq!(outline(&unreadable(json!({"cidrBlock": 7}))), None);
-        assert_eq!(outline(&unreadable(json!("nonsense"))), None);
+        assert_eq!(outline(&unreadable(&json!({"cidrBlock": 7}))), None);
+        assert_eq!(outline(&unreadable(&json!("nonsense"))), None);
     }
 }

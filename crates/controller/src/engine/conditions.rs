@@ -221,7 +221,7 @@ impl Engine {
             Change::Applied(object) => self.compare_conditions_of(object),
             // No condition can be written to what cannot be read.
             Change::Unreadable(unreadable) => {
-                self.conditions.remove(&(K::KIND, unreadable.object.name_any()))
+                self.conditions.remove(&(K::KIND, unreadable.object.name_any()));
             }
             Change::Deleted(object) => self.conditions.remove(&(K::KIND, object.name_any())),
             Change::Listed(Listed { objects, .. }) => {

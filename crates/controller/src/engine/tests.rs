@@ -253,7 +253,9 @@ impl Scene {
                 }
                 Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
                 Read::VirtualMachine { name, .. } => {
-                    self.machines.get(name).map(|machine| drop(found.apply(machine)));
+                    if let Some(machine) = self.machines.get(name) {
+                        drop(found.apply(machine));
+                    }
                     self.instances.get(name).map(|instance| drop(found.apply(instance)))
                 }
                 Read::Node { name } => {

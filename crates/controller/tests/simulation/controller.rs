@@ -68,8 +68,11 @@ pub(crate) struct Controller {
     cache: Cache,
     compared: bool,
     /// Transactions that were planned together, and those of them that were sent.
-    writing: Option<(VecDeque<Batch>, Vec<(Batch, Written)>)>,
+    writing: Option<Writing>,
 }
+
+/// What is still to be sent, and what became of the rest.
+type Writing = (VecDeque<Batch>, Vec<(Batch, Written)>);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Written {
@@ -198,7 +201,7 @@ impl Controller {
         let engine = &mut self.engine;
         match (request.action, request.answer) {
             (Action::CreateLock(lock), Some(Answer::Created(creation))) => {
-                engine.created(&lock.name_any(), &creation)
+                engine.created(&lock.name_any(), &creation);
             }
             (Action::MoveLock { moved, requester }, Some(Answer::Moved(false))) => {
                 engine.not_moved(&moved.lock, requester);
@@ -532,7 +535,9 @@ fn absence(unit: &Unit, owners: &BTreeSet<String>, found: &World, server: &Serve
         Unit::Peering(pair) => {
             let mut world = World::default();
             for name in [pair.first(), pair.second()] {
-                server.get::<Vpc>(name).map(|vpc| drop(world.apply(vpc)));
+                if let Some(vpc) = server.get::<Vpc>(name) {
+                    drop(world.apply(vpc));
+                }
             }
             world.state(unit) != UnitState::Absent
         }

@@ -106,7 +106,7 @@ impl Simulation {
         let count = 1 + faults.below(3);
         let controllers = (0..count).map(|_| Controller::start(&nb)).collect();
         let nodes = vec![Node::default(), Node::default()];
-        let (guests, users) = (Guests::new(), users::Users::default());
+        let (guests, users) = (Guests::new(), users::Users);
         Simulation {
             faults,
             server,
@@ -293,7 +293,7 @@ impl Simulation {
                     return Err(format!("the port of running pod {uid} was removed"));
                 }
                 _ if ports == networks.len() && self.has_rows_of(&owners) => {
-                    drop(self.connected.insert(uid, owners))
+                    drop(self.connected.insert(uid, owners));
                 }
                 _ => drop(self.connected.remove(&uid)),
             }
