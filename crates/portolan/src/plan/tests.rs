@@ -130,8 +130,8 @@ fn malformed_input_is_refused_with_file_document_and_field() {
     };
     let wrong = subnet("{cidrBlock: 10.0.1.0/24, mtu: many}");
     assert!(wrong.contains("Subnet db: spec.mtu: invalid type: string \"many\""), "{wrong}");
-    let misspelt = subnet("{cidrBlock: 10.0.1.0/24, gatway: 10.0.1.1}");
-    assert!(misspelt.ends_with("Subnet db: spec.gatway: there is no such field"), "{misspelt}");
+    let misspelt = subnet("{cidrBlock: 10.0.1.0/24, gateways: 10.0.1.1}");
+    assert!(misspelt.ends_with("Subnet db: spec.gateways: there is no such field"), "{misspelt}");
     let missing = subnet("{vpc: blue}");
     assert_eq!(missing, "manifest.yaml: document 1: Subnet db: spec.cidrBlock: required");
     let required = subnet("{cidrBlock: 7}");
