@@ -55,8 +55,10 @@ pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confir
             }
             Read::Lock { name } => get::<IPLock>(client, &Api::all(client.clone()), name, found).await?,
             Read::VirtualMachine { namespace, name } => {
-                let api = in_namespace(client, namespace);
-                get::<kubevirt::VirtualMachine>(client, &api, name, found).await?;
+                get::<kubevirt::VirtualMachine>(client, &in_namespace(client, namespace), name, found)
+                    .await?;
+            }
+            Read::VirtualMachineInstance { namespace, name } => {
                 let api = in_namespace(client, namespace);
                 get::<kubevirt::VirtualMachineInstance>(client, &api, name, found).await?;
             }

@@ -55,6 +55,13 @@ pub enum Read {
         /// Its name.
         name: String,
     },
+    /// An instance of a virtual machine.
+    VirtualMachineInstance {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
     /// A `NetworkAttachment`.
     NetworkAttachment {
         /// Its namespace.

@@ -183,8 +183,9 @@ where
     /// A failed list says nothing about what there is. Only if the kind itself is certainly absent there is nothing.
     async fn cannot_list(&mut self, error: Error) {
         let mut changes = self.definitions.changes();
-        // The watches of definitions first: they are what will tell when the kind comes into being.
-        let may_be_absent = error.code() == Some(404)
+        // The watches of definitions first: they are what will tell when the kind comes into being. Who has no right to a kind is refused
+        // before anyone looks whether it exists.
+        let may_be_absent = matches!(error.code(), Some(403 | 404))
             && match self.kind.origin() {
                 Origin::BuiltIn => false,
                 Origin::Aggregation => self.definitions.are_followed(),

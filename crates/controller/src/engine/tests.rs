@@ -253,9 +253,9 @@ impl Scene {
                 }
                 Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
                 Read::VirtualMachine { name, .. } => {
-                    if let Some(machine) = self.machines.get(name) {
-                        drop(found.apply(machine));
-                    }
+                    self.machines.get(name).map(|machine| drop(found.apply(machine)))
+                }
+                Read::VirtualMachineInstance { name, .. } => {
                     self.instances.get(name).map(|instance| drop(found.apply(instance)))
                 }
                 Read::Node { name } => {

@@ -521,7 +521,9 @@ fn read_one(server: &Server, read: &Read, found: &mut World) {
         Read::Nad { name, .. } => {
             server.get::<NetworkAttachmentDefinition>(name).map(|nad| drop(found.apply(nad)))
         }
-        Read::VirtualMachine { .. } | Read::NetworkAttachment { .. } => None,
+        Read::VirtualMachine { .. }
+        | Read::VirtualMachineInstance { .. }
+        | Read::NetworkAttachment { .. } => None,
     };
 }
 

@@ -41,7 +41,11 @@ pub(super) fn released(world: &World, id: &AttachmentId, users: &Users) -> Optio
 }
 
 pub(super) fn reads(id: &AttachmentId) -> Vec<Read> {
-    vec![Read::VirtualMachine { namespace: namespace(id).to_owned(), name: id.name().to_owned() }]
+    let (namespace, name) = (namespace(id).to_owned(), id.name().to_owned());
+    vec![
+        Read::VirtualMachine { namespace: namespace.clone(), name: name.clone() },
+        Read::VirtualMachineInstance { namespace, name },
+    ]
 }
 
 /// The pod that runs the machine asks in its place.

@@ -3,7 +3,6 @@
 //! Lists are of servers that may be starting, and of moments that may be past. So whatever is not in one stays what it was, of every
 //! kind, until the object itself was read.
 
-use super::pods::Machine;
 use super::{Source, World};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
@@ -75,8 +74,12 @@ impl World {
             }
             Read::VirtualMachine { namespace, name } => {
                 let key = key(namespace, name);
-                let Machine { machine, instance } = found.machines.get(&key).cloned().unwrap_or_default();
+                let machine = found.machines.get(&key).and_then(|machine| machine.machine.clone());
                 self.set_machine(&key, machine, &mut dirty);
+            }
+            Read::VirtualMachineInstance { namespace, name } => {
+                let key = key(namespace, name);
+                let instance = found.machines.get(&key).and_then(|machine| machine.instance.clone());
                 self.set_instance(&key, instance, &mut dirty);
             }
             Read::NetworkAttachment { namespace, name } => {

@@ -268,8 +268,8 @@ impl Source for kubevirt::VirtualMachineInstance {
         let machines = world.machines.iter().filter(|(_, machine)| machine.instance.is_some());
         machines.map(|(key, _)| key.clone()).collect()
     }
-    fn read(key: &Name) -> Option<Read> {
-        VirtualMachine::read(key)
+    fn read((namespace, name): &Name) -> Option<Read> {
+        Some(Read::VirtualMachineInstance { namespace: namespace.clone(), name: name.clone() })
     }
 }
 

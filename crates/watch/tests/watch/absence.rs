@@ -23,6 +23,22 @@ async fn a_kind_without_a_definition_is_empty_until_it_gets_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_without_a_definition_is_empty_also_for_those_who_may_not_list_it() {
+    let api = FakeApi::default();
+    api.always(LIST, Answer::Code(403));
+    let mut scene = Scene::<Vpc>::new(&api);
+    assert_eq!(scene.next().await, "listed");
+    scene.followers.status().in_step().await;
+    // Once it exists, the right is needed.
+    api.define::<Vpc>();
+    api.put(&vpc("blue"));
+    a_while().await;
+    assert_eq!(scene.so_far(), [""; 0]);
+    api.lift();
+    assert_eq!(scene.next().await, "listed blue");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_is_defined_but_not_served_yet_is_not_empty() {
     let api = FakeApi::default();
     api.define::<Vpc>();

@@ -174,3 +174,21 @@ fn an_instance_of_a_machine_that_goes_takes_nothing_with_it() {
     assert_eq!(scene.machine_address(), address);
     assert!(scene.engine.world().machine("default", "vm").is_some());
 }
+
+#[test]
+fn what_becomes_of_an_instance_says_nothing_about_a_machine_that_a_list_lacks() {
+    let mut scene = Scene::new();
+    scene.machine("uid-vm");
+    scene.instance("uid-instance", true);
+    scene.launcher("first", 1);
+    scene.come_to_rest();
+    assert!(scene.machine_address().is_some());
+    // The machine was deleted while its watch was cut; its instance goes while the live read is under way.
+    scene.delete_pod("first");
+    scene.machines.clear();
+    scene.list::<kubevirt::VirtualMachine>(vec![]);
+    scene.delete_instance();
+    scene.come_to_rest();
+    assert_eq!(scene.machine_address(), None);
+    assert!(scene.engine.world().machine("default", "vm").is_none());
+}
