@@ -24,9 +24,15 @@ pub(super) enum Reading {
 impl Engine {
     /// A list of a kind came, and the World knows what it lacks.
     pub(super) fn read_what_is_missing<K: Observed>(&mut self) {
-        let missing: Vec<Read> = K::keys(&self.world).iter().filter_map(K::read).collect();
-        for read in missing.into_iter().filter(|read| self.world.is_missing(read)).collect::<Vec<_>>() {
-            self.read_missing(read);
+        // Nearly always a list lacks nothing, and the kind may have very many objects.
+        if self.world.missing().next().is_none() {
+            return;
+        }
+        let reads = K::keys(&self.world).iter().filter_map(K::read).collect::<Vec<_>>();
+        for read in reads {
+            if self.world.is_missing(&read) {
+                self.read_missing(read);
+            }
         }
     }
 
