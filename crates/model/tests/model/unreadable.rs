@@ -8,25 +8,10 @@ use portolan_model::fixtures::*;
 use portolan_model::holder::Read;
 use portolan_model::validate::validate;
 use portolan_model::world::GatewayProblem;
-use portolan_model::{Dirty, Node, Requester, Source, Unit, UnitState, Unreadable, World};
+use portolan_model::{Dirty, Node, Requester, Source, UnitState, Unreadable, World};
 use serde_json::{Value, json};
 
-fn subnet(name: &str) -> Unit {
-    Unit::Subnet(name.to_owned())
-}
-
-fn attachment(pod: &str) -> Unit {
-    Unit::Attachment(mk_id("default", pod, "eth0"))
-}
-
-/// VPC `blue`, Subnet `web` in it, and pod `a` on it.
-fn world() -> World {
-    let mut world = World::default();
-    let _ = world.apply(&mk_vpc("blue"));
-    let _ = world.apply(&mk_subnet("web", "10.0.0.0/24", "blue"));
-    let _ = world.apply(&mk_lock("vpc/blue", "web", "10.0.0.7", "a", 1));
-    world
-}
+use super::world::{attachment, subnet, world};
 
 /// Takes in an object whose field, a path from the top, has a value of another type.
 fn break_field<O: Source + ResourceExt>(

@@ -5,7 +5,7 @@ use portolan_api::{Family, Mac};
 use portolan_model::fixtures::*;
 use portolan_model::{Node, Unit, UnitState, View, VpcPair, World};
 
-fn subnet(name: &str) -> Unit {
+pub(super) fn subnet(name: &str) -> Unit {
     Unit::Subnet(name.to_owned())
 }
 
@@ -13,12 +13,12 @@ fn vpc(name: &str) -> Unit {
     Unit::Vpc(name.to_owned())
 }
 
-fn attachment(pod: &str) -> Unit {
+pub(super) fn attachment(pod: &str) -> Unit {
     Unit::Attachment(mk_id("default", pod, "eth0"))
 }
 
 /// VPC `blue`, Subnet `web` in it, and pod `a` on it.
-fn world() -> World {
+pub(super) fn world() -> World {
     let mut world = World::default();
     let _ = world.apply(&mk_vpc("blue"));
     let _ = world.apply(&mk_subnet("web", "10.0.0.0/24", "blue"));

@@ -101,8 +101,8 @@ fn one_judgement_is_under_way_at_a_time() {
     assert_eq!(names(&candidates(&mut scene.engine).unwrap()), ["b"]);
 }
 
-#[test]
-fn an_invalid_subnet_is_judged_again_only_when_the_verdict_would_be_another() {
+/// A subnet that overlaps `web`, and the verdict on it, which is not written yet.
+fn judged_rival() -> (Scene, Subnet, Verdict) {
     let mut scene = Scene::new();
     let rival = unvalidated("rival", "10.0.0.0/25");
     scene.engine.feed(&Change::Applied(rival.clone()));
@@ -110,6 +110,12 @@ fn an_invalid_subnet_is_judged_again_only_when_the_verdict_would_be_another() {
     let mut all = subnets();
     all.push(rival.clone());
     let verdict = scene.engine.judge(&judged, &lists(&all)).remove(0);
+    (scene, rival, verdict)
+}
+
+#[test]
+fn an_invalid_subnet_is_judged_again_only_when_the_verdict_would_be_another() {
+    let (mut scene, rival, verdict) = judged_rival();
     scene.engine.feed(&Change::Applied(refused(rival, &verdict)));
     for index in 0..10 {
         scene.engine.feed(&Change::Applied(mk_vpc(&format!("other-{index}"))));
@@ -141,13 +147,7 @@ fn a_subnet_is_judged_when_it_changes_and_not_when_its_condition_does() {
 
 #[test]
 fn what_stood_in_the_way_may_go_before_the_refusal_is_observed() {
-    let mut scene = Scene::new();
-    let rival = unvalidated("rival", "10.0.0.0/25");
-    scene.engine.feed(&Change::Applied(rival.clone()));
-    let judged = candidates(&mut scene.engine).unwrap();
-    let mut all = subnets();
-    all.push(rival.clone());
-    let verdict = scene.engine.judge(&judged, &lists(&all)).remove(0);
+    let (mut scene, rival, verdict) = judged_rival();
     let web = subnets().into_iter().find(|subnet| subnet.name_any() == "web").unwrap();
     scene.engine.feed(&Change::deleted(&web));
     assert_eq!(candidates(&mut scene.engine), None);
