@@ -105,7 +105,8 @@ impl Client {
                 members: Members::Any,
                 probe_interval: Some(Duration::from_secs(5)),
                 connect_timeout: Duration::from_secs(5),
-                backoff: (Duration::from_millis(50), Duration::from_secs(8)),
+                // A refused attempt costs next to nothing, and whoever waits for the database waits for the pause too.
+                backoff: (Duration::from_millis(50), Duration::from_secs(1)),
                 max_message: 1 << 30,
             },
         }

@@ -8,7 +8,8 @@ use ovsdb::message::Message;
 use ovsdb::transport::{Connecting, Connector, Sockets, Stream};
 use ovsdb::{ConnectionError, Endpoint};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy_bidirectional, duplex};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 /// A network that can be cut and mended.
 #[derive(Clone)]
@@ -48,6 +49,16 @@ impl Connector for Cable {
             });
             Ok(Box::new(client) as Box<dyn Stream>)
         })
+    }
+}
+
+/// A server that refuses every connection; says when it was asked.
+pub(crate) struct Refused(pub(crate) mpsc::UnboundedSender<Instant>);
+
+impl Connector for Refused {
+    fn connect(&self, _: &Endpoint) -> Connecting {
+        _ = self.0.send(Instant::now());
+        Box::pin(async { Err(ConnectionError::Connect(io::ErrorKind::ConnectionRefused.into())) })
     }
 }
 
