@@ -21,7 +21,7 @@ mod reports;
 mod standby;
 mod subnets;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Ipam, Move, Release, Waiters};
@@ -124,8 +124,8 @@ pub struct Engine {
     unlisted: BTreeSet<Kind>,
     /// Who is to be decided again.
     requesters: BTreeSet<Requester>,
-    /// Whose turn it is because something became free: decided before all others.
-    woken: VecDeque<Requester>,
+    /// Whose turn it is because something became free, by their places in line: decided before all others.
+    woken: BTreeSet<(u64, Requester)>,
     /// Which units of the northbound database are dirty, waiting or stale.
     northbound: Reconciler<DatabaseTarget<Unit>>,
     /// Objects that a list lacks, and how far reading them live has come.
@@ -159,7 +159,7 @@ impl Engine {
             plan_settings,
             unlisted: Kind::ALL.iter().copied().collect(),
             requesters: BTreeSet::new(),
-            woken: VecDeque::new(),
+            woken: BTreeSet::new(),
             northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
             reading: BTreeMap::new(),
             creating: Creations::default(),

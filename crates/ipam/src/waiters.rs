@@ -90,6 +90,11 @@ impl Waiters {
         }
     }
 
+    /// The place in line of a requester that waits: whoever came earlier has a lower one, whatever each waits for.
+    pub fn place(&self, requester: &Requester) -> Option<u64> {
+        self.tickets.get(requester).map(|(ticket, _)| *ticket)
+    }
+
     /// What a requester waits for.
     pub fn waits_for(&self, requester: &Requester) -> impl Iterator<Item = &WaitKey> {
         self.tickets.get(requester).into_iter().flat_map(|(_, keys)| keys)

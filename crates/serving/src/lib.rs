@@ -14,12 +14,14 @@
 //! This crate knows nothing of what is served. Start reading at [`Listener`] and [`keep_authority`].
 
 mod authority;
+mod body;
 mod ca_bundle;
 mod listener;
 mod secret;
 mod slots;
 
 pub use authority::{Authority, Unusable};
+pub use body::{BodyError, read_body};
 pub use ca_bundle::{HasCaBundle, keep_ca_bundle};
 pub use listener::{Listener, Peer, Service};
 pub use secret::{AuthoritySecret, keep_authority};

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use portolan_serving::{Peer, Service};
+use portolan_serving::{BodyError, Peer, Service, read_body};
 use portolan_trace::api::{API_VERSION, DEADLINE, GROUP, KIND, RESOURCE, Trace, VERSION};
 use portolan_trace::{Error, Question, Tracer, Worlds};
 use portolan_watch::Observed;
@@ -157,16 +156,13 @@ async fn read(namespace: &str, request: Request<Incoming>) -> Result<Trace, Box<
         let message = "a Trace is sent as application/json";
         return Err(Box::new(failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)));
     }
-    let body = Limited::new(request.into_body(), LARGEST_BODY).collect().await;
-    let body = body.map_err(|error| {
-        if error.is::<http_body_util::LengthLimitError>() {
-            let message = format!("the request is larger than {LARGEST_BODY} bytes");
-            Box::new(failure(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &message))
-        } else {
-            invalid(&format!("the request cannot be read: {error}"))
+    let body = read_body(request.into_body(), LARGEST_BODY).await.map_err(|error| match error {
+        BodyError::TooLarge { .. } => {
+            Box::new(failure(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &error.to_string()))
         }
+        BodyError::Unreadable(_) => invalid(&error.to_string()),
     })?;
-    let trace: Trace = serde_json::from_slice(&body.to_bytes())
+    let trace: Trace = serde_json::from_slice(&body)
         .map_err(|error| invalid(&format!("the request is no Trace: {error}")))?;
     if trace.api_version != API_VERSION || trace.kind != KIND {
         return Err(invalid(&format!("the request must be a {KIND} of {API_VERSION}")));

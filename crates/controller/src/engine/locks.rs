@@ -103,7 +103,7 @@ pub enum Confirmation {
 impl Engine {
     /// Decides for everyone who is to be decided for: first those whose turn it is, then by name.
     pub(super) fn decide(&mut self) {
-        while let Some(requester) = self.woken.pop_front().or_else(|| self.requesters.pop_first()) {
+        while let Some(requester) = self.next_requester() {
             // Until the watch shows what became of earlier decisions, another one would only repeat them. The answer brings the
             // requester back.
             if self.creating.has_any_of(&requester) {
@@ -116,6 +116,20 @@ impl Engine {
                 *self.counts.refusals.entry(refusal.reason()).or_default() += 1;
             }
             self.act_on(&requester, decision);
+        }
+    }
+
+    fn next_requester(&mut self) -> Option<Requester> {
+        let woken = self.woken.pop_first().map(|(_, requester)| requester);
+        woken.or_else(|| self.requesters.pop_first())
+    }
+
+    /// These have the turn.
+    fn give_turns(&mut self, requesters: impl IntoIterator<Item = Requester>) {
+        for requester in requesters {
+            // Whoever has a turn waits, and so has a place.
+            let place = self.waiters.place(&requester).unwrap_or_default();
+            self.woken.insert((place, requester));
         }
     }
 
@@ -135,7 +149,7 @@ impl Engine {
         }
         let is_free = |key: &WaitKey| self.ipam.is_free(&self.world, key);
         let next = self.waiters.decided(requester, waits_for, is_free);
-        self.woken.extend(next);
+        self.give_turns(next);
         self.keep_what_is_held_again(requester, &decision.releases);
         for moved in decision.moves {
             if self.moving.get(&moved.lock) != Some(&moved) {
@@ -344,7 +358,8 @@ impl Engine {
         }
         if freed.is_none() && !change.exists {
             // A lock that could not be read took no address that is known, but may be waited for by its name.
-            self.woken.extend(self.waiters.freed(&WaitKey::Lock(name.clone())));
+            let first = self.waiters.freed(&WaitKey::Lock(name.clone()));
+            self.give_turns(first);
         }
         self.wake(freed);
     }
@@ -392,7 +407,8 @@ impl Engine {
             }
         }
         for key in keys {
-            self.woken.extend(self.waiters.freed(&key));
+            let first = self.waiters.freed(&key);
+            self.give_turns(first);
         }
     }
 }

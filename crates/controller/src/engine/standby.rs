@@ -47,7 +47,7 @@ impl Engine {
     /// What is done while standing by: live reads, without which the World would not know what is absent.
     pub(super) fn rest(&mut self) -> Vec<Action> {
         // Whose turn it is stays registered with the waiters.
-        self.requesters.extend(self.woken.drain(..));
+        self.requesters.extend(std::mem::take(&mut self.woken).into_iter().map(|(_, requester)| requester));
         // All units are compared before the first plan, and absence is confirmed once more.
         if self.northbound.urgency().is_some() {
             self.northbound = Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE));

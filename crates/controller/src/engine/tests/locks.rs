@@ -386,6 +386,32 @@ fn an_address_that_became_free_goes_to_the_first_in_line_for_whom_it_is_enough()
 }
 
 #[test]
+fn an_address_that_became_free_goes_to_whoever_waited_longest_for_any_or_for_this_one() {
+    for exact_first in [false, true] {
+        let mut scene = Scene::new();
+        add_tiny(&mut scene);
+        for index in 0..5 {
+            scene.pod(&format!("full-{index}"), "tiny");
+            scene.rest();
+        }
+        let address = scene.address_of("full-0").unwrap();
+        let exact = format!(r#"[{{"name": "tiny", "ips": ["{address}"]}}]"#);
+        let mut waiters = [("wants-any", "tiny"), ("wants-this-one", exact.as_str())];
+        if exact_first {
+            waiters.reverse();
+        }
+        for (name, networks) in waiters {
+            scene.pod(name, networks);
+            scene.settle();
+        }
+        scene.delete_pod("full-0");
+        scene.rest();
+        let [first, second] = waiters.map(|(name, _)| scene.address_of(name));
+        assert_eq!((first, second), (Some(address), None), "first in line: {}", waiters[0].0);
+    }
+}
+
+#[test]
 fn a_subnet_made_again_under_its_name_does_not_keep_what_the_former_one_had() {
     for restart in [false, true] {
         let mut scene = Scene::new();
