@@ -33,6 +33,7 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	PORTOLAN_SOAK=10 $(CARGO) test --release --package ovsdb --test it
 	PORTOLAN_CHARTER=full $(CARGO) test --package portolan --test charter
 	SIMULATION_SEEDS=10000 $(CARGO) test --release --package portolan-controller --test simulation nothing
+	PORTOLAN_CRASH_ROUNDS=200 $(CARGO) test --package portolan --test crash_rounds
 	PORTOLAN_TRACE_ROUNDS=40 $(CARGO) test --package portolan --test cli random
 	PORTOLAN_WATCHERS=full $(CARGO) test --package portolan --test apiserver clients_that_read
 	$(CARGO) test --package apiserver-conformance -- --ignored

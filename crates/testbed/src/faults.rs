@@ -19,8 +19,8 @@ use tokio::sync::watch;
 use crate::testbed::ApiKind;
 use proxy::Proxy;
 
-/// Who reaches the API server through the proxy: the controller, and the agents of as many nodes.
-const CONTROLLER: &str = "portolan-controller";
+/// Who reaches the API server through the proxy: the controller, another one that a test may start, and the agents of as many nodes.
+const CONTROLLERS: [&str; 2] = ["portolan-controller", "portolan-controller-2"];
 const NODES: usize = 4;
 
 /// How long requests that must come are waited for.
@@ -35,6 +35,8 @@ pub struct Faults {
 #[derive(Debug)]
 struct Shared {
     rules: Mutex<BTreeMap<u64, Rule>>,
+    /// By how much the watches of a user lag.
+    delays: Mutex<BTreeMap<String, Duration>>,
     next: Mutex<u64>,
     /// Counts orders to end watches; the last of them.
     ended: watch::Sender<(u64, Ending)>,
@@ -80,6 +82,7 @@ impl Faults {
     pub(crate) fn new() -> Self {
         let shared = Shared {
             rules: Mutex::default(),
+            delays: Mutex::default(),
             next: Mutex::default(),
             ended: watch::Sender::default(),
             met: Condvar::new(),
@@ -106,6 +109,20 @@ impl Faults {
     /// Ends all watches with an ERROR event that says that their resourceVersion is too old.
     pub fn expire_watches(&self) {
         self.shared.ended.send_modify(|(count, ending)| (*count, *ending) = (*count + 1, Ending::Expired));
+    }
+
+    /// Whatever the watches of a user report that begin from now on comes that much later, in its order. Lists and writes do not.
+    pub fn delay_watches(&self, user: &str, by: Duration) {
+        self.delays().insert(user.to_owned(), by);
+    }
+
+    /// By how much the watches of a user lag.
+    fn delay_of(&self, user: &str) -> Option<Duration> {
+        self.delays().get(user).copied()
+    }
+
+    fn delays(&self) -> MutexGuard<'_, BTreeMap<String, Duration>> {
+        self.shared.delays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn inject(&self, fault: Fault, paths: impl Iterator<Item = String>) -> Injected {
@@ -193,7 +210,7 @@ pub(crate) struct Faulty {
 impl StartApiServer for Faulty {
     fn start(&self, lab: &Lab, options: &ApiServerOptions) -> Result<Box<dyn LabApiServer>> {
         let server = self.kind.start(lab, options)?;
-        let users = (1..=NODES).map(|number| format!("node{number}")).chain([CONTROLLER.to_owned()]);
+        let users = (1..=NODES).map(|number| format!("node{number}")).chain(CONTROLLERS.map(str::to_owned));
         let proxy = Proxy::start(lab, options.address, &*server, users.collect(), &self.faults)?;
         Ok(Box::new(Proxied { proxy, server }))
     }

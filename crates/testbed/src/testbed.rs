@@ -23,6 +23,8 @@ pub enum ApiKind {
     Portolan,
     /// kube-apiserver, on etcd. Without its controllers: namespaces that are deleted stay, and nothing is collected.
     Kubernetes,
+    /// The same, on an etcd of three members.
+    KubernetesOnEtcdCluster,
 }
 
 impl From<ApiKind> for Api {
@@ -35,8 +37,9 @@ impl StartApiServer for ApiKind {
     fn start(&self, lab: &Lab, options: &ApiServerOptions) -> Result<Box<dyn LabApiServer>> {
         match self {
             ApiKind::Portolan => Ok(Box::new(PortolanApiServer::start(lab, options)?)),
-            ApiKind::Kubernetes => {
-                let etcd = Etcd::builder().start(lab)?;
+            ApiKind::Kubernetes | ApiKind::KubernetesOnEtcdCluster => {
+                let members = if *self == ApiKind::Kubernetes { 1 } else { 3 };
+                let etcd = Etcd::builder().members(members).start(lab)?;
                 let server = KubeApiServer::builder()
                     .etcd(etcd)
                     .advertise(options.address)

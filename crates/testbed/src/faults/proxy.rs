@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
@@ -22,7 +23,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ServerConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::{Ending, Fault, Faults, status};
@@ -41,6 +43,7 @@ pub(super) struct Proxy {
 /// What a user's connections need.
 #[derive(Clone)]
 struct Way {
+    user: String,
     faults: Faults,
     /// The server behind the proxy, and the user's identity towards it.
     server: SocketAddr,
@@ -69,10 +72,10 @@ impl Proxy {
                 .trying(|| format!("listen at port {port}"))?;
             let connector = TlsConnector::from(client_of(authority, &user)?);
             let server = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port()));
-            ports.insert(user, port);
+            ports.insert(user.clone(), port);
             ways.push((
                 listener,
-                Way { faults: faults.clone(), server, connector, acceptor: acceptor.clone() },
+                Way { user, faults: faults.clone(), server, connector, acceptor: acceptor.clone() },
             ));
         }
         let (stop, stopped) = oneshot::channel::<()>();
@@ -153,10 +156,10 @@ impl Way {
                 // Subscribed before the request goes out: an order that comes meanwhile is meant for this watch too.
                 let ended = self.faults.shared.ended.subscribe();
                 let (head, body) = self.forward(request).await?.into_parts();
-                let body = if is_watch {
-                    until_ended(body, ended)
-                } else {
-                    body.map_err(io::Error::other).boxed_unsync()
+                let body = match (is_watch, self.faults.delay_of(&self.user)) {
+                    (true, None) => until_ended(body, ended),
+                    (true, Some(delay)) => delayed(until_ended(body, ended), delay),
+                    (false, _) => body.map_err(io::Error::other).boxed_unsync(),
                 };
                 Ok(Response::from_parts(head, body))
             }
@@ -219,6 +222,24 @@ fn until_ended(body: Incoming, ended: watch::Receiver<(u64, Ending)>) -> Body {
                 }
             }
         }
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+/// A body of which every part comes that much later.
+fn delayed(mut body: Body, by: Duration) -> Body {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(frame) = body.frame().await {
+            if sender.send((Instant::now() + by, frame)).is_err() {
+                return;
+            }
+        }
+    });
+    let frames = stream::unfold(receiver, |mut receiver| async move {
+        let (due, frame) = receiver.recv().await?;
+        tokio::time::sleep_until(due).await;
+        Some((frame, receiver))
     });
     StreamBody::new(frames).boxed_unsync()
 }
