@@ -54,6 +54,7 @@ bench: setup ## Measure beside the references and peers, in one run; prints rati
 	$(CARGO) bench --package ovsdb --bench sync
 	$(CARGO) bench --package portolan --bench apiserver
 	$(CARGO) build --release --package portolan-cni
+	$(CARGO) bench --package portolan --bench controller
 	$(CARGO) bench --package portolan --bench lab
 	$(CARGO) run --release --package portolan-ipam --example rebuild_cost -- 1000000
 	$(CARGO) run --release --package portolan-plan --example plan_memory
