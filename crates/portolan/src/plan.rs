@@ -11,6 +11,7 @@ mod apply;
 mod fields;
 mod manifest;
 mod outcome;
+mod schema;
 
 use std::path::PathBuf;
 
@@ -64,8 +65,21 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let namespace = arguments.namespace.or(namespace).unwrap_or_else(|| "default".to_owned());
     let settings = portolan_plan::Settings { mtu: arguments.mtu };
     let outcome = Outcome::of(objects, documents, &namespace, &settings)?;
-    print(&outcome.to_string())?;
+    print(&without_control_characters(&outcome.to_string()))?;
     Ok(if outcome.is_nothing() { Exit::Success } else { Exit::WouldChange })
+}
+
+/// Names and texts of others reach the terminal as text, not as orders to it.
+fn without_control_characters(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' => plain.push(character),
+            _ if character.is_control() => plain.extend(character.escape_default()),
+            _ => plain.push(character),
+        }
+    }
+    plain
 }
 
 #[cfg(test)]

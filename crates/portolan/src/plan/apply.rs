@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{culprit, required, unknown_field};
 use super::manifest::{Document, Place};
+use super::schema;
 use crate::cluster::{Lists, Snapshot};
 use crate::exit::Failure;
 
@@ -24,6 +25,7 @@ pub(super) struct Objects {
 /// An object as people name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
+    pub(super) group: String,
     pub(super) kind: String,
     pub(super) namespace: Option<String>,
     pub(super) name: String,
@@ -75,9 +77,9 @@ impl Objects {
         let kind = text("/kind").ok_or_else(|| missing("kind"))?;
         let name = text("/metadata/name").ok_or_else(|| missing("metadata.name"))?;
         let namespace = text("/metadata/namespace").unwrap_or_else(|| namespace.to_owned());
-        let name = Name { kind: kind.clone(), namespace: None, name };
-        let namespaced = Name { namespace: Some(namespace), ..name.clone() };
         let group = version.split_once('/').map_or("", |(group, _)| group);
+        let name = Name { group: group.to_owned(), kind: kind.clone(), namespace: None, name };
+        let namespaced = Name { namespace: Some(namespace), ..name.clone() };
         let lists = &mut self.lists;
         let applied = match (group, kind.as_str()) {
             ("portolan.dev", "Vpc") => put(&mut lists.vpcs, object, &place, &name),
@@ -153,11 +155,16 @@ where
         let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
         Failure::usage(format!("{place}: {name}: {field}{why}"))
     };
+    if object["apiVersion"] != *K::api_version(&()) {
+        let message = format!("Portolan knows {} of {}", name.kind, K::api_version(&()));
+        return Err(fail("apiVersion", &message));
+    }
     object["metadata"]["namespace"] = json!(name.namespace);
     let found = list
         .iter()
         .position(|one| one.name_any() == name.name && one.namespace().as_ref() == name.namespace.as_ref());
-    let applied = match found.and_then(|at| serde_json::to_value(&list[at]).ok()) {
+    let stored = found.and_then(|at| serde_json::to_value(&list[at]).ok());
+    let applied = match stored.clone() {
         Some(stored) => applied_to(stored, &object),
         None => {
             let metadata = &mut object["metadata"];
@@ -185,6 +192,10 @@ where
     };
     if let Some(field) = unknown_field(&applied, &decoded) {
         return Err(fail(&field, "there is no such field"));
+    }
+    let refused = schema::errors(&name.group, &name.kind, &applied, stored.as_ref());
+    if !refused.is_empty() {
+        return Err(fail("", &refused.join("; ")));
     }
     match found {
         Some(at) => list[at] = decoded,
@@ -221,6 +232,11 @@ fn merge(stored: &mut Value, manifest: &Value, last: &Value) {
                 *stored = Value::Object(Map::new());
             }
             for (key, value) in manifest {
+                // As `kubectl apply` has it: null removes what is there.
+                if value.is_null() {
+                    stored.as_object_mut().map(|stored| stored.remove(key));
+                    continue;
+                }
                 merge(&mut stored[key.as_str()], value, &last[key.as_str()]);
             }
             let gone =

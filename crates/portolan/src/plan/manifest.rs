@@ -52,6 +52,11 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
+    files_in(path)
+}
+
+/// What a directory has of YAML and JSON, by name. Links to other directories are not followed: they may lead back.
+fn files_in(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let failed = |error: std::io::Error| Failure::usage(format!("cannot read {}: {error}", path.display()));
     let entries = std::fs::read_dir(path).map_err(failed)?;
     let mut paths: Vec<PathBuf> =
@@ -61,8 +66,10 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     for path in paths {
         let is_manifest =
             path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|one| end == *one));
-        if path.is_dir() || is_manifest {
-            found.extend(files(&path)?);
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(files_in(&path)?);
+        } else if is_manifest && !path.is_dir() {
+            found.push(path);
         }
     }
     Ok(found)

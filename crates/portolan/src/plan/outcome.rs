@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use kube::ResourceExt as _;
+use kube::{Resource, ResourceExt as _};
 use portolan_ipam::Ipam;
 use portolan_model::validate::{Findings, validate};
-use portolan_model::{Requester, World};
+use portolan_model::{Claim, Requester, World, doors};
 use portolan_plan::comparison::{Change, Picture, UnitDifference};
 use portolan_plan::{Plan, Rows, Settings, plan};
 
@@ -16,6 +16,18 @@ use crate::cluster::{Lists, Snapshot};
 
 /// The node of pods that are bound to none: which one they get matters for nothing that is said here.
 const ANY_NODE: &str = "any-node";
+
+/// Kinds from which pods come.
+const WORKLOADS: &[&str] = &[
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "ReplicaSet",
+    "ReplicationController",
+    "VirtualMachine",
+    "VirtualMachineInstance",
+];
 
 /// What would change.
 #[derive(Debug, Default)]
@@ -71,19 +83,16 @@ impl Outcome {
     /// What there is to say about the objects of the manifest.
     fn judge(&mut self, lists: &Lists, applied: &BTreeSet<Name>, world: &World) {
         macro_rules! judge {
-            ($($list:ident: $kind:literal),* $(,)?) => {
+            ($($list:ident),* $(,)?) => {
                 $(for object in &lists.$list {
-                    let name = Name { kind: $kind.into(), namespace: object.namespace(), name: object.name_any() };
+                    let name = Name::of(object);
                     if applied.contains(&name) {
                         self.note(&name, &validate(object, world));
                     }
                 })*
             };
         }
-        judge!(
-            vpcs: "Vpc", kubeovn_vpcs: "Vpc", subnets: "Subnet", kubeovn_subnets: "Subnet",
-            nads: "NetworkAttachmentDefinition", network_attachments: "NetworkAttachment", pods: "Pod",
-        );
+        judge!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, nads, network_attachments, pods,);
     }
 
     fn note(&mut self, name: &Name, findings: &Findings) {
@@ -94,7 +103,7 @@ impl Outcome {
 
     /// Who would get addresses, wait, or be refused: those of the manifest, and those who wait for something in it.
     fn decide(&mut self, applied: &BTreeSet<Name>, world: &World) {
-        let ipam = Ipam::of(world);
+        let mut ipam = Ipam::of(world);
         let of_manifest = applied.iter().filter_map(requester);
         let waiting = world.unsatisfied().filter(|one| name_of(one).is_some()).cloned();
         let all: BTreeSet<Requester> = of_manifest.chain(waiting).collect();
@@ -107,6 +116,10 @@ impl Outcome {
                     refusals.map(|refusal| format!("{name} would not get all it asks for: {refusal}")),
                 );
             }
+            // What one gets, no other can have.
+            for lock in decision.create.iter().filter_map(|lock| doors::portolan::lock(lock).ok()) {
+                _ = ipam.promise(Claim::of(&lock), lock.attachment.clone());
+            }
             if !decision.create.is_empty() {
                 self.served.insert(name, decision.create.len());
             }
@@ -118,7 +131,7 @@ impl Outcome {
 fn bind(lists: &mut Lists, applied: &BTreeSet<Name>) {
     let node = lists.nodes.first().map_or_else(|| ANY_NODE.to_owned(), kube::ResourceExt::name_any);
     for pod in &mut lists.pods {
-        let name = Name { kind: "Pod".into(), namespace: pod.namespace(), name: pod.name_any() };
+        let name = Name::of(pod);
         if let Some(spec) = pod.spec.as_mut().filter(|_| applied.contains(&name)) {
             spec.node_name.get_or_insert_with(|| node.clone());
         }
@@ -158,13 +171,27 @@ fn requester(name: &Name) -> Option<Requester> {
     }
 }
 
+impl Name {
+    fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+        let (group, kind) = (K::group(&()).into(), K::kind(&()).into());
+        Name { group, kind, namespace: object.namespace(), name: object.name_any() }
+    }
+}
+
 fn name_of(requester: &Requester) -> Option<Name> {
-    let (kind, namespace, name) = match requester {
-        Requester::Pod { namespace, name } => ("Pod", namespace, name),
-        Requester::NetworkAttachment { namespace, name } => ("NetworkAttachment", namespace, name),
+    let (group, kind, namespace, name) = match requester {
+        Requester::Pod { namespace, name } => ("", "Pod", namespace, name),
+        Requester::NetworkAttachment { namespace, name } => {
+            ("portolan.dev", "NetworkAttachment", namespace, name)
+        }
         Requester::Node { .. } | Requester::Subnet { .. } | Requester::VirtualMachine { .. } => return None,
     };
-    Some(Name { kind: kind.into(), namespace: Some(namespace.clone()), name: name.clone() })
+    Some(Name {
+        group: group.into(),
+        kind: kind.into(),
+        namespace: Some(namespace.clone()),
+        name: name.clone(),
+    })
 }
 
 impl fmt::Display for Outcome {
@@ -183,7 +210,11 @@ impl fmt::Display for Outcome {
             writeln!(f, "note: {warning}")?;
         }
         for name in &self.ignored {
-            writeln!(f, "note: {name} was not looked at: nothing in OVN comes from it")?;
+            let why = match WORKLOADS.contains(&name.kind.as_str()) {
+                true => "what its pods ask for is seen once they exist",
+                false => "nothing in OVN comes from it",
+            };
+            writeln!(f, "note: {name} was not looked at: {why}")?;
         }
         let count =
             |change| self.units.iter().flat_map(|unit| &unit.rows).filter(|row| row.change == change).count();

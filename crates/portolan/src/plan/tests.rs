@@ -99,7 +99,82 @@ metadata: {name: many}
         "{text}"
     );
     assert!(text.contains("! Pod default/waits would not get all it asks for: "), "{text}");
-    assert!(text.contains("note: Deployment default/many was not looked at"), "{text}");
+    assert!(
+        text.contains("note: Deployment default/many was not looked at: what its pods ask for"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_immutable_field_that_changes_is_refused() {
+    let change = "
+apiVersion: portolan.dev/v1alpha1
+kind: Subnet
+metadata: {name: web}
+spec: {cidrBlock: 10.7.0.0/24}
+";
+    let refused = error(change);
+    assert!(
+        refused.starts_with("manifest.yaml: document 1: Subnet web: spec.cidrBlock: Invalid value: "),
+        "{refused}"
+    );
+    assert!(refused.contains("cidrBlock is immutable"), "{refused}");
+}
+
+#[test]
+fn two_pods_do_not_get_the_same_address() {
+    let pod = |name: &str| {
+        format!(
+            "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  annotations: {{k8s.v1.cni.cncf.io/networks: '[{{\"name\": \"web\", \"ips\": [\"10.0.0.9\"]}}]'}}
+spec: {{containers: [{{name: one, image: one}}]}}
+---"
+        )
+    };
+    let text = shown(&[pod("first"), pod("second")].concat());
+    assert!(text.contains("+ Pod default/first would get 1 address"), "{text}");
+    assert!(text.contains("! Pod default/second would not get all it asks for: "), "{text}");
+}
+
+#[test]
+fn objects_of_one_name_in_both_groups_are_told_apart() {
+    let text = shown(
+        "
+apiVersion: kubeovn.io/v1
+kind: Subnet
+metadata: {name: web}
+spec: {cidrBlock: 10.0.3.0/24, gateway: 10.0.3.1}
+",
+    );
+    assert_eq!(text.matches("! Subnet web would not be in effect: ").count(), 1, "{text}");
+    let version = error("apiVersion: kubeovn.io/v2\nkind: Subnet\nmetadata: {name: web}\nspec: {}");
+    assert!(version.ends_with("Subnet web: apiVersion: Portolan knows Subnet of kubeovn.io/v1"), "{version}");
+}
+
+#[test]
+fn null_removes_a_field() {
+    let stored =
+        serde_json::json!({"metadata": {"name": "a"}, "spec": {"gateway": "10.0.0.1", "vpc": "blue"}});
+    let manifest = serde_json::json!({"metadata": {"name": "a"}, "spec": {"gateway": null}});
+    assert_eq!(apply::applied_to(stored, &manifest)["spec"], serde_json::json!({"vpc": "blue"}));
+}
+
+#[test]
+fn what_others_wrote_gives_the_terminal_no_orders() {
+    assert_eq!(without_control_characters("a\u{1b}[31mb\r\nc\u{9b}"), "a\\u{1b}[31mb\\r\nc\\u{9b}");
+}
+
+#[test]
+fn a_directory_that_contains_itself_is_read_once() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.yaml"), BEFORE).unwrap();
+    std::os::unix::fs::symlink(directory.path(), directory.path().join("again")).unwrap();
+    std::os::unix::fs::symlink(directory.path(), directory.path().join("again.yaml")).unwrap();
+    assert_eq!(manifest::read(directory.path()).unwrap().len(), 3);
 }
 
 #[test]
