@@ -84,6 +84,8 @@ fn rounds(testbed: &Testbed, extent: &Extent, victims: &[Victim<'_>]) {
         let after = random.u64(0..=steps);
         println!("round {round}: {} dies after {after} of {steps} changes", victim.name());
         observer.wait_for(seen + after, churn.living());
+        // Not only right after what others see: also between that.
+        std::thread::sleep(Duration::from_micros(random.u64(0..=20_000)));
         victim.kill_and_start();
     }
     observer.settled(churn.living());
