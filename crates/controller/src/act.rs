@@ -42,6 +42,18 @@ impl Actor {
         Actor { client, engine, status, events, metrics }
     }
 
+    /// Nothing that is not urgent is written from now on; what was wanted is dropped.
+    pub(crate) fn pause(&self) {
+        self.status.pause();
+        self.events.pause();
+    }
+
+    /// What is wanted from now on is written.
+    pub(crate) fn resume(&self) {
+        self.status.resume();
+        self.events.resume();
+    }
+
     /// Makes an action happen. What fails is answered, and tried again when the engine says so.
     pub(crate) async fn perform(self, action: Action) {
         match action {
@@ -58,8 +70,8 @@ impl Actor {
             Action::DeleteLock { lock, uid, resource_version } => {
                 self.delete_lock(lock, uid, resource_version).await;
             }
-            Action::ConfirmAbsence { unit, owners } => {
-                let absence = live::unit_absence(&self.client, &unit, &owners).await.unwrap_or_else(|error| {
+            Action::ConfirmAbsence { unit, owners, pods } => {
+                let absence = live::unit_absence(&self.client, &unit, &owners, &pods).await.unwrap_or_else(|error| {
                     tracing::warn!(%unit, error = %Plain(&error), "cannot read the owner of rows that the cache does not know");
                     Absence::Unknown
                 });

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::act::Actor;
+use crate::chassis::{ChassisCleaner, KnownNodes};
 use crate::debug::Debug;
 use crate::election::Election;
 use crate::engine::{Action, Engine};
@@ -26,6 +27,9 @@ const ACTIONS_AT_A_TIME: usize = 64;
 /// Pauses before what failed is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Whoever waits for a row of the northbound database for longer than this, and less than twice this, is told why.
+const LONG: Duration = Duration::from_secs(10);
 
 /// Something for the engine to take in.
 pub(crate) struct Message {
@@ -55,14 +59,19 @@ pub(crate) async fn run(
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
     let metrics = Metrics::new();
-    let mut nb = Northbound::connect(config.nb, config.nb_tls, metrics.clone());
+    let mut nb = Northbound::connect(config.nb, config.nb_tls.clone(), metrics.clone());
+    let mut nodes = KnownNodes::new();
     let (sender, mut messages) = mpsc::channel::<Message>(1024);
     // Whatever runs ends with this function, however that ends.
     let mut followers = follow::follow_all(client.clone(), &sender);
     let mut recoveries = followers.recoveries();
     let mut election = Election::start(client.clone(), config.election);
-    let actor = Actor::new(client, sender.clone(), metrics.clone());
+    let actor = Actor::new(client.clone(), sender.clone(), metrics.clone());
     let mut tasks = Tasks::default();
+    if !config.sb.is_empty() {
+        let cleaner = ChassisCleaner::connect(config.sb, config.nb_tls, client, &nodes, metrics.clone());
+        tasks.spawn("chassis of nodes that are gone", cleaner.run());
+    }
     tasks.spawn("status writer", actor.status.clone().run(followers.recoveries()));
     tasks.spawn("Event writer", actor.events.clone().run(followers.recoveries()));
     let pages = Health {
@@ -72,7 +81,7 @@ pub(crate) async fn run(
         metrics: metrics.clone(),
         status: actor.status.clone(),
         events: actor.events.clone(),
-        debug: Debug { engine: sender, northbound: nb.client(), log: config.log },
+        debug: Debug::new(sender, nb.client(), config.log),
     };
     for (name, address, access) in
         [("health checks", config.health, Access::Loopback), ("debug pages", config.debug, Access::Anyone)]
@@ -89,34 +98,45 @@ pub(crate) async fn run(
     // Nobody acts before the election has spoken.
     let mut acts = false;
     engine.stand_by();
+    // When it is looked for units that have been waiting for long.
+    let mut patience: Option<Instant> = None;
     // When the oldest of the changes came that the engine decides upon now.
     let mut since = Instant::now();
     loop {
+        if engine.is_synced() && !synced {
+            synced = true;
+            tracing::info!("everything was listed once");
+        }
+        election.set_fit(synced && nb.is_ready());
         if election.role().acts() != acts {
             acts = !acts;
+            metrics.leader_transition();
             if acts {
+                actions.actor.resume();
                 engine.lead();
-                nb.lead(&mut engine);
+                nb.lead(election.predecessor());
             } else {
-                engine.stand_by();
                 nb.stand_by();
+                engine.stand_by();
+                actions.stand_by(&mut engine);
             }
         }
         actions.take(engine.actions(), since);
-        if engine.is_synced() && !synced {
-            synced = true;
-            nb.compare_all(&mut engine);
-            tracing::info!("everything was listed once");
-        }
         if synced && acts {
             nb.write(&mut engine);
             actions.take(engine.actions(), since);
         }
+        nodes.tell(&mut engine, synced && acts);
         for retry in engine.take_retries() {
             later.failed(retry, Instant::now());
         }
         metrics.counts(&engine.take_counts());
-        metrics.queues(engine.queues());
+        let queues = engine.queues();
+        metrics.queues(queues);
+        match queues.units_waiting {
+            0 => patience = None,
+            _ => drop(patience.get_or_insert_with(|| Instant::now() + LONG)),
+        }
         metrics.queue("actions_waiting", actions.waiting.len());
         metrics.queue("actions_running", actions.running.len());
         metrics.queue("messages", messages.len());
@@ -142,6 +162,10 @@ pub(crate) async fn run(
                     engine.retry(retry);
                 }
             }
+            () = at(patience) => {
+                patience = None;
+                engine.report_waiting();
+            }
             // The API server is back: whatever failed meanwhile need not wait any longer.
             () = recoveries.next() => later.hasten(Instant::now()),
             ended = actions.next_end() => ended?,
@@ -150,10 +174,18 @@ pub(crate) async fn run(
         }
     }
     tracing::info!("stopping");
+    actions.actor.pause();
     // The next one needs both, and this lock first.
     nb.stand_by();
     election.release().await;
     Ok(())
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Actions under way, and those that wait for their turn.
@@ -177,6 +209,18 @@ impl Actions {
         {
             self.running.spawn(self.actor.clone().perform(action));
         }
+    }
+
+    /// What was not begun is dropped, but for what a standby does too; what was begun comes to its end. Whatever is still wanted
+    /// is decided anew when this controller leads.
+    fn stand_by(&mut self, engine: &mut Engine) {
+        let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
+            self.waiting.drain(..).partition(Action::is_for_standby);
+        self.waiting = kept;
+        for action in dropped {
+            engine.dropped(action);
+        }
+        self.actor.pause();
     }
 
     /// Waits for the end of an action, which makes room for another. Cancel-safe.

@@ -21,6 +21,7 @@ use portolan_plan::Plan;
 use portolan_plan::comparison::Picture;
 use portolan_plan::northbound::DATABASE;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
 use crate::control::Message;
@@ -28,6 +29,10 @@ use crate::health::{ask, respond};
 
 /// How many of each kind are shown of those who wait.
 const MOST: usize = 1000;
+/// How many of them the control loop looks into at a time, before it goes on with its work.
+const AT_A_TIME: usize = 32;
+/// How many pages are made at a time.
+pub(crate) const PAGES: usize = 2;
 
 /// The filter of the process's log.
 pub trait LogFilter: Send + Sync {
@@ -54,14 +59,20 @@ impl fmt::Debug for Log {
 /// What the pages are made of.
 #[derive(Clone)]
 pub(crate) struct Debug {
-    pub(crate) engine: Sender<Message>,
-    pub(crate) northbound: ovsdb::Client,
-    pub(crate) log: Option<Log>,
+    engine: Sender<Message>,
+    northbound: ovsdb::Client,
+    log: Option<Log>,
+    /// Who makes a page has one of these.
+    pub(crate) places: Arc<Semaphore>,
 }
 
 type Answer = Result<Response<Full<Bytes>>, (StatusCode, String)>;
 
 impl Debug {
+    pub(crate) fn new(engine: Sender<Message>, northbound: ovsdb::Client, log: Option<Log>) -> Self {
+        Debug { engine, northbound, log, places: Arc::new(Semaphore::new(PAGES)) }
+    }
+
     pub(crate) async fn answer(&self, method: &Method, path: &str, query: &str) -> Response<Full<Bytes>> {
         let answer = match (method, path) {
             (&Method::GET, "/debug/world") => self.world(query).await,
@@ -89,9 +100,18 @@ impl Debug {
         Ok(json(&shown.await.map_err(|why| unavailable(&why))?))
     }
 
+    /// Why somebody waits is a decision each: a few of them at a time, so that nobody else waits because of it.
     async fn waiting(&self) -> Answer {
-        let shown = ask(&self.engine, |engine| engine.inspect_waiting(MOST));
-        Ok(json(&shown.await.map_err(|why| unavailable(&why))?))
+        let shown = ask(&self.engine, |engine| engine.inspect_waiting(MOST)).await;
+        let (mut shown, requesters) = shown.map_err(|why| unavailable(&why))?;
+        let mut reasons = Vec::new();
+        for some in requesters.chunks(AT_A_TIME) {
+            let some = some.to_vec();
+            let inspected = ask(&self.engine, move |engine| engine.inspect_requesters(&some)).await;
+            reasons.extend(inspected.map_err(|why| unavailable(&why))?);
+        }
+        shown["requesters"] = reasons.into();
+        Ok(json(&shown))
     }
 
     async fn plan(&self, query: &str) -> Answer {

@@ -2,10 +2,14 @@
 //! harmless as two controllers without election.
 //!
 //! ```text
-//!            free, or not renewed for DURATION                  not renewed for DURATION, or another has it
-//!  Standby ─────────────────────────────────────▶ Leader ───────────────────────────────────────────────────▶ Standby
+//!            free, or not renewed for DURATION            not renewed for DURATION, another has it, or unfit for PATIENCE
+//!  Standby ─────────────────────────────────────▶ Leader ─────────────────────────────────────────────────────────────▶ Standby
 //!     └────── the API server refuses Leases ──────┴──▶ Unelected: acts, and asks again now and then
 //! ```
+//!
+//! Only a controller that is fit to act takes the Lease, and one that has it and is unfit for [`PATIENCE`] gives it back: one that
+//! cannot reach the northbound database would keep others from leading who can. An unfit one follows the Lease all the same, so
+//! that the time in which nobody renews it counts from its start.
 //!
 //! Clocks of two machines are never compared: what counts is how long, by the own monotonic clock, a Lease has been observed
 //! without a change. The text of `renewTime` is compared for change and nothing else.
@@ -29,8 +33,13 @@ pub(crate) const RENEWAL: Duration = Duration::from_millis(800);
 const AFTER_FAILURE: Duration = Duration::from_millis(400);
 /// The pause after the API server refused. Somebody has to grant a right or create a namespace first.
 const AFTER_REFUSAL: Duration = Duration::from_secs(10);
+/// How long a leader may be unfit before it gives its Lease back. A restart of the northbound database takes less.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a controller that stops may take to give its Lease back.
 const RELEASE: Duration = Duration::from_secs(1);
+/// How long it waits for the end of an attempt that is under way: one that is cut off may still succeed, after the Lease was
+/// given back.
+const LAST_ATTEMPT: Duration = Duration::from_millis(500);
 
 /// Who takes part in the election, and by which Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,10 +71,29 @@ impl Role {
     }
 }
 
+/// What became of the leader before this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Predecessor {
+    /// There was none, or it gave the Lease back, or it was this one.
+    #[default]
+    Gone,
+    /// It did not renew the Lease: it was killed, or hangs and may still have what it had.
+    Silent,
+}
+
+/// A role, and how it was come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    role: Role,
+    predecessor: Predecessor,
+}
+
 /// This controller's part in the election. Dropping it ends it, without giving the Lease back.
 #[derive(Debug)]
 pub(crate) struct Election {
-    role: watch::Receiver<Role>,
+    standing: watch::Receiver<Standing>,
+    /// Whether this controller could act if it led.
+    fit: watch::Sender<bool>,
     running: Option<Running>,
 }
 
@@ -84,28 +112,43 @@ impl Drop for Election {
 }
 
 impl Election {
-    /// Stands for election; without a configuration this controller always acts.
+    /// Follows the Lease, and stands for election once it is fit ([`Election::set_fit`]); without a configuration this controller
+    /// always acts.
     pub(crate) fn start(client: Client, config: Option<LeaderElection>) -> Self {
+        let (fit, is_fit) = watch::channel(false);
+        let standing = |role| watch::channel(Standing { role, predecessor: Predecessor::Gone });
         let Some(config) = config else {
-            return Election { role: watch::channel(Role::Unelected).1, running: None };
+            return Election { standing: standing(Role::Unelected).1, fit, running: None };
         };
-        let (roles, role) = watch::channel(Role::Standby);
+        let (standings, standing) = standing(Role::Standby);
         let (stop, stopped) = oneshot::channel();
         let candidate = Candidate {
             leases: Leases::new(Api::namespaced(client, &config.namespace), config.clone()),
             config,
-            roles,
+            standings,
+            fit: is_fit,
+            unfit_since: Some(Instant::now()),
             observed: None,
             renewed: None,
             refusal: None,
         };
         let task = tokio::spawn(candidate.run(stopped));
-        Election { role, running: Some(Running { stop, task }) }
+        Election { standing, fit, running: Some(Running { stop, task }) }
     }
 
     /// The current role.
     pub(crate) fn role(&self) -> Role {
-        *self.role.borrow()
+        self.standing.borrow().role
+    }
+
+    /// What became of the leader before this one.
+    pub(crate) fn predecessor(&self) -> Predecessor {
+        self.standing.borrow().predecessor
+    }
+
+    /// Says whether this controller could act if it led.
+    pub(crate) fn set_fit(&self, fit: bool) {
+        self.fit.send_if_modified(|current| std::mem::replace(current, fit) != fit);
     }
 
     /// Waits until the role has changed. Cancel-safe.
@@ -116,7 +159,7 @@ impl Election {
         if self.running.is_none() {
             return std::future::pending().await;
         }
-        self.role.changed().await.map_err(|_| anyhow::anyhow!("the task \"leader election\" ended"))
+        self.standing.changed().await.map_err(|_| anyhow::anyhow!("the task \"leader election\" ended"))
     }
 
     /// Gives the Lease back, so that the next leader need not wait for its end.
@@ -140,8 +183,10 @@ pub(crate) struct Record {
 
 /// What came of an attempt to become or stay the leader.
 enum Attempt {
-    /// It has the Lease.
-    Leads,
+    /// It has the Lease, after this one.
+    Leads(Predecessor),
+    /// It could have the Lease, and is not fit to act.
+    Unfit,
     /// Another has the Lease, which is to be looked at again then.
     Waits(Instant),
     /// Somebody else wrote at the same time.
@@ -155,7 +200,11 @@ enum Attempt {
 struct Candidate {
     config: LeaderElection,
     leases: Leases,
-    roles: watch::Sender<Role>,
+    standings: watch::Sender<Standing>,
+    /// Whether this controller could act.
+    fit: watch::Receiver<bool>,
+    /// Since when it could not; none if it could.
+    unfit_since: Option<Instant>,
     /// What the Lease said last, and since when it has been saying so.
     observed: Option<(Record, Instant)>,
     /// When the last renewal that succeeded was begun.
@@ -168,27 +217,67 @@ impl Candidate {
     async fn run(mut self, mut stop: oneshot::Receiver<()>) {
         let (mut news, _watching) = self.leases.follow();
         loop {
-            let attempt = tokio::select! {
-                // An attempt that was cut off may have succeeded.
-                _ = &mut stop => break,
-                attempt = self.attempt() => attempt,
+            self.notice_fitness();
+            if self.is_unfit_for_long() {
+                self.turn_into(
+                    Role::Standby,
+                    "has not been able to act for a while, and gives the Lease back",
+                );
+                self.give_back().await;
+            }
+            let mut stopping = false;
+            let attempt = {
+                let mut attempt = std::pin::pin!(self.attempt());
+                tokio::select! {
+                    attempt = &mut attempt => attempt,
+                    _ = &mut stop => {
+                        stopping = true;
+                        let last = tokio::time::timeout(LAST_ATTEMPT, attempt).await;
+                        last.unwrap_or_else(|_| Attempt::Failed("it was cut off".to_owned()))
+                    }
+                }
             };
             let next = self.judge(attempt);
+            if stopping {
+                break;
+            }
             tokio::select! {
                 _ = &mut stop => break,
                 () = self.until(next, &mut news) => {}
             }
         }
-        if self.role() == Role::Leader {
-            match self.leases.release().await {
-                Ok(()) => tracing::info!("gave the Lease back"),
-                Err(error) => tracing::warn!(error, "cannot give the Lease back: it ends by itself"),
-            }
+        if self.role() == Role::Leader || self.leases.is_in_doubt() {
+            self.give_back().await;
         }
     }
 
+    async fn give_back(&mut self) {
+        let released = tokio::time::timeout(DURATION, self.leases.release()).await;
+        match released.unwrap_or_else(|_| Err("no answer".to_owned())) {
+            Ok(()) => tracing::info!("gave the Lease back"),
+            Err(error) => tracing::warn!(error, "cannot give the Lease back: it ends by itself"),
+        }
+    }
+
+    /// Takes in whether this controller could act.
+    fn notice_fitness(&mut self) {
+        match *self.fit.borrow_and_update() {
+            true => self.unfit_since = None,
+            false => drop(self.unfit_since.get_or_insert_with(Instant::now)),
+        }
+    }
+
+    /// Until when an unfit leader leads; none if it is fit or no leader.
+    fn patience_ends(&self) -> Option<Instant> {
+        self.unfit_since.filter(|_| self.role() == Role::Leader).map(|since| since + PATIENCE)
+    }
+
+    fn is_unfit_for_long(&self) -> bool {
+        self.patience_ends().is_some_and(|ends| ends <= Instant::now())
+    }
+
     fn role(&self) -> Role {
-        *self.roles.borrow()
+        self.standings.borrow().role
     }
 
     /// Until when this controller leads unless it renews the Lease; none if it does not lead.
@@ -213,7 +302,7 @@ impl Candidate {
             Ok(attempt) => attempt,
             Err(_) => Attempt::Failed(format!("no answer within {:?}", start.elapsed())),
         };
-        if matches!(attempt, Attempt::Leads) {
+        if matches!(attempt, Attempt::Leads(_)) {
             self.renewed = Some(start);
         }
         attempt
@@ -221,20 +310,29 @@ impl Candidate {
 
     /// Reads the Lease, and takes it if it is free, one's own, or was not renewed for as long as it lasts.
     async fn look(&mut self) -> Attempt {
+        // A leader that has become unfit keeps the Lease for a while.
+        let may_take = self.unfit_since.is_none() || self.role() == Role::Leader;
         let record = match self.leases.get().await {
             Ok(Some(record)) => record,
+            Ok(None) if !may_take => return Attempt::Unfit,
             Ok(None) => return self.leases.create().await,
             Err(attempt) => return attempt,
         };
         let (record, since) = self.observe(record);
         let ends = since + DURATION;
-        match &record.holder {
-            None => {}
-            Some(holder) if *holder == self.config.identity => {}
-            Some(_) if ends <= Instant::now() => {}
+        let predecessor = match &record.holder {
+            None => Predecessor::Gone,
+            Some(holder) if *holder == self.config.identity => Predecessor::Gone,
+            Some(_) if ends <= Instant::now() => Predecessor::Silent,
             Some(_) => return Attempt::Waits(ends),
+        };
+        if !may_take {
+            return Attempt::Unfit;
         }
-        self.leases.take(record.holder.as_deref()).await
+        match self.leases.take(record.holder.as_deref()).await {
+            Attempt::Leads(_) => Attempt::Leads(predecessor),
+            attempt => attempt,
+        }
     }
 
     /// Notes what the Lease says; returns since when it has been saying so.
@@ -251,15 +349,21 @@ impl Candidate {
         if !matches!(attempt, Attempt::Refused(_) | Attempt::Failed(_)) {
             self.refusal = None;
         }
-        if !matches!(attempt, Attempt::Leads | Attempt::Refused(_))
+        if !matches!(attempt, Attempt::Leads(_) | Attempt::Refused(_))
             && self.lease_ends().is_some_and(|ends| ends <= now)
         {
             self.turn_into(Role::Standby, "did not renew the Lease in time: it stands by");
         }
         match attempt {
-            Attempt::Leads => {
-                self.turn_into(Role::Leader, "has the Lease: it leads");
-                self.renewed.map_or(now, |renewed| renewed + RENEWAL)
+            Attempt::Leads(predecessor) => {
+                self.turn_into_leader(predecessor);
+                let next = self.renewed.map_or(now, |renewed| renewed + RENEWAL);
+                self.patience_ends().map_or(next, |ends| ends.min(next))
+            }
+            // Looks again when it is fit, or when something happens to the Lease.
+            Attempt::Unfit => {
+                self.turn_into(Role::Standby, "cannot act yet: it stands by");
+                now + AFTER_REFUSAL
             }
             Attempt::Waits(until) => {
                 self.turn_into(Role::Standby, "another controller has the Lease: it stands by");
@@ -291,12 +395,25 @@ impl Candidate {
     }
 
     fn turn_into(&self, role: Role, why: &str) {
-        self.roles.send_if_modified(|current| {
-            let changed = *current != role;
+        self.stand(Standing { role, predecessor: Predecessor::Gone }, why);
+    }
+
+    fn turn_into_leader(&self, predecessor: Predecessor) {
+        let why = match predecessor {
+            Predecessor::Gone => "has the Lease: it leads",
+            Predecessor::Silent => "has the Lease, which the leader before it did not renew: it leads",
+        };
+        self.stand(Standing { role: Role::Leader, predecessor }, why);
+    }
+
+    /// Takes a role. How it was come by is said once.
+    fn stand(&self, standing: Standing, why: &str) {
+        self.standings.send_if_modified(|current| {
+            let changed = current.role != standing.role;
             if changed {
-                tracing::info!(identity = self.config.identity, ?role, "this controller {why}");
+                tracing::info!(identity = self.config.identity, role = ?standing.role, "this controller {why}");
+                *current = standing;
             }
-            *current = role;
             changed
         });
     }
@@ -306,6 +423,8 @@ impl Candidate {
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(next) => return,
+                // Whoever could speak for this controller is gone, and so is it.
+                Ok(()) = self.fit.changed() => return,
                 changed = news.changed() => {
                     if changed.is_err() {
                         tokio::time::sleep_until(next).await;

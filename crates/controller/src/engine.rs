@@ -9,6 +9,7 @@
 //! Invariant: nothing is decided or planned before every kind was listed once. A subnet planned without its VPC would lose the
 //! router port that it has.
 
+mod blocked;
 mod conditions;
 mod counts;
 mod feed;
@@ -16,6 +17,7 @@ mod inspect;
 mod kinds;
 mod locks;
 mod missing;
+mod nodes;
 mod northbound;
 mod reports;
 mod standby;
@@ -30,6 +32,7 @@ use portolan_model::{Dirty, Requester, Settings, Unit, World};
 use portolan_plan::{DatabaseTarget, Reconciler};
 pub use portolan_watch::Change;
 
+use self::blocked::Blocked;
 use self::conditions::Conditions;
 pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
 pub use self::counts::{Counts, Queues};
@@ -38,6 +41,7 @@ pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
 use self::locks::{Creations, Releasing};
 use self::missing::Reading;
+pub use self::nodes::{NodeOfChassis, NodesByChassis};
 use self::northbound::Evidence;
 use self::reports::Reports;
 pub use self::reports::{Severity, Subject};
@@ -75,6 +79,8 @@ pub enum Action {
         unit: Unit,
         /// The UIDs of its owners, as its rows say; usually one.
         owners: BTreeSet<String>,
+        /// The UIDs of the pods that its ports are for: what outlives its pods is in use for as long as one of them runs.
+        pods: BTreeSet<String>,
     },
     /// Read an object live that a list lacks: answer with [`Engine::missing_read`].
     ReadMissing(Read),
@@ -128,6 +134,10 @@ pub struct Engine {
     woken: BTreeSet<(u64, Requester)>,
     /// Which units of the northbound database are dirty, waiting or stale.
     northbound: Reconciler<DatabaseTarget<Unit>>,
+    /// Units that do not come about, and who was told.
+    blocked: Blocked,
+    /// Whether a node may have changed.
+    nodes_changed: bool,
     /// Objects that a list lacks, and how far reading them live has come.
     reading: BTreeMap<Read, Reading>,
     creating: Creations,
@@ -161,6 +171,8 @@ impl Engine {
             requesters: BTreeSet::new(),
             woken: BTreeSet::new(),
             northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
+            blocked: Blocked::default(),
+            nodes_changed: true,
             reading: BTreeMap::new(),
             creating: Creations::default(),
             moving: BTreeMap::new(),

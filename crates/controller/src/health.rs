@@ -4,8 +4,11 @@
 //! are in step with the API server, every kind was listed, and the copy of the northbound database is in step. A controller that
 //! is not ready need not be restarted.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -17,15 +20,16 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use portolan_watch::Status;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::Sender;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::act::events::EventWriter;
 use crate::act::status::StatusWriter;
 use crate::act::writer::Writer;
 use crate::control::Message;
-use crate::debug::Debug;
+use crate::debug::{Debug, PAGES};
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 
@@ -33,8 +37,11 @@ use crate::metrics::Metrics;
 const ANSWER: Duration = Duration::from_secs(5);
 /// The format of metrics.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// How many requests are served at a time.
-const AT_A_TIME: usize = 16;
+/// How many connections there are at a time. Beyond that, the one that has waited longest for its request makes room: connections
+/// that are opened and left alone must not keep a probe out.
+const CONNECTIONS: usize = 64;
+/// How long a connection may last, with a peer that reads slowly.
+const CONNECTION: Duration = Duration::from_secs(30);
 
 /// What is checked.
 #[derive(Clone)]
@@ -48,18 +55,31 @@ pub(crate) struct Health {
     pub(crate) debug: Debug,
 }
 
-/// Who may see `/debug`.
+/// Who may see `/debug`, and change what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Connections from this host: its own processes, and `kubectl port-forward`.
+    /// Connections from this host see it: its own processes, and `kubectl port-forward`. On the host network these are also the
+    /// processes of every other pod there, so nobody changes anything.
     Loopback,
-    /// Whoever can connect.
+    /// Whoever can connect sees it and may change it: the operator has chosen the address.
     Anyone,
 }
 
+/// What a peer may do with `/debug`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DebugRight {
+    Nothing,
+    See,
+    Change,
+}
+
 impl Access {
-    fn allows(self, peer: SocketAddr) -> bool {
-        self == Access::Anyone || peer.ip().to_canonical().is_loopback()
+    fn of(self, peer: SocketAddr) -> DebugRight {
+        match self {
+            Access::Anyone => DebugRight::Change,
+            Access::Loopback if peer.ip().to_canonical().is_loopback() => DebugRight::See,
+            Access::Loopback => DebugRight::Nothing,
+        }
     }
 }
 
@@ -110,14 +130,30 @@ impl Health {
         response
     }
 
-    async fn answer(&self, request: &Request<Incoming>, debug: bool) -> Response<Full<Bytes>> {
+    async fn answer_debug(&self, request: &Request<Incoming>, right: DebugRight) -> Response<Full<Bytes>> {
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        let refusal = match right {
+            DebugRight::Nothing => "only connections from this host may see this; see --debug-address\n",
+            DebugRight::See if !reads => {
+                "this can be changed only through --debug-address: on the network of a host, others can connect to this address too\n"
+            }
+            DebugRight::See | DebugRight::Change => "",
+        };
+        if !refusal.is_empty() {
+            return respond(StatusCode::FORBIDDEN, refusal.into());
+        }
+        let Ok(_place) = self.debug.places.try_acquire() else {
+            let message = format!("{PAGES} debug pages are being made already: try again\n");
+            return respond(StatusCode::TOO_MANY_REQUESTS, message);
+        };
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        self.debug.answer(request.method(), path, query).await
+    }
+
+    async fn answer(&self, request: &Request<Incoming>, right: DebugRight) -> Response<Full<Bytes>> {
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         if path == "/debug" || path.starts_with("/debug/") {
-            if !debug {
-                let message = "only connections from this host may see this; see --debug-address\n";
-                return respond(StatusCode::FORBIDDEN, message.into());
-            }
-            return self.debug.answer(request.method(), path, query).await;
+            return self.answer_debug(request, right).await;
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return respond(StatusCode::METHOD_NOT_ALLOWED, "this can only be read\n".into());
@@ -194,40 +230,80 @@ pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 
 /// Serves health checks, for ever.
 pub(crate) async fn serve(listener: TcpListener, health: Health, access: Access) {
-    let places = std::sync::Arc::new(Semaphore::new(AT_A_TIME));
+    let mut connections = Connections::default();
     loop {
-        let Ok(place) = std::sync::Arc::clone(&places).acquire_owned().await else { return };
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Out of descriptors, for example: others will be closed.
-                tracing::warn!(%error, "cannot accept a health check");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
+        let (stream, peer) = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, for example: others will be closed.
+                    tracing::warn!(%error, "cannot accept a health check");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+            Some(_) = connections.running.join_next() => continue,
         };
-        let health = health.clone();
-        tokio::spawn(async move {
-            let service = service_fn(|request: Request<Incoming>| {
-                let health = health.clone();
-                async move { Ok::<_, Infallible>(health.answer(&request, access.allows(peer)).await) }
-            });
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(ANSWER).keep_alive(false);
-            let served = http.serve_connection(TokioIo::new(stream), service).await;
-            if let Err(error) = served {
-                tracing::debug!(%error, "a health check was not served");
+        connections.admit(stream, health.clone(), access.of(peer));
+    }
+}
+
+/// The connections that are open.
+#[derive(Default)]
+struct Connections {
+    running: JoinSet<()>,
+    /// The oldest first; some of them have ended.
+    open: VecDeque<Connection>,
+}
+
+struct Connection {
+    task: AbortHandle,
+    /// Its request has come.
+    asked: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Serves a connection, for which another one makes room if there are many.
+    fn admit(&mut self, stream: TcpStream, health: Health, right: DebugRight) {
+        self.open.retain(|connection| !connection.task.is_finished());
+        if self.open.len() >= CONNECTIONS {
+            let idle = self.open.iter().position(|connection| !connection.asked.load(Ordering::Relaxed));
+            // Requests take no longer than the loop may take to answer: if all are being answered, the oldest hangs.
+            if let Some(oldest) = self.open.remove(idle.unwrap_or_default()) {
+                tracing::debug!("too many connections: one that waits makes room");
+                oldest.task.abort();
             }
-            drop(place);
-        });
+        }
+        let asked = Arc::new(AtomicBool::new(false));
+        let task = self.running.spawn(serve_one(stream, health, right, Arc::clone(&asked)));
+        self.open.push_back(Connection { task, asked });
+    }
+}
+
+async fn serve_one(stream: TcpStream, health: Health, right: DebugRight, asked: Arc<AtomicBool>) {
+    let service = service_fn(|request: Request<Incoming>| {
+        asked.store(true, Ordering::Relaxed);
+        let health = health.clone();
+        async move { Ok::<_, Infallible>(health.answer(&request, right).await) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(ANSWER).keep_alive(false);
+    let served = tokio::time::timeout(CONNECTION, http.serve_connection(TokioIo::new(stream), service)).await;
+    match served {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a health check was not served"),
+        Err(_) => tracing::debug!("a health check was not read in time"),
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use portolan_watch::Followers;
     use portolan_watch::fake::{Answer, FakeApi};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::sync::mpsc;
 
     use super::*;
@@ -236,6 +312,20 @@ mod tests {
     fn database() -> ovsdb::Client {
         let endpoints = ovsdb::Endpoint::parse_list("unix:/nonexistent/nb.sock").unwrap();
         ovsdb::Client::builder("OVN_Northbound", endpoints).connect()
+    }
+
+    /// The pages of a controller that is not connected with its database.
+    fn health(api: &FakeApi, engine: &Sender<Message>) -> Health {
+        let northbound = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None }).1;
+        Health {
+            engine: engine.clone(),
+            followers: Followers::new(api.client()).status(),
+            northbound,
+            debug: Debug::new(engine.clone(), database(), None),
+            metrics: Metrics::new(),
+            status: Writer::new(StatusWriter(api.client())),
+            events: Writer::new(EventWriter(api.client())),
+        }
     }
 
     /// The failed checks.
@@ -248,9 +338,66 @@ mod tests {
         for (peer, loopback) in
             [("127.0.0.1:1", true), ("[::1]:1", true), ("[::ffff:127.0.0.1]:1", true), ("10.0.0.1:1", false)]
         {
-            assert_eq!(Access::Loopback.allows(peer.parse().unwrap()), loopback, "{peer}");
-            assert!(Access::Anyone.allows(peer.parse().unwrap()));
+            let expected = if loopback { DebugRight::See } else { DebugRight::Nothing };
+            assert_eq!(Access::Loopback.of(peer.parse().unwrap()), expected, "{peer}");
+            assert_eq!(Access::Anyone.of(peer.parse().unwrap()), DebugRight::Change);
         }
+    }
+
+    /// A page of what `serve` serves at an address of its own, whoever else is connected.
+    async fn get(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    /// Serves the pages of a controller whose loop answers.
+    async fn served(access: Access) -> (SocketAddr, JoinSet<()>) {
+        let (engine, mut messages) = mpsc::channel::<Message>(16);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut engine = Engine::new(Default::default(), Default::default());
+            while let Some(message) = messages.recv().await {
+                message.tell(&mut engine);
+            }
+        });
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tasks.spawn(serve(listener, health(&FakeApi::default(), &engine), access));
+        (address, tasks)
+    }
+
+    #[tokio::test]
+    async fn a_probe_is_answered_however_many_connections_were_left_alone() {
+        let (address, _tasks) = served(Access::Loopback).await;
+        let mut idle = Vec::new();
+        for _ in 0..CONNECTIONS * 2 {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let answer = get(address, "GET /healthz").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        // The oldest made room, and the newest did not.
+        let mut byte = [0];
+        assert_eq!(idle[0].read(&mut byte).await.unwrap_or(0), 0);
+        let newest = idle.pop().unwrap();
+        assert!(
+            newest.try_read(&mut byte).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        );
+    }
+
+    #[tokio::test]
+    async fn the_log_is_changed_only_through_an_address_that_was_chosen_for_it() {
+        let (shared, _tasks) = served(Access::Loopback).await;
+        let (own, _tasks) = served(Access::Anyone).await;
+        let refused = get(shared, "PUT /debug/log?filter=debug").await;
+        assert!(refused.starts_with("HTTP/1.1 403") && refused.contains("--debug-address"), "{refused}");
+        let answer = get(shared, "GET /debug/world").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        // There is no filter here to be changed.
+        let answer = get(own, "PUT /debug/log?filter=debug").await;
+        assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -258,16 +405,7 @@ mod tests {
         let api = FakeApi::default();
         let followers = Followers::new(api.client());
         let (engine, mut messages) = mpsc::channel::<Message>(1);
-        let (nb, northbound) = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None });
-        let health = Health {
-            engine: engine.clone(),
-            followers: followers.status(),
-            northbound,
-            debug: Debug { engine: engine.clone(), northbound: database(), log: None },
-            metrics: Metrics::new(),
-            status: Writer::new(StatusWriter(api.client())),
-            events: Writer::new(EventWriter(api.client())),
-        };
+        let health = Health { followers: followers.status(), ..health(&api, &engine) };
         // A loop that does not answer.
         assert_eq!(failed(&health.alive().await), ["loop"]);
         drop(messages.try_recv());
@@ -289,7 +427,6 @@ mod tests {
         assert_eq!(failed(&checks), ["listed", "followers", "northbound"]);
         let text = format!("{checks:?}");
         assert!(text.contains("customresourcedefinitions.apiextensions.k8s.io: not in step"), "{text}");
-        drop(nb);
         task.abort();
     }
 }

@@ -14,6 +14,7 @@
 //! spares the second controller's vain attempts, and nothing depends on it.
 
 mod act;
+mod chassis;
 mod control;
 mod debug;
 mod election;
@@ -44,6 +45,9 @@ pub struct Config {
     pub nb: Vec<ovsdb::Endpoint>,
     /// Certificates for `ssl:` endpoints.
     pub nb_tls: Option<ovsdb::TlsFiles>,
+    /// Where OVN's southbound database is, from which the chassis of nodes that are gone are removed; none: they stay. Certificates
+    /// are those of the northbound one.
+    pub sb: Vec<ovsdb::Endpoint>,
     /// What is the same for a whole cluster.
     pub settings: portolan_model::Settings,
     /// What an operator decides about rows.
@@ -66,6 +70,7 @@ impl Config {
             kube,
             nb,
             nb_tls: None,
+            sb: Vec::new(),
             settings,
             plan,
             health: None,

@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::ListParams;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt};
 use portolan_api::nad::NetworkAttachmentDefinition;
-use portolan_api::portolan::{IPLock, NetworkAttachment};
+use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, kubevirt, portolan};
 use portolan_model::holder::{self, Read, Users};
-use portolan_model::{Group, Source, Unit, UnitState, VpcPair, World};
+use portolan_model::{AttachmentId, Group, Source, Unit, UnitState, VpcPair, World, doors};
 use portolan_plan::Absence;
-use portolan_watch as served;
+use portolan_watch::{self as served, Unreadable};
 use serde::de::DeserializeOwned;
 
 use crate::engine::Confirmation;
@@ -78,11 +79,12 @@ where
     Ok(())
 }
 
-/// Whether nothing asks for a unit any more, of which the database has rows with these owners.
+/// Whether nothing asks for a unit any more, of which the database has rows with these owners, for these pods.
 pub(crate) async fn unit_absence(
     client: &Client,
     unit: &Unit,
     owners: &BTreeSet<String>,
+    pods: &BTreeSet<String>,
 ) -> kube::Result<Absence> {
     let is_there = match unit {
         Unit::Vpc(name) => Vpcs::read(client, &[name]).await?.has_any(owners),
@@ -95,11 +97,38 @@ pub(crate) async fn unit_absence(
             uids.iter().flatten().any(|uid| owners.contains(uid))
         }
         Unit::Attachment(id) => match read(client, &holder::reads(id, &Users::default())).await? {
-            Confirmation::Found(found) => holder::released(&found, id, &Users::default()).is_none(),
+            Confirmation::Found(found) => {
+                holder::released(&found, id, &Users::default()).is_none()
+                    || any_runs(client, id, pods).await?
+            }
             Confirmation::Failed => true,
         },
     };
     Ok(if is_there { Absence::Refuted } else { Absence::Confirmed })
+}
+
+/// Whether one of these pods runs, for a holder that outlives its pods. The name of a virtual machine's pod is not known, and no
+/// lock is there to tell it: the pods of its namespace are listed. An ordinal's pod is read with its set.
+async fn any_runs(client: &Client, id: &AttachmentId, pods: &BTreeSet<String>) -> kube::Result<bool> {
+    let (HolderKind::VirtualMachine, Some(namespace)) = (id.kind(), id.namespace()) else { return Ok(false) };
+    if pods.is_empty() {
+        return Ok(false);
+    }
+    let api = in_namespace::<Pod>(client, namespace);
+    let mut parameters = ListParams::default().limit(500);
+    loop {
+        let (page, more) = served::list_page(&api, &parameters).await?;
+        let is_one = |uid: Option<&String>| uid.is_some_and(|uid| pods.contains(uid));
+        let runs = |pod: &Pod| is_one(pod.metadata.uid.as_ref()) && !doors::pod::pod(pod).finished;
+        let unreadable = |pod: &Unreadable<Pod>| is_one(pod.object.metadata.uid.as_ref());
+        if page.objects.iter().any(runs) || page.unreadable.iter().any(unreadable) {
+            return Ok(true);
+        }
+        match more.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => return Ok(false),
+        }
+    }
 }
 
 /// The VPCs of some names, as a live read found them.
@@ -154,4 +183,40 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
     Api::namespaced(client.clone(), namespace)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+mod tests {
+    use portolan_watch::fake::FakeApi;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_machine_had_is_not_absent_while_its_pod_runs() {
+        let api = FakeApi::default();
+        api.define::<kubevirt::VirtualMachine>();
+        api.define::<kubevirt::VirtualMachineInstance>();
+        let unit: Unit = "attachment/vm/default/web/net1/uid-of-machine".parse().unwrap();
+        let Unit::Attachment(id) = &unit else { panic!("{unit} is no attachment") };
+        assert_eq!(id.kind(), HolderKind::VirtualMachine);
+        let put = |phase: &str| {
+            let pod = json!({
+                "metadata": {"name": "virt-launcher-web-x", "namespace": "default", "uid": "uid-of-pod"},
+                "spec": {"containers": []}, "status": {"phase": phase},
+            });
+            api.put(&serde_json::from_value::<Pod>(pod).unwrap());
+        };
+        let absence = async |pods: &[&str]| {
+            let pods = pods.iter().map(ToString::to_string).collect();
+            let owners = BTreeSet::from(["uid-of-machine".to_owned()]);
+            unit_absence(&api.client(), &unit, &owners, &pods).await.unwrap()
+        };
+        put("Running");
+        assert_eq!(absence(&["uid-of-pod"]).await, Absence::Refuted);
+        assert_eq!(absence(&["another"]).await, Absence::Confirmed);
+        put("Succeeded");
+        assert_eq!(absence(&["uid-of-pod"]).await, Absence::Confirmed);
+    }
 }

@@ -90,6 +90,8 @@ struct Inner {
     time_to_northbound: Histogram,
     followers_behind: Gauge,
     leader: Gauge,
+    leader_transitions: Counter,
+    chassis_removed: Counter,
     writer: Gauge,
     synced: Gauge,
     stopwatch: Stopwatch,
@@ -114,6 +116,8 @@ impl Metrics {
             time_to_northbound: histogram(),
             followers_behind: Gauge::default(),
             leader: Gauge::default(),
+            leader_transitions: Counter::default(),
+            chassis_removed: Counter::default(),
             writer: Gauge::default(),
             synced: Gauge::default(),
             stopwatch: Stopwatch::default(),
@@ -148,6 +152,10 @@ impl Metrics {
         registry.register("followers_behind", help, inner.followers_behind.clone());
         let help = "1 if this controller acts: it has the Lease, or there is no election";
         registry.register("leader", help, inner.leader.clone());
+        let help = "Chassis of nodes that are gone which were removed from OVN's southbound database";
+        registry.register("chassis_removed", help, inner.chassis_removed.clone());
+        let help = "How often this controller began or ceased to act";
+        registry.register("leader_transitions", help, inner.leader_transitions.clone());
         let help = "1 if this controller has the OVSDB lock on writing the northbound database";
         registry.register("northbound_writer", help, inner.writer.clone());
         registry.register("synced", "1 once every kind was listed", inner.synced.clone());
@@ -171,6 +179,7 @@ impl Metrics {
         self.queue("requesters_waiting", queues.requesters_waiting);
         self.queue("units", queues.units);
         self.queue("units_waiting", queues.units_waiting);
+        self.queue("units_refused", queues.units_refused);
         self.queue("locks_creating", queues.locks_creating);
         self.queue("locks_releasing", queues.locks_releasing);
     }
@@ -220,6 +229,14 @@ impl Metrics {
 
     pub(crate) fn leader(&self, acts: bool) {
         self.0.leader.set(acts.into());
+    }
+
+    pub(crate) fn chassis_removed(&self) {
+        self.0.chassis_removed.inc();
+    }
+
+    pub(crate) fn leader_transition(&self) {
+        self.0.leader_transitions.inc();
     }
 
     pub(crate) fn writer(&self, writes: bool) {

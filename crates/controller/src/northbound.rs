@@ -9,12 +9,14 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ovsdb::{
-    Changes, Client, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, Outcome, TlsFiles,
+    Changes, Client, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, Outcome, Status, TlsFiles,
     TransactError, Transaction,
 };
 use portolan_plan::{Batch, Urgency};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::election::Predecessor;
 use crate::engine::Engine;
 use crate::metrics::{Metrics, Transacted};
 
@@ -34,8 +36,11 @@ const LINGER: Duration = Duration::from_millis(200);
 pub(crate) struct Northbound {
     client: Client,
     changes: Changes,
+    status: watch::Receiver<Status>,
     /// The lock, unless another controller is to write.
     lock: Option<Lock>,
+    /// Whether everything was compared with the copy since this controller has been the writer.
+    compared: bool,
     metrics: Metrics,
     writing: Option<Pin<Box<dyn Future<Output = Vec<Written>> + Send>>>,
     pace: Pace,
@@ -79,18 +84,26 @@ impl Northbound {
             builder = builder.monitor(monitor);
         }
         let client = builder.connect();
-        let changes = client.changes();
-        Northbound { client, changes, lock: None, metrics, writing: None, pace: Pace::default() }
+        let (changes, status) = (client.changes(), client.status());
+        let pace = Pace::default();
+        Northbound { client, changes, status, lock: None, compared: false, metrics, writing: None, pace }
     }
 
-    /// Asks for the lock on being the writer. Everything is compared with the copy, now and when the lock is held.
-    pub(crate) fn lead(&mut self, engine: &mut Engine) {
-        self.lock = Some(self.client.lock(LOCK));
-        self.compare_all(engine);
+    /// Asks for the lock on being the writer. Once it is held, everything is compared with the copy.
+    ///
+    /// A leader that was stopped, or whose machine lost its network, still has the lock and does not give it up: it is taken away from
+    /// it. It cannot write any more, as every transaction asserts the lock.
+    pub(crate) fn lead(&mut self, predecessor: Predecessor) {
+        self.compared = false;
+        self.lock = Some(match predecessor {
+            Predecessor::Gone => self.client.lock(LOCK),
+            Predecessor::Silent => self.client.steal(LOCK),
+        });
     }
 
     /// Gives the lock up.
     pub(crate) fn stand_by(&mut self) {
+        self.compared = false;
         self.lock = None;
     }
 
@@ -105,21 +118,24 @@ impl Northbound {
     }
 
     /// Whether the copy is in step.
-    pub(crate) fn status(&self) -> tokio::sync::watch::Receiver<ovsdb::Status> {
-        self.client.status()
+    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+        self.status.clone()
     }
 
-    /// Everything is compared with the copy.
-    pub(crate) fn compare_all(&self, engine: &mut Engine) {
-        engine.compare_all(&self.client.read());
+    /// Whether the copy is in step.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(*self.status.borrow(), Status::Ready { .. })
     }
 
     /// Starts writing what is to be written, if that is due, we are the writer and nothing is under way.
     pub(crate) fn write(&mut self, engine: &mut Engine) {
-        let ready = matches!(*self.client.status().borrow(), ovsdb::Status::Ready { .. });
-        if self.writing.is_some() || !ready || !self.is_writer() {
+        if self.writing.is_some() || !self.is_ready() || !self.is_writer() {
             self.pace.due = None;
             return;
+        }
+        if !self.compared {
+            engine.compare_all(&self.client.read());
+            self.compared = true;
         }
         if !self.pace.is_due(engine.northbound_urgency(), Instant::now()) {
             return;
@@ -162,7 +178,10 @@ impl Northbound {
                 self.writing = None;
                 self.pace.last = Some(Instant::now());
                 report(written, engine, &self.metrics);
-                engine.settled(&self.client.read());
+                // Before everything was compared it is not known what is still to be written.
+                if self.compared {
+                    engine.settled(&self.client.read());
+                }
             }
             batch = self.changes.next() => match batch {
                 Some(batch) => engine.rows_changed(&batch.changes, &self.client.read()),
@@ -171,10 +190,13 @@ impl Northbound {
             state = lock => match state {
                 Some(state) => {
                     tracing::info!(?state, "the lock on writing the northbound database");
-                    engine.compare_all(&self.client.read());
+                    // Others may have written meanwhile.
+                    self.compared = false;
                 }
                 None => anyhow::bail!("the northbound database refuses the lock {LOCK}"),
             },
+            // Whether this controller is fit to lead depends on it.
+            Ok(()) = self.status.changed() => {}
             () = due => {}
         }
         Ok(())
@@ -217,7 +239,7 @@ fn report(written: Vec<Written>, engine: &mut Engine, metrics: &Metrics) {
             WriteResult::Refused(error) => {
                 let unit = batch.units().next().map(ToString::to_string).unwrap_or_default();
                 tracing::warn!(unit, %error, "the northbound database refuses the rows of a unit; others go on");
-                engine.refused(&batch);
+                engine.refused(&batch, &error.to_string());
             }
         }
     }

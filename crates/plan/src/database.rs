@@ -87,6 +87,13 @@ impl Database {
         rows.map(|row| tag::owner_of(row).unwrap_or_default().into()).collect()
     }
 
+    /// The rows of a unit.
+    pub fn rows_of<'a>(&self, unit: &str, cache: &'a Cache) -> Vec<&'a Row> {
+        let key = Value::from(unit);
+        let rows = self.tables.iter().flat_map(|table| rows_of_unit(table, &key, cache));
+        rows.map(|row| &**row).collect()
+    }
+
     /// What changes of the cache concern. A change of nothing but a set's members concerns the units that contribute the
     /// members in which old and new differ, and not the unit that the set belongs to.
     pub fn touched(&self, changes: &[Change], cache: &Cache) -> Touched {

@@ -27,14 +27,23 @@ pub(crate) struct Arguments {
         default_value = "unix:/run/ovn/ovnnb_db.sock"
     )]
     ovn_nb: Vec<Endpoint>,
+    /// OVN's southbound database: the chassis of nodes that are gone are removed from it, and traces read it.
+    #[arg(
+        long,
+        value_name = "ENDPOINTS",
+        value_delimiter = ',',
+        default_value = "unix:/run/ovn/ovnsb_db.sock"
+    )]
+    ovn_sb: Vec<Endpoint>,
     /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give agents the same.
     #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
     mtu: u16,
-    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug to connections from this host; a port alone
-    /// means 127.0.0.1. Not served unless given.
+    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug, to be read, to connections from this host; a
+    /// port alone means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = health_address)]
     health_address: Option<SocketAddr>,
-    /// Serve all of these, with /debug, to whoever connects to this address. There is no authentication.
+    /// Serve all of these, with /debug, to whoever connects to this address, and let them change the log's filter. There is no
+    /// authentication.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = health_address)]
     debug_address: Option<SocketAddr>,
     #[command(flatten)]
@@ -102,14 +111,6 @@ struct Trace {
     /// The Service by which kube-apiserver reaches that address, NAMESPACE/NAME.
     #[arg(long, value_name = "SERVICE", default_value = "portolan-system/portolan-trace", value_parser = service)]
     trace_service: ServiceReference,
-    /// OVN's southbound database, which traces read.
-    #[arg(
-        long,
-        value_name = "ENDPOINTS",
-        value_delimiter = ',',
-        default_value = "unix:/run/ovn/ovnsb_db.sock"
-    )]
-    ovn_sb: Vec<Endpoint>,
 }
 
 fn service(text: &str) -> Result<ServiceReference, String> {
@@ -129,6 +130,7 @@ pub(crate) async fn run(
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
     let mut config = Config::new(kube.clone(), arguments.ovn_nb.clone());
     config.nb_tls = arguments.tls.files();
+    config.sb.clone_from(&arguments.ovn_sb);
     config.plan.mtu = arguments.mtu;
     config.health = arguments.health_address;
     config.debug = arguments.debug_address;
@@ -137,11 +139,8 @@ pub(crate) async fn run(
     let Some(listen) = arguments.trace.trace_address else {
         return portolan_controller::run(config, stop).await;
     };
-    let databases = Databases {
-        northbound: arguments.ovn_nb,
-        southbound: arguments.trace.ovn_sb,
-        tls: arguments.tls.files(),
-    };
+    let databases =
+        Databases { northbound: arguments.ovn_nb, southbound: arguments.ovn_sb, tls: arguments.tls.files() };
     let tracer = Tracer::connect(&databases, config.plan);
     let (reader, reads) = portolan_controller::readers();
     let server = portolan_trace_server::Config { listen, service: arguments.trace.trace_service };

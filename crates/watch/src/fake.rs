@@ -197,7 +197,7 @@ impl FakeApi {
         };
         self.0.requests.send_replace(sent);
         match answer {
-            Some(answer) => answer.give().await,
+            Some(answer) => answer.give(|| self.truth(&parts, &body)).await,
             None => Ok(self.truth(&parts, &body)),
         }
     }

@@ -68,6 +68,52 @@ async fn of_many_values_for_one_object_only_the_newest_is_written_and_a_few_obje
     task.abort();
 }
 
+/// Fails each time that it is let.
+struct Failing {
+    permits: Arc<Semaphore>,
+    attempts: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Write for Failing {
+    type Key = u32;
+    type Value = u32;
+    const ATTEMPTS: Option<u32> = None;
+
+    fn merge(_: u32, newer: u32) -> u32 {
+        newer
+    }
+
+    async fn write(&self, _: u32, value: u32) -> Result<(), String> {
+        self.permits.acquire().await.unwrap().forget();
+        self.attempts.lock().unwrap().push(value);
+        Err("no".into())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_wanted_before_a_pause_is_not_written_after_it() {
+    let (permits, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
+    let writer = Writer::new(Failing { permits: Arc::clone(&permits), attempts: Arc::clone(&attempts) });
+    let followers = Followers::new(FakeApi::default().client());
+    let task = tokio::spawn(writer.clone().run(followers.recoveries()));
+    // One is under way, the other waits, when this controller steps down.
+    writer.want(1, 1);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    writer.want(1, 2);
+    writer.pause();
+    writer.want(2, 3);
+    permits.add_permits(100);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(*attempts.lock().unwrap(), [1], "what was under way came to its end");
+    assert_eq!(writer.waiting(), 0);
+    writer.resume();
+    writer.want(1, 4);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let attempts = attempts.lock().unwrap().clone();
+    assert!(attempts.len() > 2 && attempts[1..].iter().all(|value| *value == 4), "{attempts:?}");
+    task.abort();
+}
+
 #[tokio::test]
 async fn a_condition_is_written_only_to_the_generation_it_was_decided_for() {
     let api = FakeApi::default();

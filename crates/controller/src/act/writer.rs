@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -38,8 +38,16 @@ pub(crate) struct Writer<W: Write>(Arc<Shared<W>>);
 
 struct Shared<W: Write> {
     write: W,
-    wanted: Mutex<BTreeMap<W::Key, W::Value>>,
+    wanted: Mutex<Wanted<W>>,
     news: Notify,
+}
+
+/// What is to be written.
+struct Wanted<W: Write> {
+    values: BTreeMap<W::Key, W::Value>,
+    paused: bool,
+    /// How often there was a pause: what was wanted before one is not written again after it.
+    pauses: u64,
 }
 
 impl<W: Write> Clone for Writer<W> {
@@ -50,33 +58,67 @@ impl<W: Write> Clone for Writer<W> {
 
 impl<W: Write> Writer<W> {
     pub(crate) fn new(write: W) -> Self {
-        Writer(Arc::new(Shared { write, wanted: Mutex::default(), news: Notify::new() }))
+        let wanted = Wanted { values: BTreeMap::new(), paused: false, pauses: 0 };
+        Writer(Arc::new(Shared { write, wanted: Mutex::new(wanted), news: Notify::new() }))
     }
 
-    /// Wants this to be written.
+    /// Wants this to be written. During a pause nothing is.
     pub(crate) fn want(&self, key: W::Key, value: W::Value) {
-        self.put(key, |older| match older {
+        let mut wanted = self.wanted();
+        if wanted.paused {
+            return;
+        }
+        let value = match wanted.values.remove(&key) {
             Some(older) => W::merge(older, value),
             None => value,
-        });
+        };
+        wanted.values.insert(key, value);
+        drop(wanted);
         self.0.news.notify_one();
+    }
+
+    /// Forgets what is wanted, and takes nothing more. What is being written comes to its end, and is not tried again.
+    pub(crate) fn pause(&self) {
+        let mut wanted = self.wanted();
+        wanted.values.clear();
+        wanted.paused = true;
+        wanted.pauses += 1;
+    }
+
+    /// The pause is over.
+    pub(crate) fn resume(&self) {
+        self.wanted().paused = false;
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, Wanted<W>> {
+        self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How much is wanted and not being written.
     pub(crate) fn waiting(&self) -> usize {
-        self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.wanted().values.len()
     }
 
-    fn put(&self, key: W::Key, value: impl FnOnce(Option<W::Value>) -> W::Value) {
-        let mut wanted = self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let older = wanted.remove(&key);
-        wanted.insert(key, value(older));
+    /// This failed, and is wanted still unless there was a pause since it was taken. What was wanted meanwhile comes after it.
+    fn put_back(&self, key: W::Key, value: W::Value, pauses: u64) -> bool {
+        let mut wanted = self.wanted();
+        if wanted.paused || wanted.pauses != pauses {
+            return false;
+        }
+        let value = match wanted.values.remove(&key) {
+            Some(newer) => W::merge(value, newer),
+            None => value,
+        };
+        wanted.values.insert(key, value);
+        true
     }
 
-    fn take(&self, busy: &BTreeSet<W::Key>) -> Option<(W::Key, W::Value)> {
-        let mut wanted = self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = wanted.keys().find(|key| !busy.contains(key))?.clone();
-        wanted.remove_entry(&key)
+    /// Takes something to be written now, and which pause it comes after.
+    fn take(&self, busy: &BTreeSet<W::Key>) -> Option<(W::Key, W::Value, u64)> {
+        let mut wanted = self.wanted();
+        let key = wanted.values.keys().find(|key| !busy.contains(key))?.clone();
+        let (key, value) = wanted.values.remove_entry(&key)?;
+        Some((key, value, wanted.pauses))
     }
 
     /// Writes what is wanted, for ever.
@@ -87,23 +129,23 @@ impl<W: Write> Writer<W> {
         let (mut busy, mut failures) = (BTreeSet::new(), BTreeMap::<W::Key, u32>::new());
         loop {
             while writing.len() < AT_A_TIME
-                && let Some((key, value)) = self.take(&busy)
+                && let Some((key, value, pauses)) = self.take(&busy)
             {
                 busy.insert(key.clone());
                 let shared = Arc::clone(&self.0);
                 writing.push(async move {
                     let result = shared.write.write(key.clone(), value.clone()).await;
-                    (key, value, result)
+                    (key, value, pauses, result)
                 });
             }
-            let (key, value, error) = tokio::select! {
-                Some((key, value, result)) = writing.next(), if !writing.is_empty() => match result {
+            let (key, value, pauses, error) = tokio::select! {
+                Some((key, value, pauses, result)) = writing.next(), if !writing.is_empty() => match result {
                     Ok(()) => {
                         failures.remove(&key);
                         busy.remove(&key);
                         continue;
                     }
-                    Err(error) => (key, value, error),
+                    Err(error) => (key, value, pauses, error),
                 },
                 () = later.wait() => {
                     for key in later.take_due(Instant::now()) {
@@ -127,11 +169,9 @@ impl<W: Write> Writer<W> {
                 continue;
             }
             tracing::warn!(?key, error, "cannot write yet");
-            // What was wanted meanwhile comes after it.
-            self.put(key.clone(), |newer| match newer {
-                Some(newer) => W::merge(value, newer),
-                None => value,
-            });
+            if !self.put_back(key.clone(), value, pauses) {
+                failures.remove(&key);
+            }
             later.failed(key, Instant::now());
         }
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{AFTER_FAILURE, Attempt, DURATION, LeaderElection, Record};
+use super::{AFTER_FAILURE, Attempt, DURATION, LeaderElection, Predecessor, Record};
 
 /// The name of the Lease.
 pub(super) const NAME: &str = "portolan-controller";
@@ -33,6 +33,8 @@ pub(super) struct Leases {
     /// The version that was read or written last: whoever writes next must have seen it.
     version: Option<String>,
     transitions: i32,
+    /// A write was begun, and its answer has not come.
+    in_doubt: bool,
 }
 
 impl From<&Lease> for Record {
@@ -49,7 +51,7 @@ impl From<&Lease> for Record {
 
 impl Leases {
     pub(super) fn new(api: Api<Lease>, config: LeaderElection) -> Self {
-        Leases { api, config, version: None, transitions: 0 }
+        Leases { api, config, version: None, transitions: 0, in_doubt: false }
     }
 
     /// What the Lease says; none if there is none.
@@ -78,6 +80,7 @@ impl Leases {
                 ..LeaseSpec::default()
             }),
         };
+        self.in_doubt = true;
         let created = self.api.create(&PostParams::default(), &lease).await;
         self.written(created)
     }
@@ -103,8 +106,8 @@ impl Leases {
 
     /// Gives the Lease that was written last back.
     pub(super) async fn release(&mut self) -> Result<(), String> {
-        // Where a renewal was cut off nobody knows whether it was written.
-        if self.version.is_none()
+        // Where a write was cut off nobody knows whether it was done.
+        if (self.version.is_none() || self.in_doubt)
             && let Ok(Some(record)) = self.get().await
             && record.holder.as_ref() != Some(&self.config.identity)
         {
@@ -113,14 +116,20 @@ impl Leases {
         match self.patch(json!({"holderIdentity": null, "renewTime": MicroTime(Timestamp::now())})).await {
             Attempt::Refused(why) | Attempt::Failed(why) => Err(why),
             // Another has it already.
-            Attempt::Leads | Attempt::Waits(_) | Attempt::Raced => Ok(()),
+            Attempt::Leads(_) | Attempt::Unfit | Attempt::Waits(_) | Attempt::Raced => Ok(()),
         }
+    }
+
+    /// Whether nobody knows if the last write was done, which would have made the Lease this controller's.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.in_doubt
     }
 
     async fn patch(&mut self, spec: Value) -> Attempt {
         // Without the version it could be another's by now.
         let Some(version) = self.version.take() else { return Attempt::Raced };
         let patch = json!({"metadata": {"resourceVersion": version}, "spec": spec});
+        self.in_doubt = true;
         let written = self.api.patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await;
         if written.as_ref().is_err_and(|error| !matches!(error, kube::Error::Api(_))) {
             // It may or may not have been written. If it was, the next attempt conflicts, and reads it.
@@ -130,10 +139,11 @@ impl Leases {
     }
 
     fn written(&mut self, written: kube::Result<Lease>) -> Attempt {
+        self.in_doubt = written.as_ref().is_err_and(|error| !matches!(error, kube::Error::Api(_)));
         match written {
             Ok(lease) => {
                 self.note(&lease);
-                Attempt::Leads
+                Attempt::Leads(Predecessor::Gone)
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Attempt::Raced,
             // It was deleted, unless its namespace is what is missing.

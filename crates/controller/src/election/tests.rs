@@ -12,6 +12,13 @@ const NAMESPACE: &str = "portolan-system";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/portolan-system/leases";
 
 fn start(api: &FakeApi, identity: &str) -> Election {
+    let election = unfit(api, identity);
+    election.set_fit(true);
+    election
+}
+
+/// One that cannot act yet.
+fn unfit(api: &FakeApi, identity: &str) -> Election {
     let config = LeaderElection { namespace: NAMESPACE.into(), identity: identity.into() };
     Election::start(api.client(), Some(config))
 }
@@ -175,4 +182,62 @@ async fn a_standby_whose_watch_is_broken_leaves_a_leader_alone_that_renews() {
     assert_eq!(first.role(), Role::Leader);
     drop(first);
     assert!(is(&mut second, Role::Leader).await <= DURATION * 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_controller_that_can_act_takes_the_lease() {
+    let api = FakeApi::default();
+    let mut first = unfit(&api, "first");
+    stays(&mut first, Role::Standby, Duration::from_secs(60)).await;
+    assert!(api.stored::<Lease>(NAMESPACE, lease::NAME).is_none());
+    first.set_fit(true);
+    assert!(is(&mut first, Role::Leader).await < Duration::from_millis(50));
+    assert_eq!(first.predecessor(), Predecessor::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_nobody_renews_the_lease_counts_from_the_start() {
+    let api = FakeApi::default();
+    held_by_a_dead_one(&api);
+    let mut first = unfit(&api, "first");
+    stays(&mut first, Role::Standby, DURATION + AFTER_FAILURE).await;
+    assert_eq!(holder(&api), "dead");
+    first.set_fit(true);
+    assert!(is(&mut first, Role::Leader).await < Duration::from_millis(50));
+    assert_eq!(first.predecessor(), Predecessor::Silent, "it may still have what it had");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_act_for_long_gives_the_lease_to_one_that_can() {
+    let api = FakeApi::default();
+    let mut first = start(&api, "first");
+    is(&mut first, Role::Leader).await;
+    let mut second = start(&api, "second");
+    // A short while is no reason.
+    first.set_fit(false);
+    stays(&mut first, Role::Leader, PATIENCE - RENEWAL).await;
+    first.set_fit(true);
+    stays(&mut first, Role::Leader, PATIENCE * 2).await;
+    first.set_fit(false);
+    let took = is(&mut second, Role::Leader).await;
+    assert!(PATIENCE <= took && took < PATIENCE + RENEWAL, "{took:?}");
+    assert_eq!(second.predecessor(), Predecessor::Gone);
+    first.changed().await.unwrap();
+    // It does not come back before it can act, and then it waits for its turn.
+    stays(&mut first, Role::Standby, Duration::from_secs(60)).await;
+    first.set_fit(true);
+    stays(&mut first, Role::Standby, Duration::from_secs(60)).await;
+    drop(second);
+    is(&mut first, Role::Leader).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_being_taken_when_the_controller_stops_is_given_back() {
+    let api = FakeApi::default();
+    let first = start(&api, "first");
+    // It is stored, and the answer is late.
+    api.script("POST", 1, Answer::Late(Duration::from_millis(300)));
+    api.requested("POST", 1).await;
+    first.release().await;
+    assert_eq!(holder(&api), Value::Null);
 }

@@ -266,6 +266,11 @@ impl Engine {
         }
     }
 
+    /// The conditions of all objects are compared again.
+    pub(super) fn compare_all_conditions(&mut self) {
+        self.to_compare.extend(self.conditions.facts.keys().cloned());
+    }
+
     /// Asks for what differs.
     pub(super) fn compare_conditions(&mut self) {
         for key in std::mem::take(&mut self.to_compare) {

@@ -24,6 +24,8 @@ pub struct Queues {
     pub units: usize,
     /// Units that wait for a row there.
     pub units_waiting: usize,
+    /// Units whose rows the database refuses.
+    pub units_refused: usize,
     /// Locks whose creation was requested and that no watch has shown yet.
     pub locks_creating: usize,
     /// Locks on their way out.
@@ -43,6 +45,7 @@ impl Engine {
             requesters_waiting: self.waiters.len(),
             units: self.northbound.dirty(),
             units_waiting: self.northbound.waiting(),
+            units_refused: self.blocked.refused(),
             locks_creating: self.creating.len(),
             locks_releasing: self.releasing.len(),
         }

@@ -51,7 +51,12 @@ impl Observed for Pod {
     }
 }
 
-impl Observed for Node {}
+impl Observed for Node {
+    fn after(engine: &mut Engine, _: &Change<Self>) {
+        engine.nodes_changed = true;
+    }
+}
+
 impl Observed for StatefulSet {}
 impl Observed for kubevirt::VirtualMachine {}
 impl Observed for kubevirt::VirtualMachineInstance {}

@@ -46,10 +46,9 @@ impl Engine {
         })
     }
 
-    /// Who waits for what, and why: the first so many of each.
-    pub fn inspect_waiting(&self, most: usize) -> Value {
-        let requesters: Vec<Value> =
-            self.world.unsatisfied().take(most).map(|one| self.inspect_requester(one)).collect();
+    /// Who waits for what: the first so many of each. Why the requesters wait, [`Engine::inspect_requesters`] says.
+    pub fn inspect_waiting(&self, most: usize) -> (Value, Vec<Requester>) {
+        let requesters: Vec<Requester> = self.world.unsatisfied().take(most).cloned().collect();
         let units: Vec<Value> = self
             .northbound
             .waiting_units()
@@ -57,14 +56,20 @@ impl Engine {
             .map(|(unit, row)| json!({"unit": unit.to_string(), "row": row.to_string()}))
             .collect();
         let releasing: Vec<&String> = self.releasing.keys().take(most).collect();
-        json!({
-            "requesters": requesters,
+        let waiting = json!({
+            "requesters": [],
             "requestersInTotal": self.world.unsatisfied().count(),
             "units": units,
             "unitsInTotal": self.northbound.waiting(),
             "locksBeingCreated": self.creating.names().take(most).collect::<Vec<_>>(),
             "locksBeingReleased": releasing,
-        })
+        });
+        (waiting, requesters)
+    }
+
+    /// Why these requesters wait. Each costs a decision.
+    pub fn inspect_requesters(&self, requesters: &[Requester]) -> Vec<Value> {
+        requesters.iter().map(|requester| self.inspect_requester(requester)).collect()
     }
 
     fn inspect_requester(&self, requester: &Requester) -> Value {

@@ -275,13 +275,28 @@ impl Engine {
         }
     }
 
+    /// Releases that have not come as far as the deletion end, and are decided anew by whoever leads.
+    pub(super) fn end_releases(&mut self) {
+        let open = self.releasing.iter().filter(|(_, releasing)| releasing.stage != Stage::Deleting);
+        for name in open.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.end_release(&name);
+        }
+    }
+
+    /// A release ends, and is decided anew by whoever leads: what it took out of effect is in effect until then.
+    pub(super) fn end_release(&mut self, name: &str) {
+        self.removing.remove(name);
+        let Some(Releasing { release, requester, .. }) = self.releasing.remove(name) else { return };
+        let dirty = self.world.retain(&release.attachment);
+        self.note(dirty, &Evidence::Event(BTreeSet::new()));
+        self.requesters.insert(requester);
+    }
+
     /// Deletes the locks whose ports are gone from a database that this is a copy of. Nothing is being written to it, and
     /// `changing` is what is going to be.
+    ///
+    /// Invariant: while standing by there are none, as it is not known then which units are still to be written.
     pub(super) fn delete_released(&mut self, cache: &Cache, changing: &BTreeSet<Unit>) {
-        // While standing by it is not known which units are still to be written.
-        if self.stands_by() {
-            return;
-        }
         for name in std::mem::take(&mut self.removing) {
             let Some(releasing) = self.releasing.get_mut(&name) else { continue };
             if releasing.stage != Stage::Removing {
@@ -326,6 +341,9 @@ impl Engine {
     }
 
     pub(super) fn delete_again(&mut self, name: &str) {
+        if self.stands_by() {
+            return self.end_release(name);
+        }
         if let Some(releasing) = self.releasing.get_mut(name) {
             releasing.stage = Stage::Removing;
             self.removing.insert(name.to_owned());
@@ -388,7 +406,7 @@ impl Engine {
     }
 
     /// A lock is not created after all: its address is free for others.
-    fn withdraw(&mut self, name: &str) -> Option<Requester> {
+    pub(super) fn withdraw(&mut self, name: &str) -> Option<Requester> {
         let requester = self.creating.remove(name)?;
         let freed = self.ipam.withdraw(name);
         self.wake(freed);

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use kube::ResourceExt as _;
-use ovsdb::Cache;
+use ovn_schema::nb::LogicalSwitchPort;
 use ovsdb::change::Change as RowChange;
+use ovsdb::{Cache, TypedRow as _};
 use portolan_model::{Unit, UnitState};
+use portolan_plan::northbound::DATABASE;
 use portolan_plan::{Absence, Batch, Confirm, Urgency, batches, plan};
 
 use super::{Action, Change, Engine};
@@ -66,13 +68,17 @@ impl Engine {
         let round = self.northbound.reconcile(|unit| plan(unit, world, settings), cache);
         for Confirm { unit, owners } in round.confirm {
             let owners = owners.iter().map(ToString::to_string).collect();
-            self.actions.push(Action::ConfirmAbsence { unit, owners });
+            let pods = pods_of(&unit, cache);
+            self.actions.push(Action::ConfirmAbsence { unit, owners, pods });
         }
-        for waiting in &round.waiting {
+        for waiting in round.waiting {
             tracing::debug!(unit = %waiting.unit, obstacle = %waiting.obstacle, "the unit waits");
+            self.blocked.waits(waiting.unit, waiting.obstacle.to_string());
         }
         let batches = batches(round.changes, limit);
-        self.delete_released(cache, &batches.iter().flat_map(units_of).collect());
+        let changing = batches.iter().flat_map(units_of).collect();
+        self.unblock_what_came_about(&changing);
+        self.delete_released(cache, &changing);
         batches
     }
 
@@ -93,7 +99,9 @@ impl Engine {
 
     /// These batches were committed.
     pub fn committed(&mut self, batch: &Batch) {
-        self.northbound.committed(units_of(batch));
+        let units = units_of(batch);
+        self.northbound.committed(units.iter().cloned());
+        self.unblock(units);
     }
 
     /// The copy of the database was behind when this batch was made: compare its units again.
@@ -104,13 +112,6 @@ impl Engine {
     /// This batch was not sent: compare its units again.
     pub fn unsent(&mut self, batch: &Batch) {
         self.northbound.unsent(units_of(batch));
-    }
-
-    /// The database refuses these units as they are: compare them again after a while.
-    pub fn refused(&mut self, batch: &Batch) {
-        for unit in units_of(batch) {
-            self.northbound.refused(unit);
-        }
     }
 
     /// Rows changed: the units they belong to are compared again, whoever changed them, and so are units that wait for
@@ -133,7 +134,18 @@ impl Engine {
     }
 }
 
+/// The UIDs of the pods whose interfaces may bind the ports of a unit.
+fn pods_of(unit: &Unit, cache: &Cache) -> BTreeSet<String> {
+    if !matches!(unit, Unit::Attachment(_)) {
+        return BTreeSet::new();
+    }
+    let rows = DATABASE.rows_of(&unit.to_string(), cache).into_iter();
+    let ports = rows.filter(|row| row.table() == LogicalSwitchPort::TABLE);
+    let ports = ports.filter_map(|row| LogicalSwitchPort::decode(row).ok());
+    ports.filter_map(|mut port| port.options.remove("iface-id-ver")).collect()
+}
+
 /// The units of a batch, each once.
-fn units_of(batch: &Batch) -> BTreeSet<Unit> {
+pub(super) fn units_of(batch: &Batch) -> BTreeSet<Unit> {
     batch.units().filter_map(|unit| unit.parse().ok()).collect()
 }

@@ -79,6 +79,8 @@ pub(super) enum Topic {
     Conditions,
     /// What it asks for.
     Request,
+    /// What became of it in OVN's northbound database.
+    Northbound,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -89,19 +91,20 @@ pub(super) type Problem = (&'static str, String);
 pub(super) struct Reports(BTreeMap<(Subject, Topic), (String, BTreeSet<Problem>)>);
 
 impl Reports {
-    /// Whether this is reported now.
-    pub(super) fn says(
-        &self,
-        subject: &Subject,
-        topic: Topic,
-        uid: &str,
-        reason: &str,
-        message: &str,
-    ) -> bool {
-        let reported = self.0.get(&(subject.clone(), topic));
-        reported.is_some_and(|(of, problems)| {
-            of == uid && problems.iter().any(|problem| (problem.0, problem.1.as_str()) == (reason, message))
-        })
+    /// What only a decision finds out is not known any more.
+    pub(super) fn forget_decisions(&mut self) {
+        self.0.retain(|(_, topic), _| match topic {
+            Topic::Content | Topic::Object => true,
+            Topic::Conditions | Topic::Request | Topic::Northbound => false,
+        });
+    }
+
+    /// All problems that there are.
+    pub(super) fn all(&self) -> Vec<(Subject, String, Problem)> {
+        let each = self.0.iter().flat_map(|((subject, _), (uid, problems))| {
+            problems.iter().map(move |problem| (subject.clone(), uid.clone(), problem.clone()))
+        });
+        each.collect()
     }
 }
 
@@ -246,7 +249,8 @@ impl Engine {
     }
 
     fn forget_reports(&mut self, subject: &Subject) {
-        for topic in [Topic::Content, Topic::Object, Topic::Conditions, Topic::Request] {
+        let topics = [Topic::Content, Topic::Object, Topic::Conditions, Topic::Request, Topic::Northbound];
+        for topic in topics {
             self.reports.0.remove(&(subject.clone(), topic));
         }
     }

@@ -202,6 +202,18 @@ impl SubnetGate {
         self.recheck = true;
     }
 
+    /// What is being judged comes to nothing, and is to be judged again.
+    pub(super) fn end_judgement(&mut self) {
+        self.to_judge.extend(self.judging.take().into_iter().flatten().map(|(key, _)| key));
+    }
+
+    /// Everything is judged that has no verdict: one that was found may not have been written.
+    pub(super) fn judge_all(&mut self) {
+        let open = self.observed.iter().filter(|(_, one)| one.open.is_some() && one.refusal.is_none());
+        self.to_judge.extend(open.map(|(key, _)| key.clone()));
+        self.recheck = true;
+    }
+
     /// The subnets to be judged now, if none are being judged.
     fn begin(&mut self, world: &World) -> Option<Candidates> {
         if std::mem::take(&mut self.recheck) {
@@ -254,6 +266,9 @@ impl Engine {
 
     /// Judges candidates, and asks for the conditions that say so.
     pub fn judge_and_write(&mut self, candidates: &Candidates, lists: &Lists) {
+        if self.stands_by() {
+            return self.subnets.end_judgement();
+        }
         for verdict in self.judge(candidates, lists) {
             self.actions.push(Action::SetConditions(Self::verdict_as_update(&verdict)));
         }

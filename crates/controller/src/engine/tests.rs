@@ -201,7 +201,7 @@ impl Scene {
                 let lock = self.locks.remove(&lock).unwrap();
                 self.engine.feed(&Change::deleted(&lock));
             }
-            Action::ConfirmAbsence { unit, owners } => {
+            Action::ConfirmAbsence { unit, owners, .. } => {
                 self.live_reads.push(unit.to_string());
                 let absence = self.absence(&unit, &owners);
                 self.engine.unit_absence(unit, &owners, absence);
@@ -712,9 +712,11 @@ fn a_pod_that_waits_gets_an_event_for_each_thing_it_waits_for_and_one_at_the_end
     assert_eq!(scene.reasons().last().unwrap(), &"Resolved");
 }
 
+mod blocked;
 mod conditions;
 mod gate;
 mod locks;
 mod machines;
 mod standby;
+mod stepping_down;
 mod unreadable;

@@ -67,6 +67,8 @@ pub(crate) struct Controller {
     pub(crate) retries: BTreeSet<Retry>,
     cache: Cache,
     compared: bool,
+    /// Whether it has the Lease. Several may think so.
+    leads: bool,
     /// Transactions that were planned together, and those of them that were sent.
     writing: Option<Writing>,
 }
@@ -99,6 +101,7 @@ impl Controller {
             retries: BTreeSet::new(),
             cache: nb.cache(DATABASE.indexes()),
             compared: false,
+            leads: true,
             writing: None,
         }
     }
@@ -209,7 +212,7 @@ impl Controller {
             (Action::DeleteLock { lock, .. }, Some(Answer::Deleted(false))) => engine.not_deleted(&lock),
             (Action::Confirm(release), Some(Answer::Confirmed(found))) => engine.confirmed(&release, &found),
             (Action::ReadMissing(read), Some(Answer::Confirmed(found))) => engine.missing_read(&read, &found),
-            (Action::ConfirmAbsence { unit, owners }, Some(Answer::Absence(absence))) => {
+            (Action::ConfirmAbsence { unit, owners, .. }, Some(Answer::Absence(absence))) => {
                 engine.unit_absence(unit, &owners, absence);
             }
             (Action::ValidateSubnets(candidates), Some(Answer::Lists(lists))) => match lists {
@@ -219,7 +222,7 @@ impl Controller {
             // The status writer tries again by itself, unless something newer is to be written.
             (Action::SetConditions(update), Some(Answer::Moved(false))) => {
                 let newer = self.requests.iter().any(|request| is_status_of(request, &update));
-                if !newer {
+                if !newer && self.leads {
                     self.set_conditions(update);
                 }
             }
@@ -264,6 +267,39 @@ impl Controller {
         !changes.is_empty()
     }
 
+    /// The Lease is another's, or this controller's again.
+    pub(crate) fn change_role(&mut self) {
+        match self.leads {
+            true => self.stand_by(),
+            false => self.lead(),
+        }
+    }
+
+    /// Half of the requests that are under way are on the wire, and executed later; the others are dropped.
+    fn stand_by(&mut self) {
+        self.leads = false;
+        self.engine.stand_by();
+        let mut on_the_wire = false;
+        let mut is_dropped = |request: &mut Request| {
+            on_the_wire = !on_the_wire;
+            request.answer.is_none() && !request.echo && !request.action.is_for_standby() && on_the_wire
+        };
+        let dropped: Vec<Request> = self.requests.extract_if(.., &mut is_dropped).collect();
+        for request in dropped {
+            self.engine.dropped(request.action);
+        }
+        self.act();
+    }
+
+    pub(crate) fn lead(&mut self) {
+        if !self.leads {
+            self.leads = true;
+            self.engine.lead();
+            self.engine.compare_all(&self.cache);
+            self.act();
+        }
+    }
+
     /// This controller became the writer.
     pub(crate) fn locked(&mut self) {
         self.engine.compare_all(&self.cache);
@@ -275,7 +311,7 @@ impl Controller {
             self.compared = true;
             self.engine.compare_all(&self.cache);
         }
-        let is_writer = is_writer || faults.broken == Some(Broken::WritesWithoutTheLock);
+        let is_writer = is_writer && self.leads || faults.broken == Some(Broken::WritesWithoutTheLock);
         match &mut self.writing {
             None if !is_writer => false,
             None => {
@@ -322,7 +358,7 @@ impl Controller {
                 Written::Committed => self.engine.committed(&batch),
                 Written::Outdated => self.engine.outdated(&batch),
                 Written::Unsent => self.engine.unsent(&batch),
-                Written::Refused => self.engine.refused(&batch),
+                Written::Refused => self.engine.refused(&batch, "refused"),
             }
         }
         self.engine.settled(&self.cache);
@@ -452,7 +488,7 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
         Action::Confirm(_) | Action::ReadMissing(_) => {
             Answer::Confirmed(Confirmation::Found(Box::new(request.found.clone())))
         }
-        Action::ConfirmAbsence { unit, owners } => {
+        Action::ConfirmAbsence { unit, owners, .. } => {
             Answer::Absence(absence(unit, owners, &request.found, server))
         }
         Action::ValidateSubnets(_) => {

@@ -1,6 +1,6 @@
 //! Deterministic simulation: controllers, agents, an API server and a northbound database, with watches that lag, are reordered
-//! between kinds and cut, requests that fail, are lost or executed twice, processes that are killed, and a lock on writing that
-//! moves. Nothing depends on time or threads: a seed says all that happens, and is printed when something is wrong.
+//! between kinds and cut, requests that fail, are lost or executed twice, processes that are killed, leaders that step down and up,
+//! and a lock on writing that moves. Nothing depends on time or threads: a seed says all that happens, and is printed when something is wrong.
 //!
 //! After every step:
 //! - no address is in two running pods;
@@ -167,8 +167,8 @@ impl Simulation {
                 trace!("controller {writer} is the writer");
                 controllers[*writer].locked();
             }
-            _ => {
-                if faults.below(4) == 0 {
+            _ => match faults.below(4) {
+                0 => {
                     // Its requests may still be on their way; the answers reach nobody.
                     for request in (0..controller.requests.len()).rev() {
                         controller.progress(request, server, faults);
@@ -176,13 +176,19 @@ impl Simulation {
                     trace!("controller {at} was killed");
                     controllers[at] = Controller::start(nb);
                 }
-            }
+                1 => {
+                    trace!("controller {at} steps down, or up");
+                    controller.change_role();
+                }
+                _ => {}
+            },
         }
     }
 
     /// Everything is delivered and nothing fails, until nothing happens any more.
     fn rest(&mut self) -> Result<(), String> {
         self.faults.active = false;
+        self.controllers.iter_mut().for_each(Controller::lead);
         for _ in 0..400 {
             let mut busy = false;
             for at in 0..self.controllers.len() {

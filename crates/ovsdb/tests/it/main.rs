@@ -7,6 +7,7 @@ mod conditions;
 mod faults;
 mod locks;
 mod network;
+mod pipelining;
 mod properties;
 mod raft;
 mod session;

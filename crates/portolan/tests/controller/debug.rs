@@ -9,7 +9,8 @@ use crate::Stage;
 fn a_controller_tells_what_it_knows_who_waits_and_what_differs() {
     portolan_testbed::test(async |lab| {
         let stage = Stage::with_objects(&lab, ApiKind::Portolan);
-        let controller = stage.start("only", &[]);
+        let debug = stage.lab.port();
+        let controller = stage.start("only", &[&format!("--debug-address={debug}")]);
         stage.serve_pod("a");
         let get = |path: &str| {
             let answer = stage.get(&controller, path);
@@ -69,9 +70,14 @@ fn a_controller_tells_what_it_knows_who_waits_and_what_differs() {
 
         // The log says more from now on.
         assert_eq!(get("/debug/log").1, "info\n");
-        let put = |filter: &str| {
-            stage.request(&controller, "PUT", "127.0.0.1", &format!("/debug/log?filter={filter}"))
+        let put_at = |port: u16, filter: &str| {
+            let path = format!("/debug/log?filter={filter}");
+            stage.request_at(port, "PUT", "127.0.0.1", &path)
         };
+        let put = |filter: &str| put_at(debug, filter);
+        // Not through an address that every process of the host can connect to.
+        assert!(put_at(controller.port, "debug").ends_with("\n403"));
+        assert_eq!(get("/debug/log").1, "info\n");
         assert!(put("info,portolan_controller=debug").ends_with("\n200"));
         assert!(get("/debug/log").1.contains("portolan_controller=debug"));
         let refused = put("a=b=c");

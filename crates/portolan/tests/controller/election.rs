@@ -4,6 +4,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::runtime::wait::await_condition;
 use portolan_testbed::{ApiKind, TestLab};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Controller, NAMESPACE, Stage};
 
@@ -24,6 +25,13 @@ impl Stage<'_> {
 
     fn metric(&self, controller: &Controller, line: &str) -> bool {
         self.get(controller, "/metrics").lines().any(|one| one == line)
+    }
+}
+
+impl Controller {
+    fn send(&self, signal: Signal) {
+        let pid = self.process.pid().and_then(|pid| Pid::from_raw(pid.cast_signed())).unwrap();
+        kill_process(pid, signal).unwrap();
     }
 }
 
@@ -100,4 +108,53 @@ fn without_the_namespace_of_the_lease_a_controller_acts_and_says_so_on_portolans
 #[test]
 fn without_the_namespace_of_the_lease_a_controller_acts_and_says_so_on_kube_apiserver() {
     portolan_testbed::test(async |lab| acts_without_namespace(&lab, ApiKind::Kubernetes));
+}
+
+fn a_stopped_leader_is_replaced(lab: &TestLab, api: ApiKind) {
+    let stage = Stage::with_objects(lab, api);
+    let first = stage.start("first", &[]);
+    stage.serve_pod("a");
+    stage.led_by("first");
+    let second = stage.start("second", &[]);
+    assert!(stage.get(&second, "/readyz").ends_with("\n200"), "{}", stage.get(&second, "/readyz"));
+    // It keeps its connections, and the OVSDB lock with them.
+    first.send(Signal::STOP);
+    stage.serve_pod("b");
+    stage.led_by("second");
+    let comments = stage.northbound.transactions().len();
+    // Once it goes on, it finds that another one leads, and does nothing any more.
+    first.send(Signal::CONT);
+    let stands_by = || stage.metric(&first, "portolan_controller_leader 0");
+    std::iter::repeat_with(stands_by).find(|stands_by| *stands_by);
+    assert!(stage.metric(&first, "portolan_controller_northbound_writer 0"));
+    assert!(stage.metric(&first, "portolan_controller_leader_transitions_total 2"));
+    stage.serve_pod("c");
+    assert!(stage.metric(&second, "portolan_controller_northbound_writer 1"));
+    assert_eq!(stage.northbound.transactions().len(), comments + 1, "one transaction for one pod");
+    let locks = stage.kubectl(&["get", "iplocks", "-o=jsonpath={.items[*].spec.holder.name}"]);
+    for pod in ["a", "b", "c"] {
+        assert_eq!(locks.split(' ').filter(|name| *name == pod).count(), 1, "{locks}");
+    }
+}
+
+#[test]
+fn a_leader_that_hangs_is_replaced_and_does_no_harm_when_it_goes_on() {
+    portolan_testbed::test(async |lab| a_stopped_leader_is_replaced(&lab, ApiKind::Portolan));
+}
+
+#[test]
+fn a_controller_without_the_northbound_database_leaves_the_lease_to_one_that_has_it() {
+    portolan_testbed::test(async |lab| {
+        let stage = Stage::with_objects(&lab, ApiKind::Portolan);
+        let nowhere = lab.directory("nowhere").unwrap().join("nb.sock");
+        let first = stage.start_with("first", &format!("unix:{}", nowhere.display()), &[]);
+        // It is up, and has listed everything.
+        let synced = || stage.metric(&first, "portolan_controller_synced 1");
+        std::iter::repeat_with(synced).find(|synced| *synced);
+        let second = stage.start("second", &[]);
+        stage.serve_pod("a");
+        stage.led_by("second");
+        assert!(stage.metric(&first, "portolan_controller_leader 0"));
+        assert!(stage.metric(&second, "portolan_controller_leader 1"));
+    });
 }

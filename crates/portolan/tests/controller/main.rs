@@ -47,9 +47,22 @@ impl<'a> Stage<'a> {
     }
 
     pub(crate) fn start(&self, name: &str, arguments: &[&str]) -> Controller {
+        self.start_with(name, &self.testbed.central().nb().endpoint(), arguments)
+    }
+
+    /// With a northbound database of its own.
+    pub(crate) fn start_with(&self, name: &str, northbound: &str, arguments: &[&str]) -> Controller {
         let port = self.lab.port();
+        let central = self.testbed.central();
         let process = Daemon::new(name, PORTOLAN)
-            .args(["controller", "--ovn-nb", &self.testbed.central().nb().endpoint(), "--kubeconfig"])
+            .args([
+                "controller",
+                "--ovn-nb",
+                northbound,
+                "--ovn-sb",
+                &central.sb().endpoint(),
+                "--kubeconfig",
+            ])
             .arg(self.testbed.kubeconfig())
             .arg(format!("--health-address=0.0.0.0:{port}"))
             .args(arguments)
@@ -65,7 +78,11 @@ impl<'a> Stage<'a> {
     }
 
     pub(crate) fn request(&self, controller: &Controller, method: &str, host: &str, path: &str) -> String {
-        let url = format!("http://{host}:{}{path}", controller.port);
+        self.request_at(controller.port, method, host, path)
+    }
+
+    pub(crate) fn request_at(&self, port: u16, method: &str, host: &str, path: &str) -> String {
+        let url = format!("http://{host}:{port}{path}");
         let curl = self.lab.command("curl").args([
             "-sS",
             "--retry",

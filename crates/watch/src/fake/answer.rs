@@ -1,5 +1,7 @@
 //! Answers.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{StreamExt as _, future};
@@ -47,11 +49,21 @@ pub enum Answer {
     ClosedWatch,
     /// A list without objects, whatever there is.
     EmptyList,
+    /// The truth, but so long after it was brought about.
+    Late(Duration),
 }
 
 impl Answer {
-    pub(super) async fn give(self) -> Result<Response<Reply>, Refused> {
+    pub(super) async fn give(
+        self,
+        truth: impl FnOnce() -> Response<Reply> + Send,
+    ) -> Result<Response<Reply>, Refused> {
         Ok(match self {
+            Answer::Late(time) => {
+                let truth = truth();
+                tokio::time::sleep(time).await;
+                truth
+            }
             Answer::Refused => return Err(Refused),
             Answer::Silence => future::pending().await,
             Answer::Stalled => {

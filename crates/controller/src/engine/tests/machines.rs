@@ -192,3 +192,21 @@ fn what_becomes_of_an_instance_says_nothing_about_a_machine_that_a_list_lacks() 
     assert_eq!(scene.machine_address(), None);
     assert!(scene.engine.world().machine("default", "vm").is_none());
 }
+
+#[test]
+fn whether_rows_of_a_machine_may_go_is_asked_with_the_pods_that_they_are_for() {
+    let mut scene = Scene::new();
+    scene.machine("uid-vm");
+    scene.launcher("launcher", 1);
+    scene.settle();
+    // A controller that starts, and whose list of locks lacks the machine's.
+    let mut next = Scene::unlisted(scene.nb);
+    next.list_all(scene.vpcs, scene.subnets, scene.nads);
+    let batches = next.engine.plan(&next.cache, 1000);
+    assert!(batches.is_empty());
+    let asked = next.engine.actions().into_iter().find_map(|action| match action {
+        Action::ConfirmAbsence { unit: Unit::Attachment(_), owners, pods } => Some((owners, pods)),
+        _ => None,
+    });
+    assert_eq!(asked, Some((["uid-vm".to_owned()].into(), ["uid-launcher".to_owned()].into())));
+}

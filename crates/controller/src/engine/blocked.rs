@@ -1,0 +1,185 @@
+//! Units that do not come about: the northbound database refuses their rows, or they have been waiting for another row for long.
+//! Whoever asked for them is told, once, and once more when it is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use portolan_api::portolan::HolderKind;
+use portolan_model::{AttachmentId, Group, Requester, Unit};
+use portolan_plan::Batch;
+
+use super::northbound::units_of;
+use super::reports::{Problem, Topic};
+use super::{Engine, Subject};
+
+/// The reason of an Event about rows that the database refuses.
+const REFUSED: &str = "NorthboundRefused";
+/// The reason of an Event about rows that wait.
+const WAITING: &str = "NorthboundWaiting";
+
+/// The units that do not come about, and who was told.
+#[derive(Debug, Default)]
+pub(super) struct Blocked {
+    /// By unit: who was told.
+    told: BTreeMap<Unit, Vec<Subject>>,
+    /// By who was told: the UID, and what about.
+    problems: BTreeMap<Subject, (String, BTreeMap<Unit, Problem>)>,
+    /// Why units wait, as the last comparison found.
+    obstacles: BTreeMap<Unit, String>,
+    /// The units that waited when that was looked at last.
+    waited: BTreeSet<Unit>,
+    refused: BTreeSet<Unit>,
+}
+
+impl Blocked {
+    /// How many units the database refuses.
+    pub(super) fn refused(&self) -> usize {
+        self.refused.len()
+    }
+
+    /// A comparison found that a unit waits.
+    pub(super) fn waits(&mut self, unit: Unit, obstacle: String) {
+        self.obstacles.insert(unit, obstacle);
+    }
+}
+
+impl Engine {
+    /// The database refuses these units as they are, and says why: they are compared again after a while, and their owners are told.
+    pub fn refused(&mut self, batch: &Batch, error: &str) {
+        // What was sent before stepping down is another one's business by now.
+        if self.stands_by() {
+            return;
+        }
+        for unit in units_of(batch) {
+            let message = format!(
+                "OVN's northbound database refuses the rows of {unit}: {error}. They are written again when the object changes, and \
+                 now and then"
+            );
+            self.blocked.refused.insert(unit.clone());
+            self.block(&unit, (REFUSED, message));
+            self.northbound.refused(unit);
+        }
+    }
+
+    /// To be called now and then, while units wait: those that waited the last time too have been waiting for long, and their owners
+    /// are told why.
+    pub fn report_waiting(&mut self) {
+        if self.stands_by() {
+            return;
+        }
+        let waiting: BTreeSet<Unit> = self.northbound.waiting_units().map(|(unit, _)| unit.clone()).collect();
+        self.blocked.obstacles.retain(|unit, _| waiting.contains(unit));
+        for unit in waiting.intersection(&self.blocked.waited).cloned().collect::<Vec<_>>() {
+            let obstacle = self.blocked.obstacles.get(&unit).cloned().unwrap_or_default();
+            self.block(&unit, (WAITING, format!("{unit} cannot be written to OVN yet: {obstacle}")));
+        }
+        self.blocked.waited = waiting;
+    }
+
+    /// Whatever was compared and is not pending any more has come about, but for what is being written now.
+    pub(super) fn unblock_what_came_about(&mut self, changing: &BTreeSet<Unit>) {
+        let blocked = self.blocked.told.keys().chain(&self.blocked.refused);
+        let done = |unit: &&Unit| !self.northbound.is_pending(unit) && !changing.contains(*unit);
+        let done: Vec<Unit> = blocked.filter(done).cloned().collect();
+        self.unblock(done);
+        // Who waits again begins to wait.
+        let northbound = &self.northbound;
+        self.blocked.waited.retain(|unit| northbound.is_pending(unit));
+    }
+
+    /// These have come about, as far as they are not pending.
+    pub(super) fn unblock(&mut self, units: impl IntoIterator<Item = Unit>) {
+        if self.blocked.told.is_empty() && self.blocked.refused.is_empty() {
+            return;
+        }
+        for unit in units {
+            if !self.northbound.is_pending(&unit) {
+                self.unblock_one(&unit);
+            }
+        }
+    }
+
+    fn block(&mut self, unit: &Unit, problem: Problem) {
+        let mut told = Vec::new();
+        for (subject, uid) in self.owners_of(unit) {
+            let entry = self.blocked.problems.entry(subject.clone()).or_default();
+            if entry.0 != uid {
+                *entry = (uid, BTreeMap::new());
+            }
+            entry.1.insert(unit.clone(), problem.clone());
+            told.push(subject);
+        }
+        for subject in &told {
+            self.report_blocked(subject);
+        }
+        self.blocked.told.insert(unit.clone(), told);
+    }
+
+    fn unblock_one(&mut self, unit: &Unit) {
+        self.blocked.refused.remove(unit);
+        for subject in self.blocked.told.remove(unit).unwrap_or_default() {
+            if let Some((_, problems)) = self.blocked.problems.get_mut(&subject) {
+                problems.remove(unit);
+                self.report_blocked(&subject);
+            }
+        }
+    }
+
+    fn report_blocked(&mut self, subject: &Subject) {
+        let Some((uid, problems)) = self.blocked.problems.get(subject) else { return };
+        let (uid, problems) = (uid.clone(), problems.values().cloned().collect::<Vec<_>>());
+        if problems.is_empty() {
+            self.blocked.problems.remove(subject);
+        }
+        self.report(subject.clone(), uid, Topic::Northbound, problems);
+    }
+
+    /// The objects that asked for a unit, with their UIDs, as far as they are known.
+    fn owners_of(&self, unit: &Unit) -> Vec<(Subject, String)> {
+        match unit {
+            Unit::Vpc(name) => self.vpc_subject(name).into_iter().collect(),
+            Unit::Peering(pair) => {
+                [pair.first(), pair.second()].into_iter().filter_map(|name| self.vpc_subject(name)).collect()
+            }
+            Unit::Subnet(name) => {
+                let subnet = self.world.known_subnet(name);
+                let of = |uid: &str| (subject(subnet.map(|one| one.group), "Subnet", name), uid.to_owned());
+                self.world.owner(unit).map(of).into_iter().collect()
+            }
+            Unit::Attachment(id) => self.attachment_subject(id).into_iter().collect(),
+        }
+    }
+
+    fn vpc_subject(&self, name: &str) -> Option<(Subject, String)> {
+        let uid = self.world.owner(&Unit::Vpc(name.to_owned()))?.to_owned();
+        Some((subject(self.world.vpc(name).map(|vpc| vpc.group), "Vpc", name), uid))
+    }
+
+    /// The pod that uses an attachment, where there is one.
+    fn attachment_subject(&self, id: &AttachmentId) -> Option<(Subject, String)> {
+        let namespace = id.namespace().unwrap_or_default();
+        let user = self.world.attachment(id).and_then(|attachment| attachment.user.as_ref());
+        let (requester, uid) = match (id.kind(), user) {
+            (_, Some(user)) => (Requester::pod(namespace, &user.pod), user.uid.as_str()),
+            (HolderKind::Pod, None) => (Requester::pod(namespace, id.name()), id.uid()),
+            (HolderKind::NetworkAttachment, None) => {
+                (Requester::network_attachment(namespace, id.name()), id.uid())
+            }
+            (HolderKind::Node, None) => (Requester::node(id.name()), id.uid()),
+            (HolderKind::VirtualMachine, None) => {
+                let (namespace, name) = (namespace.to_owned(), id.name().to_owned());
+                (Requester::VirtualMachine { namespace, name }, id.uid())
+            }
+            // Nobody uses it.
+            (HolderKind::StatefulSet | HolderKind::Subnet, None) => return None,
+        };
+        Some((Subject::from(&requester), uid.to_owned()))
+    }
+}
+
+fn subject(group: Option<Group>, kind: &str, name: &str) -> Subject {
+    let api_version = match group {
+        Some(Group::KubeOvn) => "kubeovn.io/v1",
+        Some(Group::Portolan) | None => "portolan.dev/v1alpha1",
+    };
+    Subject { api_version: api_version.into(), kind: kind.into(), namespace: None, name: name.into() }
+}
