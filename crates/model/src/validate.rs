@@ -10,6 +10,7 @@ use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{FieldError, FieldErrors, FieldPath, Provider, Reason, kubeovn, portolan};
 
 use crate::doors;
+use crate::life::Life;
 use crate::peering::PeeringProblem;
 use crate::pod::Pod;
 use crate::subnet::{Subnet, Validation};
@@ -199,9 +200,13 @@ fn subnet(subnet: Result<Subnet, FieldErrors>, world: &World) -> Findings {
 
 /// True if a subnet need not give way to another: it was found valid before, and the other was not.
 fn stands_first(subnet: &Subnet, other: &Subnet, world: &World) -> bool {
+    best_validation(subnet, world) != Validation::Not && other.validation == Validation::Not
+}
+
+/// What was found about a subnet, as it is or as it is stored.
+fn best_validation(subnet: &Subnet, world: &World) -> Validation {
     let stored = world.subnet_of_group(subnet.group, &subnet.name).filter(|stored| stored.uid == subnet.uid);
-    let validation = stored.map_or(Validation::Not, |stored| stored.validation).max(subnet.validation);
-    validation != Validation::Not && other.validation == Validation::Not
+    stored.map_or(Validation::Not, |stored| stored.validation).max(subnet.validation)
 }
 
 fn check_name(subnet: &Subnet, world: &World, notes: &mut Notes) {
@@ -294,6 +299,15 @@ fn check_gateway(subnet: &Subnet, world: &World, notes: &mut Notes) {
 
 fn check_vpc(subnet: &Subnet, world: &World, notes: &mut Notes) {
     let spec = FieldPath::SPEC;
+    let is_new = best_validation(subnet, world) == Validation::Not;
+    if let Some(vpc) = subnet.vpc().and_then(|name| world.vpc(name))
+        && vpc.life == Life::Terminating
+        && is_new
+    {
+        let message =
+            "is a VPC that is being deleted and takes no new Subnets; make the VPC again once it is gone, or name another";
+        notes.errors.add(&spec.field("vpc"), &vpc.name, Reason::Forbidden, message);
+    }
     if let Some(vpc) = subnet.vpc().filter(|name| world.vpc(name).is_none()) {
         let message = "is no VPC that is in effect; the subnet has no router until it is";
         notes.warnings.add(&spec.field("vpc"), vpc, Reason::Invalid, message);
