@@ -17,6 +17,9 @@ use crate::subnet::{Subnet, Validation};
 use crate::vpc::Vpc;
 use crate::world::{GatewayProblem, World};
 
+/// Why a Subnet cannot be in a VPC that someone deleted.
+pub const VPC_IS_TERMINATING: &str = "is a VPC that is being deleted and takes no new Subnets; make the VPC again once it is gone, or name another";
+
 /// What there is to say about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
@@ -304,9 +307,7 @@ fn check_vpc(subnet: &Subnet, world: &World, notes: &mut Notes) {
         && vpc.life == Life::Terminating
         && is_new
     {
-        let message =
-            "is a VPC that is being deleted and takes no new Subnets; make the VPC again once it is gone, or name another";
-        notes.errors.add(&spec.field("vpc"), &vpc.name, Reason::Forbidden, message);
+        notes.errors.add(&spec.field("vpc"), &vpc.name, Reason::Forbidden, VPC_IS_TERMINATING);
     }
     if let Some(vpc) = subnet.vpc().filter(|name| world.vpc(name).is_none()) {
         let message = "is no VPC that is in effect; the subnet has no router until it is";

@@ -11,13 +11,15 @@
 //! refuses a Subnet whose VPC is being deleted.
 //!
 //! **It is let go** when the World knows of nothing that uses it, this process has no IPLock in it under way, and a list that was
-//! begun after the deletion was observed shows none either: IPLocks for a Subnet, Subnets of both groups for a VPC.
+//! begun after the deletion was observed shows none either: IPLocks for a Subnet, Subnets of both groups for a VPC. A Subnet that was
+//! refused because its VPC is being deleted does not hold it: whoever keeps making both again (from a repository, say) would never get
+//! either.
 //!
-//! For VPCs this is exact, whoever acts: a Subnet is judged by a list of VPCs that is made after the Subnet was stored, and a VPC is
-//! let go by a list of Subnets that is made after it was deleted, so one of the two sees the other. For Subnets it is exact for
-//! every IPLock that was created before the deletion, and for all that this process creates. What remains is a controller
-//! that is no longer the leader, has not observed the deletion, and creates an IPLock after that list. Such a lock is like one in a Subnet
-//! that was removed by force: its pod waits until a Subnet of that name and prefix is made again, and the lock goes with the pod.
+//! A Subnet is judged by a list of VPCs that is made after the Subnet was stored, and a VPC is let go by a list of Subnets
+//! that is made after it was deleted, so one of the two sees the other. For Subnets it is exact for every IPLock that was created before
+//! the deletion, and for all that this process creates. What remains is a controller that is no longer the leader and has not observed
+//! the deletion: it may create an IPLock, or write what it found about a Subnet, after that list. What comes of it is like a Subnet or
+//! VPC that was removed by force: pods wait until one of that name is made again, and a lock goes with its pod.
 //!
 //! Everything here is found again by looking at the objects, so a crash at any point loses nothing: an object without the finalizer gets it, one that
 //! is being deleted is asked about again.
@@ -35,6 +37,7 @@ use portolan_watch::{Change, Listed};
 
 use super::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
 use super::kinds::Kind;
+use super::subnets::{GatedSubnet, is_refusal_of_vpc};
 use super::{Action, Engine, Retry, Severity, Subject};
 
 /// How many of those that use an object its condition names.
@@ -191,8 +194,9 @@ impl Engine {
 
     fn observe_life_of<K: HasConditions>(&mut self, object: &K) {
         if let Some(group) = subnet_group(K::KIND) {
-            let vpc = object.needs_vpc();
-            self.finalizers.subnet_names(&(group, object.name_any()), vpc.as_deref());
+            let key = (group, object.name_any());
+            let vpc = object.needs_vpc().filter(|_| !self.subnets.waits_for_another_vpc(&key));
+            self.finalizers.subnet_names(&key, vpc.as_deref());
         }
         let said = Some(object.says(TERMINATING));
         self.observe_metadata(K::KIND, Subject::of(object), object.meta(), said);
@@ -281,8 +285,9 @@ impl Engine {
             return BTreeSet::new();
         }
         if subnet_group(*kind).is_none() {
-            let subnets = self.world.subnets_naming(name);
-            return subnets.map(|(group, subnet)| User::Subnet(group, subnet.to_owned())).collect();
+            let subnets = self.world.subnets_naming(name).map(|(group, subnet)| (group, subnet.to_owned()));
+            let subnets = subnets.filter(|subnet| !self.subnets.waits_for_another_vpc(subnet));
+            return subnets.map(|(group, subnet)| User::Subnet(group, subnet)).collect();
         }
         let locks = self.world.locks().map(|lock| &lock.name);
         let unreadable = self.world.unreadable_locks().map(|lock| &lock.name);
@@ -324,8 +329,7 @@ impl Engine {
     pub(super) fn check_finalizers(&mut self) {
         for ((kind, name), uid) in std::mem::take(&mut self.finalizers.to_protect) {
             let object = Protected { kind, name, uid };
-            self.actions
-                .push(Action::SetFinalizer(FinalizerUpdate { object, change: FinalizerChange::Add }));
+            self.actions.push(Action::SetFinalizer(FinalizerUpdate { object, change: FinalizerChange::Add }));
         }
         for key in std::mem::take(&mut self.finalizers.to_check) {
             self.check_terminating(&key);
@@ -408,11 +412,12 @@ impl Engine {
             _ if !is_effective => Vec::new(),
             Usage::Failed => Vec::new(),
             Usage::Locks(Listed { objects, unreadable }) => {
-                let locks = objects.iter().filter_map(|object| match doors::portolan::lock_or_claim(object) {
-                    Some(Ok(lock)) => uses(&self.world, name, &lock).then(|| describe_lock(&lock)),
-                    // It takes an address of this Subnet, or may.
-                    _ => Some(describe_unreadable(&object.name_any())),
-                });
+                let locks =
+                    objects.iter().filter_map(|object| match doors::portolan::lock_or_claim(object) {
+                        Some(Ok(lock)) => uses(&self.world, name, &lock).then(|| describe_lock(&lock)),
+                        // It takes an address of this Subnet, or may.
+                        _ => Some(describe_unreadable(&object.name_any())),
+                    });
                 let unreadable = unreadable.iter().map(|lock| describe_unreadable(&lock.object.name_any()));
                 locks.chain(unreadable).collect()
             }
@@ -463,8 +468,7 @@ impl Engine {
     fn say_terminating(&mut self, key: &Key, says: Statement) {
         let Some(entry) = self.finalizers.terminating.get(key) else { return };
         let Some(said) = &entry.said else { return };
-        let desired =
-            DesiredCondition { type_: TERMINATING, generation: entry.generation, says: Some(says) };
+        let desired = DesiredCondition { type_: TERMINATING, generation: entry.generation, says: Some(says) };
         if !desired.is_said_by(said.as_ref()) {
             let (kind, name) = key.clone();
             let update = StatusUpdate { kind, name, uid: entry.uid.clone(), conditions: vec![desired] };
@@ -477,15 +481,16 @@ impl Engine {
 fn uses(world: &World, subnet: &str, lock: &portolan_model::Lock) -> bool {
     match world.known_subnet(subnet) {
         Some(subnet) => subnet.is_used_by(lock),
-        None => {
-            lock.subnet == subnet && lock.attachment.kind() != portolan_api::portolan::HolderKind::Subnet
-        }
+        None => lock.subnet == subnet && lock.attachment.kind() != portolan_api::portolan::HolderKind::Subnet,
     }
 }
 
 /// The Subnets that name a VPC.
-fn naming<K: HasConditions>(subnets: &Listed<K>, vpc: &str, group: Group) -> Vec<String> {
-    let readable = subnets.objects.iter().filter(|subnet| subnet.needs_vpc().as_deref() == Some(vpc));
+fn naming<K: HasConditions + GatedSubnet>(subnets: &Listed<K>, vpc: &str, group: Group) -> Vec<String> {
+    let is_in = |subnet: &&K| {
+        subnet.needs_vpc().as_deref() == Some(vpc) && !is_refusal_of_vpc(subnet.refusal().as_deref())
+    };
+    let readable = subnets.objects.iter().filter(is_in);
     let readable = readable.map(ResourceExt::name_any);
     let unreadable = subnets.unreadable.iter().filter(|subnet| subnet.content["spec"]["vpc"] == vpc);
     let names = readable.chain(unreadable.map(|subnet| subnet.object.name_any()));

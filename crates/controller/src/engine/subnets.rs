@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::{Resource, ResourceExt};
 use portolan_api::{kubeovn, portolan};
-use portolan_model::validate::{Findings, validate};
 use portolan_model::doors::Meta;
+use portolan_model::validate::{Findings, VPC_IS_TERMINATING, validate};
 use portolan_model::{Group, Life, Source, Validation, World, doors};
 use portolan_watch::{Change, Listed};
 
@@ -176,8 +176,9 @@ impl SubnetGate {
         let is_open = validation != Validation::Current;
         let refusal = subnet.refusal();
         let before = self.observed.get(&key);
-        let same = before
-            .is_some_and(|old| (&old.uid, old.generation, old.life) == (&meta.uid, meta.generation, meta.life));
+        let same = before.is_some_and(|old| {
+            (&old.uid, old.generation, old.life) == (&meta.uid, meta.generation, meta.life)
+        });
         // The first sight of a generation is a reason to judge it, unless that was done before this process began; and so is
         // a condition that someone took away.
         let lost = same && before.is_some_and(|old| old.validation != validation || old.refusal.is_some());
@@ -198,6 +199,12 @@ impl SubnetGate {
         self.observed.remove(key);
         self.to_judge.remove(key);
         self.recheck = true;
+    }
+
+    /// True if a subnet says of itself that it was refused because its VPC is being deleted.
+    pub(super) fn waits_for_another_vpc(&self, key: &SubnetKey) -> bool {
+        let refusal = self.observed.get(key).and_then(|observed| observed.refusal.as_deref());
+        is_refusal_of_vpc(refusal)
     }
 
     /// Something changed that may have stood in the way of a subnet.
@@ -295,6 +302,11 @@ impl Engine {
         let again = std::mem::take(&mut self.subnets.unjudged);
         self.subnets.to_judge.extend(again);
     }
+}
+
+/// True for a refusal because of a VPC that is being deleted.
+pub(super) fn is_refusal_of_vpc(refusal: Option<&str>) -> bool {
+    refusal.is_some_and(|refusal| refusal.contains(VPC_IS_TERMINATING))
 }
 
 fn errors(findings: &Findings) -> BTreeSet<String> {

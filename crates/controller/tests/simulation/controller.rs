@@ -12,8 +12,8 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
 use portolan_api::{kubeovn, kubevirt};
 use portolan_controller::engine::{
-    Action, Change, Confirmation, Creation, DesiredCondition, Engine, FinalizerUpdate, HasConditions, Kind, Lists,
-    Observed, Retry, StatusUpdate, Usage,
+    Action, Change, Confirmation, Creation, DesiredCondition, Engine, FinalizerUpdate, HasConditions, Kind,
+    Lists, Observed, Retry, StatusUpdate, Usage,
 };
 use portolan_model::holder::{self, Read, Users};
 use portolan_model::{Requester, Settings, Unit, UnitState, World};
@@ -288,8 +288,9 @@ impl Controller {
         !changes.is_empty()
     }
 
-    /// This controller became the writer.
-    pub(crate) fn locked(&mut self) {
+    /// This controller became the writer. The database tells it so after everything that was committed before.
+    pub(crate) fn locked(&mut self, nb: &MemDb) {
+        self.refresh(nb);
         self.engine.compare_all(&self.cache);
     }
 

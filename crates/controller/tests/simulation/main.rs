@@ -170,7 +170,7 @@ impl Simulation {
             98 => {
                 *writer = faults.below(controllers.len());
                 trace!("controller {writer} is the writer");
-                controllers[*writer].locked();
+                controllers[*writer].locked(nb);
             }
             _ => {
                 if faults.below(4) == 0 {

@@ -106,8 +106,7 @@ impl Server {
 
     /// Someone removes the finalizers by hand.
     pub(crate) fn force<K: Served>(&mut self, name: &str) {
-        let is_deleted =
-            self.get::<K>(name).is_some_and(|object| object.meta().deletion_timestamp.is_some());
+        let is_deleted = self.get::<K>(name).is_some_and(|object| object.meta().deletion_timestamp.is_some());
         self.change::<K>(name, |object| object.meta_mut().finalizers = None);
         if is_deleted {
             self.remove::<K>(name);

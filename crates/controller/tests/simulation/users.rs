@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use kube::core::ObjectMeta;
 use portolan_api::portolan::{Subnet, Vpc};
 use portolan_model::fixtures::{mk_nad, mk_subnet, mk_vpc};
+use portolan_model::{Validation, doors};
 
 use super::node::Guests;
 use super::server::Server;
@@ -163,9 +164,12 @@ fn finish_deletions(server: &mut Server, guests: &mut Guests) -> bool {
     let mut busy = false;
     let is_deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
     if server.get::<Vpc>("blue").is_some_and(|vpc| is_deleted(&vpc.metadata)) {
-        let subnets: Vec<_> = server.subnets.objects.values().filter(|subnet| !is_deleted(&subnet.metadata)).collect();
-        let names: Vec<_> = subnets.into_iter().map(ResourceExt::name_any).collect();
-        for name in names {
+        // Those that were made since wait for the next VPC.
+        let is_in = |subnet: &&Subnet| {
+            !is_deleted(&subnet.metadata) && doors::portolan::validation(subnet) != Validation::Not
+        };
+        let subnets = server.subnets.objects.values().filter(is_in);
+        for name in subnets.map(ResourceExt::name_any).collect::<Vec<_>>() {
             busy |= server.delete::<Subnet>(&name).is_some();
         }
     }
