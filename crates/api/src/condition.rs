@@ -11,6 +11,8 @@ pub const VALIDATED: &str = "Validated";
 pub const READY: &str = "Ready";
 /// Every field that is set has its effect; `False` names the ones that have none yet.
 pub const SUPPORTED: &str = "Supported";
+/// Someone deleted the object, and it stays until nothing uses it; the message names what does.
+pub const TERMINATING: &str = "Terminating";
 
 /// Sets a condition; true if that changed anything that needs writing.
 ///

@@ -23,6 +23,7 @@ pub mod condition;
 pub mod crd;
 pub mod domain;
 pub mod field_error;
+pub mod finalizer;
 pub mod ip_count;
 pub mod ip_range;
 mod json_reader;

@@ -1,6 +1,7 @@
 //! Makes actions happen at the API server, and answers the engine.
 
 pub(crate) mod events;
+pub(crate) mod finalizers;
 pub(crate) mod status;
 #[cfg(test)]
 mod tests;
@@ -18,12 +19,16 @@ use serde_json::json;
 use tokio::sync::mpsc::Sender;
 
 use self::events::{EventKey, EventWriter};
+use self::finalizers::FinalizerWriter;
 use self::status::StatusWriter;
 use self::writer::Writer;
 use crate::control::Message;
-use crate::engine::{Action, Confirmation, Creation, Engine};
+use crate::engine::{Action, Confirmation, Creation, Engine, Protected};
 use crate::live;
 use crate::metrics::{LockWrite, Metrics};
+
+/// How often someone else may write an object in between before it counts as a failure.
+const CONFLICTS: u32 = 10;
 
 /// Makes actions happen.
 #[derive(Clone)]
@@ -32,6 +37,7 @@ pub(crate) struct Actor {
     engine: Sender<Message>,
     pub(crate) status: Writer<StatusWriter>,
     pub(crate) events: Writer<EventWriter>,
+    pub(crate) finalizers: Writer<FinalizerWriter>,
     pub(crate) metrics: Metrics,
 }
 
@@ -39,7 +45,8 @@ impl Actor {
     pub(crate) fn new(client: Client, engine: Sender<Message>, metrics: Metrics) -> Self {
         let status = Writer::new(StatusWriter(client.clone()));
         let events = Writer::new(EventWriter(client.clone()));
-        Actor { client, engine, status, events, metrics }
+        let finalizers = Writer::new(FinalizerWriter(client.clone()));
+        Actor { client, engine, status, events, finalizers, metrics }
     }
 
     /// Nothing that is not urgent is written from now on; what was wanted is dropped.
@@ -86,8 +93,13 @@ impl Actor {
                 self.answer(move |engine| engine.missing_read(&read, &confirmation)).await;
             }
             Action::ValidateSubnets(candidates) => self.validate_subnets(candidates).await,
-            // These two have queues of their own.
+            Action::ConfirmUnused(object) => self.confirm_unused(object).await,
+            // These have queues of their own.
             Action::SetConditions(update) => self.status.want((update.kind, update.name.clone()), update),
+            Action::SetFinalizer(update) => {
+                let Protected { kind, name, .. } = &update.object;
+                self.finalizers.want((*kind, name.clone()), update.clone());
+            }
             Action::Report { subject, uid, severity, reason, message } => {
                 self.events.want(EventKey { subject, uid, reason, message }, severity);
             }

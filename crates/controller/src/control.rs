@@ -74,6 +74,7 @@ pub(crate) async fn run(
     }
     tasks.spawn("status writer", actor.status.clone().run(followers.recoveries()));
     tasks.spawn("Event writer", actor.events.clone().run(followers.recoveries()));
+    tasks.spawn("finalizer writer", actor.finalizers.clone().run(followers.recoveries()));
     let pages = Health {
         engine: sender.clone(),
         followers: followers.status(),

@@ -13,6 +13,7 @@ mod blocked;
 mod conditions;
 mod counts;
 mod feed;
+mod finalizers;
 mod inspect;
 mod kinds;
 mod locks;
@@ -36,6 +37,8 @@ use self::blocked::Blocked;
 use self::conditions::Conditions;
 pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
 pub use self::counts::{Counts, Queues};
+use self::finalizers::Finalizers;
+pub use self::finalizers::{FinalizerChange, FinalizerUpdate, Protected, Usage};
 pub(crate) use self::kinds::for_each_kind;
 pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
@@ -89,6 +92,10 @@ pub enum Action {
     ValidateSubnets(Candidates),
     /// Write conditions of an object. The watch answers.
     SetConditions(StatusUpdate),
+    /// Add or remove the finalizer of an object. The watch answers.
+    SetFinalizer(FinalizerUpdate),
+    /// List what may use an object that is being deleted: answer with [`Engine::usage`].
+    ConfirmUnused(Protected),
     /// Write an Event.
     Report {
         /// What it is about.
@@ -117,6 +124,8 @@ pub enum Retry {
     Subnets,
     /// Read an object again that a list lacks.
     Missing(Read),
+    /// List again what uses an object that is being deleted.
+    Usage(Kind, String),
 }
 
 /// Everything the controller knows, and what follows from it.
@@ -153,6 +162,7 @@ pub struct Engine {
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
     subnets: SubnetGate,
+    finalizers: Finalizers,
     actions: Vec<Action>,
     retries: BTreeSet<Retry>,
     duty: Duty,
@@ -183,6 +193,7 @@ impl Engine {
             reports: Reports::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
+            finalizers: Finalizers::default(),
             actions: Vec::new(),
             retries: BTreeSet::new(),
             duty: Duty::default(),
@@ -211,6 +222,7 @@ impl Engine {
         self.decide();
         self.compare_conditions();
         self.judge_subnets();
+        self.check_finalizers();
         std::mem::take(&mut self.actions)
     }
 
@@ -230,6 +242,7 @@ impl Engine {
             Retry::Lock(name) => self.delete_again(&name),
             Retry::Subnets => self.judge_again(),
             Retry::Missing(read) => self.read_after_pause(read),
+            Retry::Usage(kind, name) => self.ask_about_usage_again((kind, name)),
         }
     }
 

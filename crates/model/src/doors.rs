@@ -16,6 +16,7 @@ use kube_core::ResourceExt;
 use portolan_api::{FieldErrors, FieldPath, Reason, VpcConfig};
 
 use crate::group::Group;
+use crate::life::Life;
 use crate::ovn_match::Match;
 use crate::vpc::Vpc;
 
@@ -28,6 +29,8 @@ pub struct Meta {
     pub created: Option<i64>,
     /// Which spec it has.
     pub generation: Option<i64>,
+    /// Whether it may vanish.
+    pub life: Life,
 }
 
 impl Meta {
@@ -41,6 +44,7 @@ impl Meta {
             uid: metadata.uid.clone().unwrap_or_default(),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()),
             generation: metadata.generation,
+            life: Life::of(metadata),
         }
     }
 }
@@ -67,5 +71,5 @@ fn vpc(
         }
     }
     let (uid, generation) = (meta.uid.clone(), meta.generation);
-    errors.into_result(Vpc { name, uid, generation, group, config, matches })
+    errors.into_result(Vpc { name, uid, generation, group, config, matches, life: meta.life })
 }

@@ -1,6 +1,7 @@
 //! Objects for tests: each `mk_*` makes a plain one that is right, for the test to change.
 
 use portolan_api::condition::{ConditionUpdate, VALIDATED, set_condition};
+use portolan_api::finalizer::IN_USE;
 use portolan_api::nad::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
 use portolan_api::portolan::{
     DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockAddress, NetworkAttachment,
@@ -12,11 +13,12 @@ use crate::attachment::AttachmentId;
 use crate::node::Node;
 use crate::pod::Pod;
 
-/// A VPC.
+/// A VPC that has the finalizer.
 pub fn mk_vpc(name: &str) -> Vpc {
     let mut vpc = Vpc::new(name, VpcSpec::default());
     vpc.metadata.uid = Some(format!("vpc-{name}"));
     vpc.metadata.generation = Some(1);
+    vpc.metadata.finalizers = Some(vec![IN_USE.to_owned()]);
     vpc
 }
 
@@ -30,10 +32,11 @@ pub fn mk_kubeovn_vpc(name: &str) -> kubeovn::Vpc {
     let mut vpc = kubeovn::Vpc::new(name, kubeovn::VpcSpec::default());
     vpc.metadata.uid = Some(format!("kubeovn-vpc-{name}"));
     vpc.metadata.generation = Some(1);
+    vpc.metadata.finalizers = Some(vec![IN_USE.to_owned()]);
     vpc
 }
 
-/// A subnet that was validated and lets every namespace in; in a VPC if one is named.
+/// A subnet that was validated, has the finalizer and lets every namespace in; in a VPC if one is named.
 pub fn mk_subnet(name: &str, cidr: &str, vpc: &str) -> Subnet {
     let vpc = Some(vpc.to_owned()).filter(|vpc| !vpc.is_empty());
     let allowed_namespaces = vec!["*".to_owned()];
@@ -43,6 +46,7 @@ pub fn mk_subnet(name: &str, cidr: &str, vpc: &str) -> Subnet {
     );
     subnet.metadata.uid = Some(format!("subnet-{name}"));
     subnet.metadata.generation = Some(1);
+    subnet.metadata.finalizers = Some(vec![IN_USE.to_owned()]);
     mk_validated(subnet, Some(1))
 }
 
@@ -54,12 +58,13 @@ pub fn mk_validated(mut subnet: Subnet, generation: Option<i64>) -> Subnet {
     subnet
 }
 
-/// A subnet of `kubeovn.io` that was validated.
+/// A subnet of `kubeovn.io` that was validated and has the finalizer.
 pub fn mk_kubeovn_subnet(name: &str, cidr: &str) -> kubeovn::Subnet {
     let spec = kubeovn::SubnetSpec { cidr_block: Some(cidr.to_owned()), ..kubeovn::SubnetSpec::default() };
     let mut subnet = kubeovn::Subnet::new(name, spec);
     subnet.metadata.uid = Some(format!("kubeovn-subnet-{name}"));
     subnet.metadata.generation = Some(1);
+    subnet.metadata.finalizers = Some(vec![IN_USE.to_owned()]);
     let condition = kubeovn::Condition {
         type_: VALIDATED.to_owned(),
         status: "True".to_owned(),

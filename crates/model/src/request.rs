@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use portolan_api::finalizer::IN_USE;
 use portolan_api::portolan::{Holder, LockUser};
 use portolan_api::{AddressPair, FieldError, GuestRoute, Mac, Provider};
 
@@ -164,6 +165,17 @@ pub enum Wait {
     Subnet(String),
     /// A subnet that is there, to be found free of clashes.
     Validated(String),
+    /// A subnet that is being deleted, to be gone and made again.
+    Terminating(String),
+    /// A subnet that is there, to get its finalizer.
+    Protected(String),
+    /// The VPC of a subnet, to get its finalizer.
+    ProtectedVpc {
+        /// The subnet.
+        subnet: String,
+        /// The VPC.
+        vpc: String,
+    },
     /// A subnet that is there, to be understood.
     Corrected(String),
     /// The VPC that a subnet names.
@@ -209,6 +221,21 @@ impl fmt::Display for Wait {
             Wait::Subnet(name) => write!(f, "waiting for Subnet {name}, which does not exist"),
             Wait::Validated(name) => {
                 write!(f, "waiting for Subnet {name} to be validated; see its conditions")
+            }
+            Wait::Terminating(name) => {
+                write!(
+                    f,
+                    "waiting for Subnet {name}, which is being deleted and gives no new addresses; make it again once it is gone, or use another"
+                )
+            }
+            Wait::Protected(name) => {
+                write!(f, "waiting for Subnet {name} to get the finalizer {IN_USE} from the controller")
+            }
+            Wait::ProtectedVpc { subnet, vpc } => {
+                write!(
+                    f,
+                    "waiting for VPC {vpc} of Subnet {subnet} to get the finalizer {IN_USE} from the controller"
+                )
             }
             Wait::Corrected(name) => {
                 write!(f, "waiting for Subnet {name} to be corrected; see its conditions")

@@ -1,9 +1,12 @@
 //! Subnets as the World holds them.
 
+use portolan_api::portolan::HolderKind;
 use portolan_api::subnet_config::AllowedNamespaces;
 use portolan_api::{Domain, Provider, SubnetConfig};
 
 use crate::group::Group;
+use crate::life::Life;
+use crate::lock::Lock;
 
 /// The VPC of a `kubeovn.io` subnet that names none and serves the cluster's own pods.
 pub const DEFAULT_VPC: &str = "ovn-cluster";
@@ -23,6 +26,8 @@ pub struct Subnet {
     pub config: SubnetConfig,
     /// Whether it was found to fit the others.
     pub validation: Validation,
+    /// Whether it may vanish.
+    pub life: Life,
     /// Where its addresses are unique.
     pub domain: Domain,
 }
@@ -48,6 +53,15 @@ impl Subnet {
     /// True if new addresses may be taken from it.
     pub fn is_validated(&self) -> bool {
         self.validation == Validation::Current
+    }
+
+    /// True if a lock is on an address of this subnet, for someone other than a gateway.
+    ///
+    /// A subnet may have been made again under its name, elsewhere: what its predecessor gave away is none of its addresses.
+    pub fn is_used_by(&self, lock: &Lock) -> bool {
+        lock.attachment.kind() != HolderKind::Subnet
+            && (&lock.subnet, &lock.domain) == (&self.name, &self.domain)
+            && lock.ip().is_none_or(|ip| self.config.cidr.contains(ip))
     }
 
     /// The address domain of a subnet of this name.

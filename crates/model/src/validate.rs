@@ -10,11 +10,15 @@ use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{FieldError, FieldErrors, FieldPath, Provider, Reason, kubeovn, portolan};
 
 use crate::doors;
+use crate::life::Life;
 use crate::peering::PeeringProblem;
 use crate::pod::Pod;
 use crate::subnet::{Subnet, Validation};
 use crate::vpc::Vpc;
 use crate::world::{GatewayProblem, World};
+
+/// Why a Subnet cannot be in a VPC that someone deleted.
+pub const VPC_IS_TERMINATING: &str = "is a VPC that is being deleted and takes no new Subnets; make the VPC again once it is gone, or name another";
 
 /// What there is to say about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -199,9 +203,13 @@ fn subnet(subnet: Result<Subnet, FieldErrors>, world: &World) -> Findings {
 
 /// True if a subnet need not give way to another: it was found valid before, and the other was not.
 fn stands_first(subnet: &Subnet, other: &Subnet, world: &World) -> bool {
+    best_validation(subnet, world) != Validation::Not && other.validation == Validation::Not
+}
+
+/// What was found about a subnet, as it is or as it is stored.
+fn best_validation(subnet: &Subnet, world: &World) -> Validation {
     let stored = world.subnet_of_group(subnet.group, &subnet.name).filter(|stored| stored.uid == subnet.uid);
-    let validation = stored.map_or(Validation::Not, |stored| stored.validation).max(subnet.validation);
-    validation != Validation::Not && other.validation == Validation::Not
+    stored.map_or(Validation::Not, |stored| stored.validation).max(subnet.validation)
 }
 
 fn check_name(subnet: &Subnet, world: &World, notes: &mut Notes) {
@@ -294,6 +302,13 @@ fn check_gateway(subnet: &Subnet, world: &World, notes: &mut Notes) {
 
 fn check_vpc(subnet: &Subnet, world: &World, notes: &mut Notes) {
     let spec = FieldPath::SPEC;
+    let is_new = best_validation(subnet, world) == Validation::Not;
+    if let Some(vpc) = subnet.vpc().and_then(|name| world.vpc(name))
+        && vpc.life == Life::Terminating
+        && is_new
+    {
+        notes.errors.add(&spec.field("vpc"), &vpc.name, Reason::Forbidden, VPC_IS_TERMINATING);
+    }
     if let Some(vpc) = subnet.vpc().filter(|name| world.vpc(name).is_none()) {
         let message = "is no VPC that is in effect; the subnet has no router until it is";
         notes.warnings.add(&spec.field("vpc"), vpc, Reason::Invalid, message);

@@ -3,6 +3,7 @@
 use portolan_api::VpcConfig;
 
 use crate::group::Group;
+use crate::life::Life;
 use crate::ovn_match::Match;
 
 /// A virtual router.
@@ -20,4 +21,6 @@ pub struct Vpc {
     pub config: VpcConfig,
     /// The matches of `config.policy_routes`, parsed, in the same order.
     pub matches: Vec<Match>,
+    /// Whether it may vanish.
+    pub life: Life,
 }

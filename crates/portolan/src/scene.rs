@@ -44,6 +44,9 @@ impl Scene {
         {
             metadata["namespace"] = json!("default");
         }
+        if ["Subnet", "Vpc"].contains(&kind.as_str()) {
+            metadata["finalizers"] = json!([portolan_api::finalizer::IN_USE]);
+        }
         if kind == "Subnet" && object["status"].is_null() {
             let condition = json!({"type": "Validated", "status": "True", "reason": "Valid", "message": "",
                 "observedGeneration": 1, "lastTransitionTime": MADE});

@@ -44,7 +44,7 @@ pub use error::{Error, Plain};
 pub use existence::is_kind_absent;
 pub use follower::{Change, Object, Selection};
 pub use followers::{Followers, Recoveries};
-pub use live::{get, is_not_found, list};
+pub use live::{get, is_not_found, list, list_selected};
 pub use objects::{Listed, list_page};
 pub use one::Observed;
 pub use pause::Pause;

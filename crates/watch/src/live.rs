@@ -39,7 +39,18 @@ pub async fn list<K>(client: &Client) -> kube::Result<Listed<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    match list_page(&Api::<K>::all(client.clone()), &ListParams::default()).await {
+    list_selected(client, &ListParams::default()).await
+}
+
+/// Like [`list`], of those objects that the parameters select.
+///
+/// # Errors
+/// When it cannot be found out.
+pub async fn list_selected<K>(client: &Client, parameters: &ListParams) -> kube::Result<Listed<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    match list_page(&Api::<K>::all(client.clone()), parameters).await {
         Ok((listed, _)) => Ok(listed),
         Err(error) => if_absent(client, &Kind::of::<K>(), error, Listed::default()).await,
     }

@@ -8,11 +8,9 @@ use portolan_api::{kubeovn, portolan};
 use portolan_watch::{Plain, get};
 use serde_json::json;
 
+use super::CONFLICTS;
 use super::writer::Write;
 use crate::engine::{DesiredCondition, HasConditions, Kind, StatusUpdate};
-
-/// How often someone else may write in between before it counts as a failure.
-const CONFLICTS: u32 = 10;
 
 /// Writes conditions.
 pub(crate) struct StatusWriter(pub(crate) Client);

@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use portolan_api::condition::{READY, VALIDATED};
+use portolan_api::finalizer::IN_USE;
 use portolan_api::kubeovn;
 use portolan_watch::Followers;
 use portolan_watch::fake::{Answer, FakeApi};
 use tokio::sync::{Notify, Semaphore};
 
 use super::Actor;
+use super::finalizers::FinalizerWriter;
 use super::status::StatusWriter;
 use super::writer::{Write, Writer};
-use crate::engine::{Action, Candidates, DesiredCondition, Engine, Kind, Retry, Statement, StatusUpdate};
+use crate::engine::{
+    Action, Candidates, DesiredCondition, Engine, FinalizerChange, FinalizerUpdate, Kind, Protected, Retry,
+    Statement, StatusUpdate,
+};
 use crate::metrics::Metrics;
 
 /// Writes numbers, when it is let.
@@ -201,4 +206,57 @@ async fn an_object_that_cannot_be_read_gets_no_condition_and_causes_no_error() {
     let update = StatusUpdate { kind, name: name.clone(), uid: "uid".into(), conditions: Vec::new() };
     writer.write((kind, name), update).await.unwrap();
     assert_eq!(api.requests("PATCH"), [""; 0]);
+}
+
+fn finalizer(change: FinalizerChange) -> FinalizerUpdate {
+    let object = Protected { kind: Kind::KubeOvnSubnet, name: "web".into(), uid: "uid".into() };
+    FinalizerUpdate { object, change }
+}
+
+#[tokio::test]
+async fn a_finalizer_is_written_beside_those_of_others_and_to_the_object_that_was_meant() {
+    let api = FakeApi::default();
+    api.define::<kubeovn::Subnet>();
+    // What cannot be decoded can be let go all the same.
+    let mut object = serde_json::json!({
+        "metadata": {"name": "web", "uid": "uid", "finalizers": ["example.com/backup"]}, "spec": {"cidrBlock": 7},
+    });
+    api.put_raw::<kubeovn::Subnet>(&object);
+    let writer = FinalizerWriter(api.client());
+    let key = (Kind::KubeOvnSubnet, "web".to_owned());
+    let stored =
+        |api: &FakeApi| api.stored::<kubeovn::Subnet>("", "web").unwrap()["metadata"]["finalizers"].clone();
+    let (ours, both) =
+        (serde_json::json!(["example.com/backup"]), serde_json::json!(["example.com/backup", IN_USE]));
+    for _ in 0..2 {
+        writer.write(key.clone(), finalizer(FinalizerChange::Add)).await.unwrap();
+        assert_eq!(stored(&api), both);
+    }
+    assert_eq!(api.requests("PATCH").len(), 1);
+    // It is removed only from what is being deleted, and added only to what is not.
+    writer.write(key.clone(), finalizer(FinalizerChange::Remove)).await.unwrap();
+    assert_eq!(stored(&api), both);
+    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    api.put_raw::<kubeovn::Subnet>(&object);
+    writer.write(key.clone(), finalizer(FinalizerChange::Add)).await.unwrap();
+    assert_eq!(stored(&api), ours);
+    object["metadata"]["finalizers"] = both.clone();
+    api.put_raw::<kubeovn::Subnet>(&object);
+    let mut other = finalizer(FinalizerChange::Remove);
+    other.object.uid = "another".into();
+    writer.write(key.clone(), other).await.unwrap();
+    assert_eq!(stored(&api), both);
+    writer.write(key, finalizer(FinalizerChange::Remove)).await.unwrap();
+    assert_eq!(stored(&api), ours);
+}
+
+#[tokio::test]
+async fn an_answer_that_names_no_object_does_not_end_the_write_of_a_finalizer() {
+    let api = FakeApi::default();
+    api.define::<kubeovn::Subnet>();
+    let writer = FinalizerWriter(api.client());
+    let key = (Kind::KubeOvnSubnet, "web".to_owned());
+    writer.write(key.clone(), finalizer(FinalizerChange::Add)).await.unwrap();
+    api.always("/subnets", Answer::NamelessNotFound);
+    writer.write(key, finalizer(FinalizerChange::Add)).await.unwrap_err();
 }

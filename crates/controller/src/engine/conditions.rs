@@ -77,7 +77,7 @@ pub struct Said {
 }
 
 impl DesiredCondition {
-    fn is_said_by(&self, said: Option<&Said>) -> bool {
+    pub(super) fn is_said_by(&self, said: Option<&Said>) -> bool {
         match (&self.says, said) {
             (None, None) => true,
             (Some(statement), Some(said)) => {

@@ -74,6 +74,7 @@ macro_rules! observed_vpc {
             fn after(engine: &mut Engine, change: &Change<Self>) {
                 engine.check(change);
                 engine.observe_conditions(change);
+                engine.observe_life(change);
                 // The networks of its peerings may be what stood in a subnet's way.
                 engine.subnets.recheck();
             }
@@ -89,6 +90,7 @@ macro_rules! observed_subnet {
             fn after(engine: &mut Engine, change: &Change<Self>) {
                 engine.subnets.take(change, &engine.world);
                 engine.observe_conditions(change);
+                engine.observe_life(change);
             }
         })*
     };

@@ -55,6 +55,12 @@ impl Engine {
             .take(most)
             .map(|(unit, row)| json!({"unit": unit.to_string(), "row": row.to_string()}))
             .collect();
+        let terminating = self.finalizers.terminating().take(most);
+        let terminating: Vec<Value> = terminating
+            .map(|(Subject { api_version, kind, name, .. }, users)| {
+                json!({"apiVersion": api_version, "kind": kind, "name": name, "knownUsers": users})
+            })
+            .collect();
         let releasing: Vec<&String> = self.releasing.keys().take(most).collect();
         let waiting = json!({
             "requesters": [],
@@ -63,6 +69,7 @@ impl Engine {
             "unitsInTotal": self.northbound.waiting(),
             "locksBeingCreated": self.creating.names().take(most).collect::<Vec<_>>(),
             "locksBeingReleased": releasing,
+            "terminating": terminating,
         });
         (waiting, requesters)
     }

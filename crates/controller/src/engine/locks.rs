@@ -19,6 +19,7 @@ use super::{Action, Engine, Retry, Subject};
 #[derive(Debug)]
 pub(super) struct Creating {
     requester: Requester,
+    subnet: String,
     /// The API server has answered: a watch will show whose it is.
     answered: bool,
     /// A list came since it was sent, which does not have it.
@@ -35,9 +36,9 @@ pub(super) struct Creations {
 }
 
 impl Creations {
-    fn insert(&mut self, name: String, requester: Requester) {
+    fn insert(&mut self, name: String, requester: Requester, subnet: String) {
         self.by_requester.entry(requester.clone()).or_default().insert(name.clone());
-        self.by_name.insert(name, Creating { requester, answered: false, listed: false });
+        self.by_name.insert(name, Creating { requester, subnet, answered: false, listed: false });
     }
 
     fn remove(&mut self, name: &str) -> Option<Requester> {
@@ -57,6 +58,11 @@ impl Creations {
 
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         self.by_name.keys()
+    }
+
+    /// True if one of them is on an address of a subnet.
+    pub(super) fn has_any_in(&self, subnet: &str) -> bool {
+        self.by_name.values().any(|creating| creating.subnet == subnet)
     }
 
     fn has_any_of(&self, requester: &Requester) -> bool {
@@ -141,7 +147,7 @@ impl Engine {
             // What we decide can be read back; if it could not, it would be refused for ever.
             let Ok(parsed) = doors::portolan::lock(&lock) else { continue };
             if self.ipam.promise(Claim::of(&parsed), parsed.attachment.clone()) {
-                self.creating.insert(name, requester.clone());
+                self.creating.insert(name, requester.clone(), parsed.subnet.clone());
                 self.actions.push(Action::CreateLock(Box::new(lock)));
             } else {
                 waits_for.insert(WaitKey::Lock(name));
@@ -380,6 +386,7 @@ impl Engine {
             self.give_turns(first);
         }
         self.wake(freed);
+        self.lock_of_subnet_changed(change);
     }
 
     /// A list of locks is complete, and lacks those that are still being created. One that exists by the API server's answer may have

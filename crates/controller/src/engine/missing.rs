@@ -94,6 +94,7 @@ impl Engine {
             _ => return,
         };
         self.conditions.remove(&(kind, name.clone()));
+        self.forget_life(&(kind, name.clone()));
         if let Read::SubnetOf { group, name } = read {
             self.subnets.remove(&(*group, name.clone()));
         }

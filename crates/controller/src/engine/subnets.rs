@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::{Resource, ResourceExt};
 use portolan_api::{kubeovn, portolan};
-use portolan_model::validate::{Findings, validate};
-use portolan_model::{Group, Source, Validation, World, doors};
+use portolan_model::doors::Meta;
+use portolan_model::validate::{Findings, VPC_IS_TERMINATING, validate};
+use portolan_model::{Group, Life, Source, Validation, World, doors};
 use portolan_watch::{Change, Listed};
 
 use super::{Action, Engine, Retry};
@@ -38,6 +39,7 @@ pub(super) struct SubnetGate {
 struct Observed {
     uid: String,
     generation: Option<i64>,
+    life: Life,
     validation: Validation,
     /// What its condition says about this generation, unless that it is valid.
     refusal: Option<String>,
@@ -170,11 +172,13 @@ impl SubnetGate {
     }
 
     fn put<K: GatedSubnet>(&mut self, subnet: &K) {
-        let (key, meta, validation) = (subnet.gate_key(), doors::Meta::of(subnet), subnet.validation());
+        let (key, meta, validation) = (subnet.gate_key(), Meta::of(subnet), subnet.validation());
         let is_open = validation != Validation::Current;
         let refusal = subnet.refusal();
         let before = self.observed.get(&key);
-        let same = before.is_some_and(|old| (&old.uid, old.generation) == (&meta.uid, meta.generation));
+        let same = before.is_some_and(|old| {
+            (&old.uid, old.generation, old.life) == (&meta.uid, meta.generation, meta.life)
+        });
         // The first sight of a generation is a reason to judge it, unless that was done before this process began; and so is
         // a condition that someone took away.
         let lost = same && before.is_some_and(|old| old.validation != validation || old.refusal.is_some());
@@ -187,14 +191,20 @@ impl SubnetGate {
         let changed = |old: &Observed| old.validation != validation || old.refusal != refusal;
         self.recheck |= !same || lost || before.is_none_or(changed);
         let open = is_open.then(|| subnet.open());
-        let observed = Observed { uid: meta.uid, generation: meta.generation, validation, refusal, open };
-        self.observed.insert(key, observed);
+        let Meta { uid, generation, life, .. } = meta;
+        self.observed.insert(key, Observed { uid, generation, life, validation, refusal, open });
     }
 
     pub(super) fn remove(&mut self, key: &SubnetKey) {
         self.observed.remove(key);
         self.to_judge.remove(key);
         self.recheck = true;
+    }
+
+    /// True if a subnet says of itself that it was refused because its VPC is being deleted.
+    pub(super) fn waits_for_another_vpc(&self, key: &SubnetKey) -> bool {
+        let refusal = self.observed.get(key).and_then(|observed| observed.refusal.as_deref());
+        is_refusal_of_vpc(refusal)
     }
 
     /// Something changed that may have stood in the way of a subnet.
@@ -221,6 +231,7 @@ impl SubnetGate {
             // must not make every change a reason to list everything.
             let refused = self.observed.iter().filter_map(|(key, observed)| {
                 let (refusal, open) = (observed.refusal.as_ref()?, observed.open.as_ref()?);
+                (observed.life == Life::Protected).then_some(())?;
                 (join(&open.errors(world)) != *refusal).then(|| key.clone())
             });
             self.to_judge.extend(refused);
@@ -231,11 +242,15 @@ impl SubnetGate {
         let candidates: Candidates = std::mem::take(&mut self.to_judge)
             .into_iter()
             .filter_map(|key| {
-                let observed = self.observed.get(&key)?;
+                // Only what cannot vanish may be used; once it has its finalizer it is judged.
+                let observed = self.observed.get(&key).filter(|observed| observed.life == Life::Protected)?;
                 let judged = (observed.uid.clone(), observed.generation);
                 Some((key, judged))
             })
             .collect();
+        if candidates.is_empty() {
+            return None;
+        }
         self.judging = Some(candidates.clone());
         Some(candidates)
     }
@@ -302,6 +317,11 @@ impl Engine {
         let again = std::mem::take(&mut self.subnets.unjudged);
         self.subnets.to_judge.extend(again);
     }
+}
+
+/// True for a refusal because of a VPC that is being deleted.
+pub(super) fn is_refusal_of_vpc(refusal: Option<&str>) -> bool {
+    refusal.is_some_and(|refusal| refusal.contains(VPC_IS_TERMINATING))
 }
 
 fn errors(findings: &Findings) -> BTreeSet<String> {

@@ -39,6 +39,7 @@ struct Scene {
     live_reads: Vec<String>,
     version: u64,
     reported: Vec<(&'static str, String)>,
+    conditions: Vec<StatusUpdate>,
     creations: usize,
 }
 
@@ -63,6 +64,7 @@ impl Scene {
             live_reads: Vec::new(),
             version: 0,
             reported: Vec::new(),
+            conditions: Vec::new(),
             creations: 0,
         }
     }
@@ -211,7 +213,13 @@ impl Scene {
                 let confirmation = self.found(std::slice::from_ref(&read));
                 self.engine.missing_read(&read, &confirmation);
             }
-            Action::ValidateSubnets(_) | Action::SetConditions(_) => {}
+            Action::ValidateSubnets(_) => {}
+            Action::SetConditions(update) => self.conditions.push(update),
+            Action::SetFinalizer(update) => self.set_finalizer(&update),
+            Action::ConfirmUnused(object) => {
+                let usage = self.usage(object.kind);
+                self.engine.usage(&object, &usage);
+            }
             Action::Report { reason, message, .. } => self.reported.push((reason, message)),
         }
     }
@@ -714,6 +722,7 @@ fn a_pod_that_waits_gets_an_event_for_each_thing_it_waits_for_and_one_at_the_end
 
 mod blocked;
 mod conditions;
+mod finalizers;
 mod gate;
 mod locks;
 mod machines;

@@ -12,8 +12,8 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
 use portolan_api::{kubeovn, kubevirt};
 use portolan_controller::engine::{
-    Action, Change, Confirmation, Creation, DesiredCondition, Engine, HasConditions, Lists, Observed, Retry,
-    StatusUpdate,
+    Action, Change, Confirmation, Creation, DesiredCondition, Engine, FinalizerUpdate, HasConditions, Kind,
+    Lists, Observed, Retry, StatusUpdate, Usage,
 };
 use portolan_model::holder::{self, Read, Users};
 use portolan_model::{Requester, Settings, Unit, UnitState, World};
@@ -57,6 +57,7 @@ enum Answer {
     Confirmed(Confirmation),
     Absence(Absence),
     Lists(Option<Box<Lists>>),
+    Usage(Usage),
     Nothing,
 }
 
@@ -143,6 +144,10 @@ impl Controller {
                 self.set_conditions(update);
                 continue;
             }
+            if let Action::SetFinalizer(update) = action {
+                self.set_finalizer(update);
+                continue;
+            }
             let reads = match &action {
                 Action::Report { .. } => continue,
                 Action::Confirm(release) => release.reads(),
@@ -226,9 +231,28 @@ impl Controller {
                     self.set_conditions(update);
                 }
             }
+            (Action::SetFinalizer(update), Some(Answer::Moved(false))) => {
+                let newer = self.requests.iter().any(|request| is_finalizer_of(request, &update));
+                if !newer {
+                    self.set_finalizer(update);
+                }
+            }
+            (Action::ConfirmUnused(object), Some(Answer::Usage(usage))) => engine.usage(&object, &usage),
             _ => {}
         }
         self.act();
+    }
+
+    /// The finalizer writer has one request per object at a time, and the newest replaces the older.
+    fn set_finalizer(&mut self, update: FinalizerUpdate) {
+        self.requests.retain(|request| !is_finalizer_of(request, &update));
+        self.requests.push(Request {
+            action: Action::SetFinalizer(update),
+            reads: VecDeque::new(),
+            found: World::default(),
+            answer: None,
+            echo: false,
+        });
     }
 
     /// The status writer has one request per object at a time, and adds to one that was not sent.
@@ -300,8 +324,9 @@ impl Controller {
         }
     }
 
-    /// This controller became the writer.
-    pub(crate) fn locked(&mut self) {
+    /// This controller became the writer. The database tells it so after everything that was committed before.
+    pub(crate) fn locked(&mut self, nb: &MemDb) {
+        self.refresh(nb);
         self.engine.compare_all(&self.cache);
     }
 
@@ -440,7 +465,8 @@ fn relist<K: Served + Observed>(
 fn failed(action: &Action) -> Answer {
     match action {
         Action::CreateLock(_) => Answer::Created(Creation::Failed),
-        Action::MoveLock { .. } | Action::SetConditions(_) => Answer::Moved(false),
+        Action::MoveLock { .. } | Action::SetConditions(_) | Action::SetFinalizer(_) => Answer::Moved(false),
+        Action::ConfirmUnused(_) => Answer::Usage(Usage::Failed),
         Action::DeleteLock { .. } => Answer::Deleted(false),
         Action::Confirm(_) | Action::ReadMissing(_) => Answer::Confirmed(Confirmation::Failed),
         Action::ConfirmAbsence { .. } => Answer::Absence(Absence::Unknown),
@@ -521,6 +547,27 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             );
             Answer::Moved(true)
         }
+        Action::SetFinalizer(update) => {
+            match update.object.kind {
+                Kind::Vpc => server.set_finalizer::<Vpc>(update),
+                _ => server.set_finalizer::<Subnet>(update),
+            }
+            Answer::Moved(true)
+        }
+        Action::ConfirmUnused(object) => {
+            let is_looked = faults.broken != Some(Broken::LetsGoWithoutLists);
+            Answer::Usage(match object.kind {
+                Kind::Vpc => {
+                    let subnets = server.subnets.objects.values().filter(|_| is_looked);
+                    Usage::Subnets(subnets.cloned().collect::<Vec<_>>().into(), Vec::new().into())
+                }
+                _ => {
+                    let is_in = |lock: &&IPLock| is_looked && lock.spec.subnet == object.name;
+                    let locks = server.locks.objects.values().filter(is_in);
+                    Usage::Locks(locks.cloned().collect::<Vec<_>>().into())
+                }
+            })
+        }
         Action::Report { .. } => Answer::Nothing,
     }
 }
@@ -586,6 +633,12 @@ fn absence(unit: &Unit, owners: &BTreeSet<String>, found: &World, server: &Serve
 /// Whether a request is one for the conditions of the same object.
 fn is_status_of(request: &Request, update: &StatusUpdate) -> bool {
     matches!(&request.action, Action::SetConditions(other) if (other.kind, &other.name) == (update.kind, &update.name))
+}
+
+/// Whether a request is one for the finalizer of the same object.
+fn is_finalizer_of(request: &Request, update: &FinalizerUpdate) -> bool {
+    let key = |update: &FinalizerUpdate| (update.object.kind, update.object.name.clone());
+    matches!(&request.action, Action::SetFinalizer(other) if !request.echo && key(other) == key(update))
 }
 
 fn describe<K: Served>(change: &Change<K>) -> String {

@@ -7,12 +7,15 @@
 //! - no lock of an address that is in a running pod is deleted;
 //! - no two ports have one address; with one controller, no lock is deleted before its port;
 //! - no two subnets that overlap are both valid;
-//! - the port of a running pod stays for as long as its networks do.
+//! - the port of a running pod stays for as long as its networks do;
+//! - a subnet that someone deletes stays while an address that was locked before is in a running pod, and with one controller while any is;
+//!   its VPC stays while a subnet is valid in it; unless someone removes their finalizers by hand.
 //!
 //! Once nothing fails any more and everything was delivered:
 //! - everything comes to rest;
 //! - a controller that starts now finds nothing to do: no address to take or give back, nothing to write;
-//! - every pod has the addresses of its locks, or asks for something that cannot be had.
+//! - every pod has the addresses of its locks, or asks for something that cannot be had;
+//! - nothing that was deleted and that nothing uses is left.
 //!
 //! `SIMULATION_SEEDS=10000` runs more of them, `SIMULATION_SEED=7` just that one, `SIMULATION_TRACE=1` prints what happens.
 
@@ -60,6 +63,8 @@ pub(crate) enum Broken {
     TrustsLists,
     /// The database is written by whoever wants to.
     WritesWithoutTheLock,
+    /// Finalizers are removed by what a watch shows.
+    LetsGoWithoutLists,
 }
 
 /// What chance decides.
@@ -165,7 +170,7 @@ impl Simulation {
             98 => {
                 *writer = faults.below(controllers.len());
                 trace!("controller {writer} is the writer");
-                controllers[*writer].locked();
+                controllers[*writer].locked(nb);
             }
             _ => match faults.below(4) {
                 0 => {
@@ -270,6 +275,7 @@ impl Simulation {
                 }
             }
         }
+        self.check_let_go()?;
         self.check_subnets()?;
         self.check_ports()?;
         self.check_connected()
@@ -331,6 +337,33 @@ impl Simulation {
         owners.iter().all(|owner| owner.as_ref().is_some_and(has))
     }
 
+    /// What a controller let go was not in use.
+    fn check_let_go(&mut self) -> Result<(), String> {
+        for (kind, name, deleted) in std::mem::take(&mut self.server.let_go) {
+            if kind == "Vpc" {
+                let is_in = |subnet: &&Subnet| {
+                    subnet.spec.vpc.as_ref() == Some(&name)
+                        && doors::portolan::validation(subnet) != Validation::Not
+                };
+                if let Some(subnet) = self.server.subnets.objects.values().find(is_in) {
+                    return Err(format!("VPC {name} was let go while subnet {} is in it", subnet.name_any()));
+                }
+                continue;
+            }
+            for lock in self.server.locks.objects.values().filter(|lock| lock.spec.subnet == name) {
+                let lock_name = lock.name_any();
+                let Some((pod, _)) = self.guests.iter().find(|(_, locks)| locks.contains(&lock_name)) else {
+                    continue;
+                };
+                // A controller whose watch is behind may lock an address after another one has looked.
+                if self.controllers.len() == 1 || created_at(lock) < deleted {
+                    return Err(format!("subnet {name} was let go while pod {pod} has {lock_name}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_subnets(&self) -> Result<(), String> {
         let valid = |subnet: &&Subnet| doors::portolan::validation(subnet) == Validation::Current;
         let subnets: Vec<_> = self.server.subnets.objects.values().filter(valid).collect();
@@ -383,6 +416,11 @@ impl Simulation {
         if !fresh.requests.is_empty() {
             return Err(format!("a controller that starts now would ask: {}", fresh.describe()));
         }
+        let metas = self.server.subnets.objects.values().map(|subnet| &subnet.metadata);
+        let mut metas = metas.chain(self.server.vpcs.objects.values().map(|vpc| &vpc.metadata));
+        if let Some(left) = metas.find(|meta| meta.deletion_timestamp.is_some()) {
+            return Err(format!("{:?} was deleted and is still there", left.name));
+        }
         for pod in self.server.pods.objects.values() {
             let uid = pod.uid().unwrap_or_default();
             let requester = Requester::pod("default", pod.name_any());
@@ -407,6 +445,12 @@ impl Simulation {
         }
         Ok(())
     }
+}
+
+/// The version that the server gave a lock when it was created.
+fn created_at(lock: &IPLock) -> u64 {
+    let uid = lock.uid().unwrap_or_default();
+    uid.rsplit('-').next().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 /// Whether a subnet of a pod is not in effect: it has addresses, and starts when the subnet is.
@@ -494,6 +538,11 @@ fn trusting_a_list_that_lacks_objects_is_found() {
 #[test]
 fn writing_without_the_database_s_lock_is_found() {
     is_found(Broken::WritesWithoutTheLock, 335);
+}
+
+#[test]
+fn letting_go_of_what_is_in_use_is_found() {
+    is_found(Broken::LetsGoWithoutLists, 0);
 }
 
 /// A pod of the simulation, for its users.

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::{Resource, ResourceExt};
+use portolan_api::finalizer::IN_USE;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, Subnet, Vpc};
-use portolan_controller::engine::Change;
+use portolan_controller::engine::{Change, FinalizerChange, FinalizerUpdate};
 
 /// The objects of one kind.
 #[derive(Debug)]
@@ -34,6 +37,10 @@ pub(crate) struct Server {
     pub(crate) sets: Shelf<StatefulSet>,
     pub(crate) nodes: Shelf<Node>,
     pub(crate) locks: Shelf<IPLock>,
+    /// Objects that vanished because a controller let them go: kind, name, and the version that was stored when they were deleted.
+    pub(crate) let_go: Vec<(String, String, u64)>,
+    /// The versions that were stored when objects were deleted that have finalizers, by UID.
+    deletions: BTreeMap<String, u64>,
 }
 
 /// A kind that the server has.
@@ -66,6 +73,7 @@ impl Server {
         let uid = format!("{}-{}", K::kind(&()).to_lowercase(), self.version + 1);
         object.meta_mut().uid = Some(uid);
         object.meta_mut().generation = Some(1);
+        object.meta_mut().finalizers = None;
         self.store(name, object);
         true
     }
@@ -78,7 +86,55 @@ impl Server {
         true
     }
 
+    /// Deletes an object, or says in it that someone did if it has finalizers.
     pub(crate) fn delete<K: Served>(&mut self, name: &str) -> Option<K> {
+        let stored = self.get::<K>(name)?;
+        if stored.finalizers().is_empty() {
+            return self.remove(name);
+        }
+        if stored.meta().deletion_timestamp.is_none() {
+            let uid = stored.uid().unwrap_or_default();
+            self.change::<K>(name, |object| {
+                let meta = object.meta_mut();
+                meta.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+                meta.generation = meta.generation.map(|generation| generation + 1);
+            });
+            self.deletions.insert(uid, self.version);
+        }
+        self.get::<K>(name).cloned()
+    }
+
+    /// Someone removes the finalizers by hand.
+    pub(crate) fn force<K: Served>(&mut self, name: &str) {
+        let is_deleted = self.get::<K>(name).is_some_and(|object| object.meta().deletion_timestamp.is_some());
+        self.change::<K>(name, |object| object.meta_mut().finalizers = None);
+        if is_deleted {
+            self.remove::<K>(name);
+        }
+    }
+
+    /// A controller adds or removes the finalizer.
+    pub(crate) fn set_finalizer<K: Served>(&mut self, update: &FinalizerUpdate) {
+        let (name, uid) = (&update.object.name, &update.object.uid);
+        let Some(stored) = self.get::<K>(name).filter(|stored| stored.uid().as_ref() == Some(uid)) else {
+            return;
+        };
+        let is_deleted = stored.meta().deletion_timestamp.is_some();
+        let has = !stored.finalizers().is_empty();
+        match update.change {
+            FinalizerChange::Add if !has && !is_deleted => {
+                self.change::<K>(name, |object| object.finalizers_mut().push(IN_USE.to_owned()));
+            }
+            FinalizerChange::Remove if has && is_deleted => {
+                let deleted = self.deletions.get(uid).copied().unwrap_or_default();
+                self.let_go.push((K::kind(&()).into_owned(), name.clone(), deleted));
+                self.remove::<K>(name);
+            }
+            FinalizerChange::Add | FinalizerChange::Remove => {}
+        }
+    }
+
+    fn remove<K: Served>(&mut self, name: &str) -> Option<K> {
         self.version += 1;
         let shelf = K::shelf_mut(self);
         let object = shelf.objects.remove(name)?;

@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use kube::core::ObjectMeta;
 use portolan_api::portolan::{Subnet, Vpc};
 use portolan_model::fixtures::{mk_nad, mk_subnet, mk_vpc};
+use portolan_model::{Validation, doors};
 
 use super::node::Guests;
 use super::server::Server;
@@ -103,13 +104,19 @@ impl Users {
                 run_set(server, guests, faults);
             }
             33 => drop(server.delete::<StatefulSet>("db")),
-            34 if faults.below(4) == 0 => {
+            34 if faults.below(2) == 0 => {
                 let name = ["tiny", "dual"][faults.below(2)];
+                if faults.below(4) == 0 {
+                    server.force::<Subnet>(name);
+                }
                 if server.delete::<Subnet>(name).is_none() || faults.below(2) == 0 {
                     server.create(subnet_object(name));
                 }
             }
             35 if faults.below(4) == 0 => {
+                if faults.below(4) == 0 {
+                    server.force::<Vpc>("blue");
+                }
                 if server.delete::<Vpc>("blue").is_none() || faults.below(2) == 0 {
                     server.create(mk_vpc("blue"));
                 }
@@ -136,7 +143,7 @@ impl Users {
 
     /// Someone creates what is missing, and Kubernetes' controllers finish their work. False if there was nothing to do.
     pub(crate) fn settle(&mut self, server: &mut Server, guests: &mut Guests) -> bool {
-        let mut busy = false;
+        let mut busy = finish_deletions(server, guests);
         if server.get::<Vpc>("blue").is_none() {
             busy |= server.create(mk_vpc("blue"));
         }
@@ -150,6 +157,33 @@ impl Users {
         }
         busy
     }
+}
+
+/// Whoever uses what was deleted goes. False if there was nothing to do.
+fn finish_deletions(server: &mut Server, guests: &mut Guests) -> bool {
+    let mut busy = false;
+    let is_deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
+    if server.get::<Vpc>("blue").is_some_and(|vpc| is_deleted(&vpc.metadata)) {
+        // Those that were made since wait for the next VPC.
+        let is_in = |subnet: &&Subnet| {
+            !is_deleted(&subnet.metadata) && doors::portolan::validation(subnet) != Validation::Not
+        };
+        let subnets = server.subnets.objects.values().filter(is_in);
+        for name in subnets.map(ResourceExt::name_any).collect::<Vec<_>>() {
+            busy |= server.delete::<Subnet>(&name).is_some();
+        }
+    }
+    let deleted = server.subnets.objects.values().filter(|subnet| is_deleted(&subnet.metadata));
+    let deleted: Vec<_> = deleted.map(ResourceExt::name_any).collect();
+    if deleted.iter().any(|subnet| subnet == "dual") {
+        busy |= server.delete::<StatefulSet>("db").is_some();
+    }
+    let uses = |pod: &&Pod| networks(pod).iter().any(|network| deleted.contains(network));
+    let pods: Vec<_> = server.pods.objects.values().filter(uses).map(ResourceExt::name_any).collect();
+    for pod in pods {
+        busy |= delete_pod(server, guests, &pod);
+    }
+    busy
 }
 
 fn pod(name: &str, node: usize, networks: &str, annotation: Option<(&str, &str)>) -> Pod {

@@ -32,6 +32,7 @@ pub fn subnet(object: &kubeovn::Subnet) -> Result<Subnet, FieldErrors> {
         group: Group::KubeOvn,
         config,
         validation: validation(object),
+        life: meta.life,
     })
 }
 

@@ -30,6 +30,7 @@ pub fn subnet(object: &portolan::Subnet) -> Result<Subnet, FieldErrors> {
         group: Group::Portolan,
         config,
         validation: validation(object),
+        life: meta.life,
     })
 }
 

@@ -11,6 +11,7 @@ use super::requests::Topic;
 use super::{FirstInterface, World};
 use crate::doors::pod::{RequestedInterface, RequestedNetwork, is_kube_ovn_annotation};
 use crate::group::Group;
+use crate::life::Life;
 use crate::pod::Pod;
 use crate::request::{InterfaceRequest, Wait};
 use crate::subnet::{DEFAULT_VPC, Subnet};
@@ -169,10 +170,19 @@ impl<'w> Evaluation<'w> {
             self.problem(path, None, Reason::Forbidden, message);
             return None;
         }
-        if !subnet.is_validated() || world.subnet_state(name) != UnitState::Live {
+        if subnet.life == Life::Terminating {
+            self.request.waits.push(Wait::Terminating(name.to_owned()));
+        } else if !subnet.is_validated() || world.subnet_state(name) != UnitState::Live {
             self.request.waits.push(Wait::Validated(name.to_owned()));
         } else if let Some(vpc) = world.missing_vpc(subnet) {
             self.request.waits.push(Wait::Vpc { subnet: name.to_owned(), vpc: vpc.to_owned() });
+        } else if subnet.life == Life::Unprotected {
+            self.request.waits.push(Wait::Protected(name.to_owned()));
+        } else if let Some(vpc) = subnet.vpc().and_then(|vpc| world.vpc(vpc))
+            && vpc.life == Life::Unprotected
+        {
+            let (subnet, vpc) = (name.to_owned(), vpc.name.clone());
+            self.request.waits.push(Wait::ProtectedVpc { subnet, vpc });
         }
         Some(subnet)
     }

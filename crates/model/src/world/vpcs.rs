@@ -65,12 +65,13 @@ impl World {
         }
         // A subnet looks at whether its VPC is there, and which.
         let uid = |vpc: Option<&Vpc>| vpc.map(|vpc| vpc.uid.clone());
+        let life = |vpc: Option<&Vpc>| vpc.map(|vpc| vpc.life);
         for (subnet, before) in subnets.into_iter().zip(subnet_states) {
             let after = self.subnet_state(&subnet);
             if before != after {
                 self.dirty_attachments(&subnet, dirty);
             }
-            if before != after || state_before != state {
+            if before != after || state_before != state || life(old) != life(new) {
                 self.publish(&[Topic::Subnet(subnet.clone())], dirty);
             }
             if before != after || (after == UnitState::Live && uid(old) != uid(new)) {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use kube::{Resource, ResourceExt as _};
+use portolan_api::finalizer::IN_USE;
+use portolan_model::Life;
 use portolan_model::validate::validate;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -103,6 +105,7 @@ impl Objects {
 
     /// Marks these Subnets as validated that fit the others, as the controller would; the others wait.
     pub(super) fn validate(&mut self, names: &BTreeSet<String>) {
+        self.protect();
         let world = Snapshot::of(self.lists.clone()).world;
         macro_rules! judge {
             ($($list:ident),*) => {
@@ -115,6 +118,20 @@ impl Objects {
             };
         }
         judge!(subnets, kubeovn_subnets);
+    }
+
+    /// Gives VPCs and Subnets their finalizers, as the controller would.
+    fn protect(&mut self) {
+        let Lists { vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, .. } = &mut self.lists;
+        let vpcs = vpcs
+            .iter_mut()
+            .map(|vpc| &mut vpc.metadata)
+            .chain(kubeovn_vpcs.iter_mut().map(|vpc| &mut vpc.metadata));
+        let subnets = subnets.iter_mut().map(|subnet| &mut subnet.metadata);
+        let subnets = subnets.chain(kubeovn_subnets.iter_mut().map(|subnet| &mut subnet.metadata));
+        for metadata in vpcs.chain(subnets).filter(|metadata| Life::of(metadata) == Life::Unprotected) {
+            metadata.finalizers.get_or_insert_default().push(IN_USE.to_owned());
+        }
     }
 }
 

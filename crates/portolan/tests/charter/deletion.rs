@@ -109,6 +109,9 @@ pub(crate) fn assert_nothing_left(cluster: &Testbed) {
         (northbound, locks)
     });
     assert!(left.0.is_ok() && left.1.is_ok(), "{left:?}");
+    // What was held by a finalizer is gone with what used it.
+    let names = |objects: &str| cluster.kubectl().unwrap().args(["get", objects, "-o=name"]).read().unwrap();
+    assert_eq!(names("subnets.kubeovn.io,vpcs.kubeovn.io"), "");
     for node in cluster.nodes() {
         let ports =
             node.vsctl(&["--bare", "--columns=name", "find", "Port", "external_ids:portolan/sandbox!=x"]);

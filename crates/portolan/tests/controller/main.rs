@@ -6,6 +6,7 @@ mod any_order;
 mod debug;
 mod election;
 mod exhaustion;
+mod life;
 
 use portolan_testbed::{ApiKind, Daemon, Northbound, Process, TestLab, Testbed};
 

@@ -1,0 +1,108 @@
+//! Finalizers: added and removed by whoever acts, to the object that was observed; and lists of what uses an object.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use portolan_api::finalizer::IN_USE;
+use portolan_api::{kubeovn, portolan};
+use portolan_model::life::is_protected;
+use portolan_watch::{Plain, is_not_found, list, list_selected};
+use serde_json::json;
+
+use super::writer::Write;
+use super::{Actor, CONFLICTS};
+use crate::engine::{FinalizerChange, FinalizerUpdate, HasConditions, Kind, Protected, Usage};
+
+/// Writes finalizers.
+pub(crate) struct FinalizerWriter(pub(crate) Client);
+
+impl Write for FinalizerWriter {
+    type Key = (Kind, String);
+    type Value = FinalizerUpdate;
+    const ATTEMPTS: Option<u32> = None;
+
+    fn merge(_: FinalizerUpdate, newer: FinalizerUpdate) -> FinalizerUpdate {
+        newer
+    }
+
+    async fn write(&self, (kind, _): Self::Key, update: FinalizerUpdate) -> Result<(), String> {
+        match kind {
+            Kind::Vpc => self.set::<portolan::Vpc>(&update).await,
+            Kind::KubeOvnVpc => self.set::<kubeovn::Vpc>(&update).await,
+            Kind::Subnet => self.set::<portolan::Subnet>(&update).await,
+            Kind::KubeOvnSubnet => self.set::<kubeovn::Subnet>(&update).await,
+            other => Err(format!("{other:?} has no finalizer of Portolan's")),
+        }
+    }
+}
+
+impl FinalizerWriter {
+    /// Reads the metadata, which can be read whatever the rest of the object says, and writes to the version that was read:
+    /// the finalizers of others stay.
+    async fn set<K: HasConditions>(&self, update: &FinalizerUpdate) -> Result<(), String> {
+        let api = Api::<K>::all(self.0.clone());
+        let Protected { kind, name, uid } = &update.object;
+        for _ in 0..CONFLICTS {
+            let metadata = match api.get_metadata(name).await {
+                Ok(object) => object.metadata,
+                Err(error) if is_not_found::<K>(&error, name) => return Ok(()),
+                Err(error) => return Err(Plain(&error).to_string()),
+            };
+            if metadata.uid.as_ref() != Some(uid) {
+                return Ok(());
+            }
+            let Some(finalizers) = changed(&metadata, update.change) else { return Ok(()) };
+            let patch = json!({"metadata": {
+                "uid": uid, "resourceVersion": metadata.resource_version, "finalizers": finalizers,
+            }});
+            match api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+                Ok(_) => {
+                    tracing::info!(object = name, ?kind, change = ?update.change, "wrote the finalizer");
+                    return Ok(());
+                }
+                Err(kube::Error::Api(status)) if status.is_conflict() => {
+                    tracing::debug!(object = name, "someone else wrote the object: reading it again");
+                }
+                Err(error) if is_not_found::<K>(&error, name) => return Ok(()),
+                Err(error) => return Err(Plain(&error).to_string()),
+            }
+        }
+        Err("others write the object all the time".to_owned())
+    }
+}
+
+/// The finalizers that an object should have, if they are to change.
+fn changed(metadata: &ObjectMeta, change: FinalizerChange) -> Option<Vec<String>> {
+    let mut finalizers = metadata.finalizers.clone().unwrap_or_default();
+    match (change, is_protected(metadata)) {
+        (FinalizerChange::Add, true) | (FinalizerChange::Remove, false) => return None,
+        // The API server takes no new finalizers then.
+        (FinalizerChange::Add, false) if metadata.deletion_timestamp.is_some() => return None,
+        (FinalizerChange::Add, false) => finalizers.push(IN_USE.to_owned()),
+        // Somebody made it again, as it was.
+        (FinalizerChange::Remove, true) if metadata.deletion_timestamp.is_none() => return None,
+        (FinalizerChange::Remove, true) => finalizers.retain(|finalizer| finalizer != IN_USE),
+    }
+    Some(finalizers)
+}
+
+impl Actor {
+    /// Lists what may use an object, and tells the engine.
+    pub(super) async fn confirm_unused(&self, object: Protected) {
+        let usage = usage(&self.client, &object).await.unwrap_or_else(|error| {
+            tracing::warn!(object = object.name, kind = ?object.kind, error = %Plain(&error), "cannot list what uses the object that is being deleted");
+            Usage::Failed
+        });
+        self.answer(move |engine| engine.usage(&object, &usage)).await;
+    }
+}
+
+async fn usage(client: &Client, object: &Protected) -> kube::Result<Usage> {
+    match object.kind {
+        Kind::Vpc | Kind::KubeOvnVpc => Ok(Usage::Subnets(list(client).await?, list(client).await?)),
+        _ => {
+            let parameters = ListParams::default().fields(&format!("spec.subnet={}", object.name));
+            Ok(Usage::Locks(list_selected(client, &parameters).await?))
+        }
+    }
+}

@@ -1,0 +1,543 @@
+//! VPCs and Subnets that are in use do not vanish: the finalizer [`IN_USE`](portolan_api::finalizer::IN_USE).
+//!
+//! ```text
+//!  seen, not deleted ─▶ finalizer ─▶ (a Subnet is judged) ─▶ used ─▶ deleted ─▶ nothing new ─▶ unused ─▶ finalizer removed
+//! ```
+//!
+//! **Before it is used** it has the finalizer: a Subnet is judged by the gate only once it has been observed with it, and nobody
+//! takes an address from a Subnet that was not, or whose VPC was not (`Wait::Protected` in the model).
+//!
+//! **Once it is deleted** nobody new may use it. A Subnet gives no new addresses, and a VPC takes no new Subnets: the gate
+//! refuses a Subnet whose VPC is being deleted.
+//!
+//! **It is let go** when the World knows of nothing that uses it, this process has no IPLock in it under way, and a list that was
+//! begun after the deletion was observed shows none either: IPLocks for a Subnet, Subnets of both groups for a VPC. A Subnet that was
+//! refused because its VPC is being deleted does not hold it: whoever keeps making both again (from a repository, say) would never get
+//! either.
+//!
+//! A Subnet is judged by a list of VPCs that is made after the Subnet was stored, and a VPC is let go by a list of Subnets
+//! that is made after it was deleted, so one of the two sees the other. For Subnets it is exact for every IPLock that was created before
+//! the deletion, and for all that this process creates. What remains is a controller that is no longer the leader and has not observed
+//! the deletion: it may create an IPLock, or write what it found about a Subnet, after that list. What comes of it is like a Subnet or
+//! VPC that was removed by force: pods wait until one of that name is made again, and a lock goes with its pod.
+//!
+//! Everything here is found again by looking at the objects, so a crash at any point loses nothing: an object without the finalizer gets it, one that
+//! is being deleted is asked about again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use portolan_api::condition::TERMINATING;
+use portolan_api::portolan::IPLock;
+use portolan_api::{kubeovn, portolan};
+use portolan_model::life::{Life, is_protected};
+use portolan_model::{Group, LockChange, Unit, World, doors};
+use portolan_watch::{Change, Listed};
+
+use super::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
+use super::kinds::Kind;
+use super::subnets::{GatedSubnet, is_refusal_of_vpc};
+use super::{Action, Engine, Retry, Severity, Subject};
+
+/// How many of those that use an object its condition names.
+const NAMED: usize = 3;
+
+/// An object, by kind and name.
+type Key = (Kind, String);
+
+/// A VPC or Subnet of either group, as it was observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protected {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name; all of them are cluster-scoped.
+    pub name: String,
+    /// Its UID: another object of its name is left alone.
+    pub uid: String,
+}
+
+/// What is to become of the finalizer of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinalizerUpdate {
+    /// Which object.
+    pub object: Protected,
+    /// What is to be done.
+    pub change: FinalizerChange,
+}
+
+/// What is to become of a finalizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinalizerChange {
+    /// Add it, unless the object is being deleted.
+    Add,
+    /// Remove it: the object may vanish.
+    Remove,
+}
+
+/// What live lists show of those that may use an object.
+#[derive(Clone, Debug)]
+pub enum Usage {
+    /// All IPLocks that name the Subnet.
+    Locks(Listed<IPLock>),
+    /// All Subnets, of both groups.
+    Subnets(Listed<portolan::Subnet>, Listed<kubeovn::Subnet>),
+    /// The lists could not be had.
+    Failed,
+}
+
+/// The objects whose finalizers are to change.
+#[derive(Debug, Default)]
+pub(super) struct Finalizers {
+    /// Objects without the finalizer that are not being deleted, with their UIDs.
+    to_protect: BTreeMap<Key, String>,
+    terminating: BTreeMap<Key, Terminating>,
+    /// Of those, the ones for which something changed.
+    to_check: BTreeSet<Key>,
+}
+
+/// An object that someone deleted.
+#[derive(Debug)]
+struct Terminating {
+    subject: Subject,
+    uid: String,
+    generation: Option<i64>,
+    /// What its condition says; none if no condition can be written, because the object cannot be read.
+    said: Option<Option<Said>>,
+    finalizers: Vec<String>,
+    is_protected: bool,
+    /// Whether it is the one of its name that others mean.
+    is_effective: bool,
+    users: BTreeSet<User>,
+    stage: Stage,
+    /// An Event has told why it stays.
+    told: bool,
+}
+
+/// Something that uses an object, as the World knows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum User {
+    Lock(String),
+    Subnet(Group, String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is under way.
+    Idle,
+    /// Live lists are under way.
+    Asking,
+    /// They failed, or showed what the World does not know; they are made again after a pause.
+    Paused,
+    /// They showed that nothing uses it.
+    Unused,
+    /// The finalizer is being removed; the watch will tell.
+    Removing,
+}
+
+impl Finalizers {
+    pub(super) fn remove(&mut self, key: &Key) {
+        self.to_protect.remove(key);
+        self.terminating.remove(key);
+    }
+
+    /// A Subnet names this VPC, or none any more.
+    fn subnet_names(&mut self, subnet: &(Group, String), vpc: Option<&str>) {
+        let user = User::Subnet(subnet.0, subnet.1.clone());
+        for (key, entry) in &mut self.terminating {
+            if matches!(key.0, Kind::Vpc | Kind::KubeOvnVpc) && entry.is_effective {
+                let changed = match vpc == Some(key.1.as_str()) {
+                    true => entry.users.insert(user.clone()),
+                    false => entry.users.remove(&user),
+                };
+                if changed {
+                    self.to_check.insert(key.clone());
+                }
+            }
+        }
+    }
+
+    /// The objects that are being deleted and stay, for people who look for the reason.
+    pub(super) fn terminating(&self) -> impl Iterator<Item = (&Subject, usize)> {
+        self.terminating.values().map(|entry| (&entry.subject, entry.users.len()))
+    }
+}
+
+impl Engine {
+    /// Takes in a change of a VPC or Subnet, once the World has.
+    pub(super) fn observe_life<K: HasConditions>(&mut self, change: &Change<K>) {
+        match change {
+            Change::Applied(object) => self.observe_life_of(object),
+            Change::Unreadable(unreadable) => {
+                let object = &unreadable.object;
+                self.observe_metadata(K::KIND, Subject::of(object), &object.metadata, None);
+            }
+            Change::Deleted(object) => self.forget_life(&(K::KIND, object.name_any())),
+            Change::Listed(Listed { objects, unreadable }) => {
+                let listed = objects.iter().map(ResourceExt::name_any);
+                let listed: BTreeSet<String> =
+                    listed.chain(unreadable.iter().map(|unreadable| unreadable.object.name_any())).collect();
+                let known = self.finalizers.to_protect.keys().chain(self.finalizers.terminating.keys());
+                let is_gone = |key: &&Key| {
+                    key.0 == K::KIND && !listed.contains(&key.1) && !self.world.is_missing_of::<K>(&key.1)
+                };
+                let gone: Vec<Key> = known.filter(is_gone).cloned().collect();
+                gone.iter().for_each(|key| self.forget_life(key));
+                objects.iter().for_each(|object| self.observe_life_of(object));
+                for unreadable in unreadable {
+                    let object = &unreadable.object;
+                    self.observe_metadata(K::KIND, Subject::of(object), &object.metadata, None);
+                }
+            }
+        }
+    }
+
+    fn observe_life_of<K: HasConditions>(&mut self, object: &K) {
+        if let Some(group) = subnet_group(K::KIND) {
+            let key = (group, object.name_any());
+            let vpc = object.needs_vpc().filter(|_| !self.subnets.waits_for_another_vpc(&key));
+            self.finalizers.subnet_names(&key, vpc.as_deref());
+        }
+        let said = Some(object.says(TERMINATING));
+        self.observe_metadata(K::KIND, Subject::of(object), object.meta(), said);
+    }
+
+    fn observe_metadata(
+        &mut self,
+        kind: Kind,
+        subject: Subject,
+        metadata: &ObjectMeta,
+        said: Option<Option<Said>>,
+    ) {
+        let key = (kind, metadata.name.clone().unwrap_or_default());
+        let uid = metadata.uid.clone().unwrap_or_default();
+        match Life::of(metadata) {
+            // What was never understood is used by nobody, and what was has its finalizer.
+            Life::Unprotected if said.is_none() => self.finalizers.remove(&key),
+            Life::Unprotected => {
+                self.finalizers.remove(&key);
+                self.finalizers.to_protect.insert(key.clone(), uid);
+            }
+            Life::Protected => self.finalizers.remove(&key),
+            Life::Terminating => {
+                self.finalizers.to_protect.remove(&key);
+                let before = self.finalizers.terminating.remove(&key).filter(|before| before.uid == uid);
+                let is_effective = self.is_effective(&key, &uid);
+                let known = before.filter(|before| before.is_effective == is_effective);
+                let (users, stage, told) = match known {
+                    Some(known) => (known.users, known.stage, known.told),
+                    None => (self.users_in_world(&key, is_effective), Stage::Idle, false),
+                };
+                let entry = Terminating {
+                    subject,
+                    uid,
+                    generation: metadata.generation,
+                    said,
+                    finalizers: metadata.finalizers.clone().unwrap_or_default(),
+                    is_protected: is_protected(metadata),
+                    is_effective,
+                    users,
+                    stage,
+                    told,
+                };
+                self.finalizers.terminating.insert(key.clone(), entry);
+                self.finalizers.to_check.insert(key.clone());
+            }
+        }
+        self.reconsider_rival(&key);
+    }
+
+    /// Nothing is to be done about an object any more.
+    pub(super) fn forget_life(&mut self, key: &Key) {
+        self.finalizers.remove(key);
+        if let Some(group) = subnet_group(key.0) {
+            self.finalizers.subnet_names(&(group, key.1.clone()), None);
+        }
+        self.reconsider_rival(key);
+    }
+
+    /// The object of the other group may be the one that others mean now, or no longer.
+    fn reconsider_rival(&mut self, key: &Key) {
+        let rival = (other_group(key.0), key.1.clone());
+        let Some(entry) = self.finalizers.terminating.get(&rival) else { return };
+        let is_effective = self.is_effective(&rival, &entry.uid);
+        if is_effective == entry.is_effective {
+            return;
+        }
+        let users = self.users_in_world(&rival, is_effective);
+        if let Some(entry) = self.finalizers.terminating.get_mut(&rival) {
+            (entry.is_effective, entry.users) = (is_effective, users);
+            self.finalizers.to_check.insert(rival);
+        }
+    }
+
+    fn is_effective(&self, key: &Key, uid: &str) -> bool {
+        let unit = match subnet_group(key.0) {
+            Some(_) => Unit::Subnet(key.1.clone()),
+            None => Unit::Vpc(key.1.clone()),
+        };
+        self.world.owner(&unit) == Some(uid)
+    }
+
+    /// What uses an object, as far as the World knows.
+    fn users_in_world(&self, (kind, name): &Key, is_effective: bool) -> BTreeSet<User> {
+        if !is_effective {
+            return BTreeSet::new();
+        }
+        if subnet_group(*kind).is_none() {
+            let subnets = self.world.subnets_naming(name).map(|(group, subnet)| (group, subnet.to_owned()));
+            let subnets = subnets.filter(|subnet| !self.subnets.waits_for_another_vpc(subnet));
+            return subnets.map(|(group, subnet)| User::Subnet(group, subnet)).collect();
+        }
+        let locks = self.world.locks().map(|lock| &lock.name);
+        let unreadable = self.world.unreadable_locks().map(|lock| &lock.name);
+        locks.chain(unreadable).filter(|lock| self.is_used_by(name, lock)).cloned().map(User::Lock).collect()
+    }
+
+    /// Whether a lock that the World has is on an address of a Subnet.
+    fn is_used_by(&self, subnet: &str, lock: &str) -> bool {
+        if let Some(lock) = self.world.lock(lock) {
+            return uses(&self.world, subnet, lock);
+        }
+        let unreadable = self.world.unreadable_lock(lock);
+        unreadable.and_then(|lock| lock.claim.as_ref()?.subnet.as_deref()) == Some(subnet)
+    }
+
+    /// The World has seen a lock come, change or go.
+    pub(super) fn lock_of_subnet_changed(&mut self, change: &LockChange) {
+        if self.finalizers.terminating.is_empty() {
+            return;
+        }
+        let claims = change.before.iter().chain(&change.after);
+        let subnets: BTreeSet<&String> = claims.filter_map(|claim| claim.subnet.as_ref()).collect();
+        for subnet in subnets {
+            for kind in [Kind::Subnet, Kind::KubeOvnSubnet] {
+                let key = (kind, subnet.clone());
+                let is_used = self.is_used_by(subnet, &change.lock);
+                let Some(entry) = self.finalizers.terminating.get_mut(&key) else { continue };
+                if is_used && entry.is_effective {
+                    entry.users.insert(User::Lock(change.lock.clone()));
+                } else {
+                    entry.users.remove(&User::Lock(change.lock.clone()));
+                }
+                self.finalizers.to_check.insert(key);
+            }
+        }
+    }
+
+    /// Asks for what is to be done about finalizers, and about the conditions of what they hold.
+    pub(super) fn check_finalizers(&mut self) {
+        for ((kind, name), uid) in std::mem::take(&mut self.finalizers.to_protect) {
+            let object = Protected { kind, name, uid };
+            self.actions.push(Action::SetFinalizer(FinalizerUpdate { object, change: FinalizerChange::Add }));
+        }
+        for key in std::mem::take(&mut self.finalizers.to_check) {
+            self.check_terminating(&key);
+        }
+    }
+
+    fn check_terminating(&mut self, key: &Key) {
+        let Some(entry) = self.finalizers.terminating.get(key) else { return };
+        if !entry.is_protected {
+            return self.say_who_else_holds(key);
+        }
+        if !entry.users.is_empty() {
+            let names = entry.users.iter().take(NAMED).map(|user| self.describe(user)).collect();
+            let uses = in_use(key.0, names, entry.users.len());
+            self.set_stage(key, |stage| if stage == Stage::Unused { Stage::Idle } else { stage });
+            return self.say_in_use(key, uses);
+        }
+        // What is under way may exist already. Its answer brings us back.
+        if subnet_group(key.0).is_some() && self.creating.has_any_in(&key.1) {
+            self.finalizers.to_check.insert(key.clone());
+            return;
+        }
+        let object = Protected { kind: key.0, name: key.1.clone(), uid: entry.uid.clone() };
+        match entry.stage {
+            Stage::Idle => {
+                self.set_stage(key, |_| Stage::Asking);
+                self.actions.push(Action::ConfirmUnused(object));
+            }
+            Stage::Unused => {
+                self.set_stage(key, |_| Stage::Removing);
+                let change = FinalizerChange::Remove;
+                self.actions.push(Action::SetFinalizer(FinalizerUpdate { object, change }));
+            }
+            Stage::Asking | Stage::Paused | Stage::Removing => {}
+        }
+    }
+
+    fn set_stage(&mut self, key: &Key, stage: impl FnOnce(Stage) -> Stage) {
+        if let Some(entry) = self.finalizers.terminating.get_mut(key) {
+            entry.stage = stage(entry.stage);
+        }
+    }
+
+    /// Live lists answered an [`Action::ConfirmUnused`].
+    pub fn usage(&mut self, object: &Protected, usage: &Usage) {
+        let key = (object.kind, object.name.clone());
+        let asked = self.finalizers.terminating.get(&key);
+        if asked.is_none_or(|entry| entry.uid != object.uid || entry.stage != Stage::Asking) {
+            return;
+        }
+        let is_effective = asked.is_some_and(|entry| entry.is_effective);
+        let (count, names) = self.users_in_lists(&object.name, usage, is_effective);
+        let stage = match usage {
+            Usage::Failed => Stage::Paused,
+            // Whoever leads by then asks anew.
+            _ if self.stands_by() => Stage::Idle,
+            _ if count == 0 => Stage::Unused,
+            _ => Stage::Paused,
+        };
+        self.set_stage(&key, |_| stage);
+        if stage == Stage::Paused {
+            // What the World does not know may come and go without a change of it.
+            self.retries.insert(Retry::Usage(key.0, key.1.clone()));
+        }
+        if count > 0 && !self.stands_by() {
+            self.say_in_use(&key, in_use(key.0, names, count));
+        }
+        self.finalizers.to_check.insert(key);
+    }
+
+    /// The pause after a vain question is over.
+    pub(super) fn ask_about_usage_again(&mut self, key: Key) {
+        self.set_stage(&key, |stage| if stage == Stage::Paused { Stage::Idle } else { stage });
+        self.finalizers.to_check.insert(key);
+    }
+
+    /// How many of those that were listed use an object, and the first of them.
+    fn users_in_lists(&self, name: &str, usage: &Usage, is_effective: bool) -> (usize, Vec<String>) {
+        let users: Vec<String> = match usage {
+            _ if !is_effective => Vec::new(),
+            Usage::Failed => Vec::new(),
+            Usage::Locks(Listed { objects, unreadable }) => {
+                let locks =
+                    objects.iter().filter_map(|object| match doors::portolan::lock_or_claim(object) {
+                        Some(Ok(lock)) => uses(&self.world, name, &lock).then(|| describe_lock(&lock)),
+                        // It takes an address of this Subnet, or may.
+                        _ => Some(describe_unreadable(&object.name_any())),
+                    });
+                let unreadable = unreadable.iter().map(|lock| describe_unreadable(&lock.object.name_any()));
+                locks.chain(unreadable).collect()
+            }
+            Usage::Subnets(native, kubeovn) => {
+                let native = naming(native, name, Group::Portolan);
+                native.into_iter().chain(naming(kubeovn, name, Group::KubeOvn)).collect()
+            }
+        };
+        (users.len(), users.into_iter().take(NAMED).collect())
+    }
+
+    fn describe(&self, user: &User) -> String {
+        match user {
+            User::Lock(name) => match self.world.lock(name) {
+                Some(lock) => describe_lock(lock),
+                None => describe_unreadable(name),
+            },
+            User::Subnet(group, name) => describe_subnet(*group, name),
+        }
+    }
+
+    /// Says in the object's condition, and once in an Event, what uses it.
+    fn say_in_use(&mut self, key: &Key, message: String) {
+        let says = Statement { holds: true, reason: "InUse", message: message.clone() };
+        self.say_terminating(key, says);
+        let Some(entry) = self.finalizers.terminating.get_mut(key) else { return };
+        if !std::mem::replace(&mut entry.told, true) {
+            self.actions.push(Action::Report {
+                subject: entry.subject.clone(),
+                uid: entry.uid.clone(),
+                severity: Severity::Normal,
+                reason: "InUse",
+                message,
+            });
+        }
+    }
+
+    /// An object that we let go and that others hold says so, if it said before that it is in use.
+    fn say_who_else_holds(&mut self, key: &Key) {
+        let Some(entry) = self.finalizers.terminating.get(key) else { return };
+        if !matches!(entry.said, Some(Some(_))) || entry.finalizers.is_empty() {
+            return;
+        }
+        let message = format!("nothing uses it any more; it stays for {}", entry.finalizers.join(", "));
+        self.say_terminating(key, Statement { holds: true, reason: "FinalizersRemaining", message });
+    }
+
+    fn say_terminating(&mut self, key: &Key, says: Statement) {
+        let Some(entry) = self.finalizers.terminating.get(key) else { return };
+        let Some(said) = &entry.said else { return };
+        let desired = DesiredCondition { type_: TERMINATING, generation: entry.generation, says: Some(says) };
+        if !desired.is_said_by(said.as_ref()) {
+            let (kind, name) = key.clone();
+            let update = StatusUpdate { kind, name, uid: entry.uid.clone(), conditions: vec![desired] };
+            self.actions.push(Action::SetConditions(update));
+        }
+    }
+}
+
+/// Whether a lock is on an address of a Subnet. Of one that cannot be understood nobody knows which addresses are its own.
+fn uses(world: &World, subnet: &str, lock: &portolan_model::Lock) -> bool {
+    match world.known_subnet(subnet) {
+        Some(subnet) => subnet.is_used_by(lock),
+        None => lock.subnet == subnet && lock.attachment.kind() != portolan_api::portolan::HolderKind::Subnet,
+    }
+}
+
+/// The Subnets that name a VPC.
+fn naming<K: HasConditions + GatedSubnet>(subnets: &Listed<K>, vpc: &str, group: Group) -> Vec<String> {
+    let is_in = |subnet: &&K| {
+        subnet.needs_vpc().as_deref() == Some(vpc) && !is_refusal_of_vpc(subnet.refusal().as_deref())
+    };
+    let readable = subnets.objects.iter().filter(is_in);
+    let readable = readable.map(ResourceExt::name_any);
+    let unreadable = subnets.unreadable.iter().filter(|subnet| subnet.content["spec"]["vpc"] == vpc);
+    let names = readable.chain(unreadable.map(|subnet| subnet.object.name_any()));
+    names.map(|name| describe_subnet(group, &name)).collect()
+}
+
+fn describe_lock(lock: &portolan_model::Lock) -> String {
+    format!("{} by {}", lock.address, lock.attachment.holder())
+}
+
+fn describe_unreadable(lock: &str) -> String {
+    format!("IPLock {lock}, which cannot be read")
+}
+
+fn describe_subnet(group: Group, name: &str) -> String {
+    format!("{name} of {group}")
+}
+
+/// What a condition says of those that use an object.
+fn in_use(kind: Kind, names: Vec<String>, count: usize) -> String {
+    let what = match (subnet_group(kind), count) {
+        (Some(_), 1) => "1 address is in use",
+        (Some(_), _) => "addresses are in use",
+        (None, 1) => "1 Subnet is in it",
+        (None, _) => "Subnets are in it",
+    };
+    let number = if count == 1 { String::new() } else { format!("{count} ") };
+    let more = count.saturating_sub(names.len());
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{number}{what}: {}{more}; it is removed once nothing uses it", names.join(", "))
+}
+
+fn subnet_group(kind: Kind) -> Option<Group> {
+    match kind {
+        Kind::Subnet => Some(Group::Portolan),
+        Kind::KubeOvnSubnet => Some(Group::KubeOvn),
+        _ => None,
+    }
+}
+
+/// The kind of the other group.
+fn other_group(kind: Kind) -> Kind {
+    match kind {
+        Kind::Vpc => Kind::KubeOvnVpc,
+        Kind::KubeOvnVpc => Kind::Vpc,
+        Kind::Subnet => Kind::KubeOvnSubnet,
+        Kind::KubeOvnSubnet => Kind::Subnet,
+        other => other,
+    }
+}
