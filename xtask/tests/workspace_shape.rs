@@ -61,6 +61,11 @@ const MEMBERS: &[Member] = &[
         never: &[],
     },
     Member {
+        name: "portolan-webhook",
+        knows: &["portolan-api", "portolan-model", "portolan-watch", "portolan-serving"],
+        never: &[],
+    },
+    Member {
         name: "portolan-controller",
         knows: &[
             "ovsdb-core",
@@ -116,6 +121,7 @@ const MEMBERS: &[Member] = &[
             "portolan-serving",
             "portolan-trace-server",
             "portolan-watch",
+            "portolan-webhook",
             "portolan-controller",
             "portolan-agent",
             "portolan-lab",

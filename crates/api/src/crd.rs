@@ -14,12 +14,18 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         "message": "a VPC cannot be peered with itself",
         "fieldPath": ".spec.vpcPeerings",
     }]);
+    // Clients of Kube-OVN may leave out what is required here.
+    let no_self_peering_of_kube_ovn = json!([{
+        "rule": "!has(self.spec.vpcPeerings) || self.spec.vpcPeerings.all(p, !has(p.remoteVpc) || p.remoteVpc != self.metadata.name)",
+        "message": "a VPC cannot be peered with itself",
+        "fieldPath": ".spec.vpcPeerings",
+    }]);
     vec![
         finish(portolan::Vpc::crd(), Some(&no_self_peering)),
         finish(portolan::Subnet::crd(), None),
         finish(portolan::NetworkAttachment::crd(), None),
         finish(portolan::IPLock::crd(), None),
-        finish(kubeovn::Vpc::crd(), None),
+        finish(kubeovn::Vpc::crd(), Some(&no_self_peering_of_kube_ovn)),
         finish(kubeovn::Subnet::crd(), None),
         finish(NetworkAttachmentDefinition::crd(), None),
     ]

@@ -183,6 +183,35 @@ fn subnets_of_kube_ovn() {
     let provider = "provider decides the address domain of a Subnet that names no vpc, and is immutable there; \
                     make a new Subnet";
     crd.bad(&with(&isolated, "/provider", json!("b.default.ovn")), Some(&isolated), &[provider]);
+
+    let block =
+        "cidrBlock must be a prefix such as 10.0.0.0/24, or an IPv4 and an IPv6 one separated by a comma";
+    let gateway =
+        "gateway must be an address inside cidrBlock, or one inside each of its blocks separated by a comma";
+    let protocol = "protocol does not fit cidrBlock; leave it out";
+    let mtu = "mtu must be at least 576, or 1280 as IPv6 needs; 0 stands for the default";
+    let ranges = "excludeIps must be addresses such as 10.0.0.5 and ranges such as 10.0.0.5..10.0.0.9";
+    let allowed = "allowSubnets must be prefixes such as 10.0.0.0/24";
+    let network = "provider must be ovn, or <nad>.<namespace>.ovn for a network attachment definition";
+    for (field, good, bad, message) in [
+        ("/cidrBlock", json!("10.0.0.5/24, fd00::/64"), json!("10.300.0.0/24"), block),
+        ("/gateway", json!("10.0.0.9"), json!("10.0.1.1"), gateway),
+        ("/protocol", json!("IPv4"), json!("IPv6"), protocol),
+        ("/mtu", json!(0), json!(575), mtu),
+        ("/excludeIps", json!(["10.0.0.5", "10.0.0.6 .. 10.0.0.9"]), json!(["10.0.0.1...10.0.0.2"]), ranges),
+        ("/allowSubnets", json!(["10.1.0.0/16", "10.2.0.0/16,fd00::/64"]), json!(["10.1.0.0"]), allowed),
+        ("/provider", json!("a.b.default.ovn"), json!("macvlan.default"), network),
+    ] {
+        crd.good(&with(&base, field, good), None);
+        crd.bad(&with(&base, field, bad.clone()), None, &[message]);
+        // What is stored already, by a laxer definition, can still be changed elsewhere.
+        if field != "/gateway" && field != "/protocol" && field != "/mtu" {
+            let stored = with(&base, field, bad);
+            crd.good(&with(&stored, "/private", json!(true)), Some(&stored));
+        }
+    }
+    // What clients of Kube-OVN write for what they leave out.
+    crd.good(&json!({"cidrBlock": "10.0.0.0/24", "gateway": "", "protocol": "", "provider": "", "excludeIps": []}), None);
     crd.every_rule_was_broken_once();
 }
 
@@ -217,6 +246,11 @@ fn subnets() {
     crd.bad(&with(&bare, "/vpc", json!("v")), Some(&bare), &[vpc]);
     let vni = "vni is immutable, and can be neither added nor removed; make a new Subnet";
     crd.bad(&with(&bare, "/vni", json!(5)), Some(&bare), &[vni]);
+    let ranges = "excludeIps must be addresses such as 10.0.0.5 and ranges such as 10.0.0.5..10.0.0.9";
+    crd.good(&with(&bare, "/excludeIps", json!(["10.0.0.5", "10.0.0.6..10.0.0.9"])), None);
+    crd.bad(&with(&bare, "/excludeIps", json!(["10.0.0.5-10.0.0.9"])), None, &[ranges]);
+    let allowed = "allowSubnets must be prefixes such as 10.0.0.0/24";
+    crd.bad(&with(&bare, "/allowSubnets", json!(["here"])), None, &[allowed]);
     crd.every_rule_was_broken_once();
 }
 
@@ -244,6 +278,30 @@ fn vpcs() {
         None,
         &["nextHopIP must be an IP address"],
     );
+    let local = "localConnectIP must be an address with a prefix length, or an IPv4 and an IPv6 one separated by a comma";
+    crd.bad(&with(&base, "/vpcPeerings/0/localConnectIP", json!("169.254.0.1")), None, &[local]);
+    let itself = "a VPC cannot be peered with itself";
+    crd.bad(&with(&base, "/vpcPeerings/0/remoteVpc", json!("this")), None, &[itself]);
+    crd.every_rule_was_broken_once();
+}
+
+#[test]
+fn vpcs_of_kube_ovn() {
+    let mut crd = Crd::of("vpcs.kubeovn.io");
+    let base = json!({
+        "policyRoutes": [{"action": "reroute", "match": "ip4", "nextHopIP": "10.0.0.1", "priority": 1}],
+        "staticRoutes": [{"cidr": "10.0.0.0/8", "nextHopIP": "10.0.0.1"}, {"cidr": "::1", "nextHopIP": "::2"}],
+        "vpcPeerings": [{"localConnectIP": "169.254.0.1/30,fd00::1/64", "remoteVpc": "other"}, {}],
+    });
+    crd.good(&base, None);
+    crd.good(&json!({}), Some(&base));
+    crd.good(&json!({"policyRoutes": [{"action": "drop", "nextHopIP": ""}]}), None);
+    let hop = "nextHopIP is required with action reroute, and has no meaning with another";
+    crd.bad(&with(&base, "/policyRoutes/0/action", json!("drop")), None, &[hop]);
+    let cidr = "cidr must be a prefix or an address";
+    crd.bad(&with(&base, "/staticRoutes/0/cidr", json!("ten")), None, &[cidr]);
+    let next = "nextHopIP must be an IP address";
+    crd.bad(&with(&base, "/staticRoutes/0/nextHopIP", json!("10.0.0.0/8")), None, &[next]);
     let local = "localConnectIP must be an address with a prefix length, or an IPv4 and an IPv6 one separated by a comma";
     crd.bad(&with(&base, "/vpcPeerings/0/localConnectIP", json!("169.254.0.1")), None, &[local]);
     let itself = "a VPC cannot be peered with itself";

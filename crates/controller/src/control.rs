@@ -58,7 +58,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
-    let metrics = Metrics::new();
+    let metrics = Metrics::with(config.metrics);
     let mut nb = Northbound::connect(config.nb, config.nb_tls.clone(), metrics.clone());
     let mut nodes = KnownNodes::new();
     let (sender, mut messages) = mpsc::channel::<Message>(1024);

@@ -58,6 +58,8 @@ pub struct Config {
     pub debug: Option<std::net::SocketAddr>,
     /// The filter of the log, for `/debug/log`.
     pub log: Option<Log>,
+    /// Metrics of other parts of the process, which `/metrics` shows too.
+    pub metrics: Vec<std::sync::Arc<prometheus_client::registry::Registry>>,
     /// By which Lease controllers agree on who acts; none: this one always does.
     pub election: Option<LeaderElection>,
 }
@@ -76,6 +78,7 @@ impl Config {
             health: None,
             debug: None,
             log: None,
+            metrics: Vec::new(),
             election: None,
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -78,6 +78,8 @@ pub(crate) struct Metrics(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     registry: Registry,
+    /// Of other parts of the process.
+    others: Vec<Arc<Registry>>,
     queues: Family<Queue, Gauge>,
     decisions: Counter,
     refusals: Family<Reason, Counter>,
@@ -98,12 +100,19 @@ struct Inner {
 }
 
 impl Metrics {
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
+        Self::with(Vec::new())
+    }
+
+    /// With those of other parts of the process.
+    pub(crate) fn with(others: Vec<Arc<Registry>>) -> Self {
         let mut all = Registry::default();
         let registry = all.sub_registry_with_prefix("portolan_controller");
         // From half a millisecond to a quarter of a minute, and more.
         let histogram = || Histogram::new(exponential_buckets(0.0005, 2.0, 16));
         let inner = Inner {
+            others,
             queues: Family::default(),
             decisions: Counter::default(),
             refusals: Family::default(),
@@ -166,7 +175,11 @@ impl Metrics {
     /// All of it.
     pub(crate) fn encode(&self) -> String {
         let mut text = String::new();
-        encode(&mut text, &self.0.registry).expect("invariant: writing to memory does not fail");
+        let registries = std::iter::once(&self.0.registry).chain(self.0.others.iter().map(Arc::as_ref));
+        for registry in registries {
+            encode_registry(&mut text, registry).expect("invariant: writing to memory does not fail");
+        }
+        encode_eof(&mut text).expect("invariant: writing to memory does not fail");
         text
     }
 
@@ -261,6 +274,16 @@ fn gauge(count: usize) -> i64 {
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_parts_of_the_process_are_served_too() {
+        let mut other = Registry::default();
+        other.register("portolan_other_requests", "Requests", Counter::<u64>::default());
+        let text = Metrics::with(vec![Arc::new(other)]).encode();
+        assert!(text.contains("\nportolan_controller_synced 0\n"), "{text}");
+        assert!(text.contains("\nportolan_other_requests_total 0\n"), "{text}");
+        assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1, "{text}");
+    }
 
     #[test]
     fn every_metric_has_help_a_type_and_a_name_of_ours() {

@@ -4,11 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
+use futures::future::OptionFuture;
 use ovsdb::Endpoint;
 use portolan_controller::{Config, LeaderElection, Log, Reader};
 use portolan_model::World;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
-use portolan_trace_server::{Server, ServiceReference};
+use portolan_trace_server::ServiceReference;
 
 use crate::cluster;
 use crate::ovn_tls::OvnTls;
@@ -52,6 +53,8 @@ pub(crate) struct Arguments {
     tls: OvnTls,
     #[command(flatten)]
     trace: Trace,
+    #[command(flatten)]
+    webhook: Webhook,
 }
 
 /// How controllers agree on which of them acts.
@@ -113,6 +116,18 @@ struct Trace {
     trace_service: ServiceReference,
 }
 
+/// The validating webhook, which refuses objects that could not be in effect.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Validating webhook")]
+struct Webhook {
+    /// Serve the validating webhook at this address, for the API server; not served unless given.
+    #[arg(long, value_name = "ADDRESS")]
+    webhook_address: Option<SocketAddr>,
+    /// The Service by which the API server reaches that address, NAMESPACE/NAME.
+    #[arg(long, value_name = "SERVICE", default_value = "portolan-system/portolan-webhook", value_parser = service)]
+    webhook_service: ServiceReference,
+}
+
 fn service(text: &str) -> Result<ServiceReference, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
@@ -136,22 +151,42 @@ pub(crate) async fn run(
     config.debug = arguments.debug_address;
     config.log = Some(log);
     config.election = arguments.election.config();
-    let Some(listen) = arguments.trace.trace_address else {
-        return portolan_controller::run(config, stop).await;
-    };
-    let databases =
-        Databases { northbound: arguments.ovn_nb, southbound: arguments.ovn_sb, tls: arguments.tls.files() };
-    let tracer = Tracer::connect(&databases, config.plan);
+    let client = portolan_watch::client(kube)?;
     let (reader, reads) = portolan_controller::readers();
-    let server = portolan_trace_server::Config { listen, service: arguments.trace.trace_service };
-    let server = Server::bind(server).await?;
-    let served = server.run(portolan_watch::client(kube)?, tracer, OfController(reader));
+    // Whether an address can be listened at is known before anything begins.
+    let traces = match arguments.trace.trace_address {
+        Some(listen) => {
+            let databases = Databases {
+                northbound: arguments.ovn_nb,
+                southbound: arguments.ovn_sb,
+                tls: arguments.tls.files(),
+            };
+            let tracer = Tracer::connect(&databases, config.plan);
+            let server = portolan_trace_server::Config { listen, service: arguments.trace.trace_service };
+            let server = portolan_trace_server::Server::bind(server).await?;
+            Some(server.run(client.clone(), tracer, OfController(reader.clone())))
+        }
+        None => None,
+    };
+    let webhook = match arguments.webhook.webhook_address {
+        Some(listen) => {
+            let server = portolan_webhook::Config { listen, service: arguments.webhook.webhook_service };
+            let server = portolan_webhook::Server::bind(server).await?;
+            config.metrics.push(server.metrics());
+            Some(server.run(client, OfController(reader)))
+        }
+        None => None,
+    };
     // If one ends, the process ends: it is started again whole.
     tokio::select! {
         ended = portolan_controller::run_with_readers(config, reads, stop) => ended,
-        served = served => {
+        Some(served) = OptionFuture::from(traces) => {
             served?;
             anyhow::bail!("the trace server has ended")
+        }
+        Some(served) = OptionFuture::from(webhook) => {
+            served?;
+            anyhow::bail!("the webhook server has ended")
         }
     }
 }
@@ -165,6 +200,12 @@ impl Worlds for OfController {
         reader: impl FnOnce(&World) -> T + Send + 'static,
     ) -> Result<T, NotAvailable> {
         self.0.read(reader).await.ok_or(NotAvailable)
+    }
+}
+
+impl portolan_webhook::Worlds for OfController {
+    async fn read<T: Send + 'static>(&self, read: impl FnOnce(&World) -> T + Send + 'static) -> Option<T> {
+        self.0.read(read).await
     }
 }
 

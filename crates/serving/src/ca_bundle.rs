@@ -1,5 +1,7 @@
 //! `caBundle`: by which the API server knows the certificates of a server. It is a copy of what the Secret has.
 
+mod webhook_configuration;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +20,13 @@ use crate::secret::AuthoritySecret;
 
 /// An object by which the API server knows a server.
 pub trait HasCaBundle: Object {
-    /// The merge patch that gives it this bundle; none if it has it.
+    /// What to change so that it has this bundle; none if it has it.
     fn with_bundle(&self, bundle: &str) -> Option<Value>;
+
+    /// How that is merged into the object.
+    fn patch(change: Value) -> Patch<Value> {
+        Patch::Merge(change)
+    }
 }
 
 impl HasCaBundle for APIService {
@@ -119,7 +126,7 @@ impl<K: HasCaBundle> Keeper<K> {
         patch["metadata"] = json!({"resourceVersion": object.meta().resource_version});
         match self
             .api
-            .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
+            .patch(&self.name, &PatchParams::default(), &K::patch(patch))
             .await
             .map_err(portolan_watch::Error::from)
         {

@@ -327,3 +327,70 @@ fn cel_on_kube_ovn_subnets_treats_empty_as_absent() {
         "the VPC is the domain"
     );
 }
+
+#[test]
+fn cel_on_kube_ovn_refuses_what_it_can_see_and_nothing_that_the_controller_understands() {
+    let subnet = |spec: &Value| {
+        let rust = serde_json::from_value::<kubeovn::SubnetSpec>(spec.clone()).unwrap().parse();
+        let object = json!({"metadata": {"name": "blue"}, "spec": spec});
+        (cel("subnets.kubeovn.io", &object, None), rust.err().map(|errors| errors.to_string()))
+    };
+    for good in [
+        json!({"cidrBlock": "10.0.0.5/24, fd00::5/64", "gateway": "10.0.0.1, fd00::1", "protocol": "Dual", "mtu": 1280}),
+        json!({"cidrBlock": "10.0.0.0/24", "gateway": "", "protocol": "", "provider": "", "mtu": 0, "excludeIps": []}),
+        json!({"cidrBlock": "10.0.0.0/24", "excludeIps": ["10.0.0.5", "10.0.0.6..10.0.0.9", " 10.0.0.10 .. 10.0.0.11"]}),
+        json!({"cidrBlock": "10.0.0.0/24", "provider": "a.b.default.ovn", "mtu": 576,
+               "allowSubnets": ["10.1.0.0/16", " 10.2.0.1/16", "10.3.0.0/16,fd03::/64"]}),
+        json!({"cidrBlock": "10.0.0.0/24", "provider": "ovn"}),
+    ] {
+        assert_eq!(subnet(&good), (vec![], None), "{good}");
+    }
+    for bad in [
+        json!({"cidrBlock": "10.300.0.0/24"}),
+        json!({"cidrBlock": "10.0.0.0"}),
+        json!({"cidrBlock": "10.0.0.0/24,fd00::/64,fd01::/64"}),
+        json!({"cidrBlock": "10.0.0.0/24", "gateway": "10.0.1.1"}),
+        json!({"cidrBlock": "10.0.0.0/24", "gateway": "x"}),
+        json!({"cidrBlock": "10.0.0.0/24", "protocol": "Dual"}),
+        json!({"cidrBlock": "10.0.0.0/24", "protocol": "Mac"}),
+        json!({"cidrBlock": "fd00::/64", "mtu": 1279}),
+        json!({"cidrBlock": "10.0.0.0/24", "mtu": 575}),
+        json!({"cidrBlock": "10.0.0.0/24", "provider": "macvlan.default"}),
+        json!({"cidrBlock": "10.0.0.0/24", "allowSubnets": ["10.1.0.0"]}),
+        json!({"cidrBlock": "10.0.0.0/24", "excludeIps": ["10.0.0.5-10.0.0.6"]}),
+        json!({"cidrBlock": "10.0.0.0/24", "excludeIps": ["10.0.0.1...10.0.0.2"]}),
+        json!({"cidrBlock": "10.0.0.0/24", "excludeIps": ["10.0.0.0/30"]}),
+        json!({"cidrBlock": "10.0.0.0/24", "excludeIps": [""]}),
+    ] {
+        let (cel, rust) = subnet(&bad);
+        assert!(cel.len() == 1 && rust.is_some(), "{bad}: {cel:?} {rust:?}");
+    }
+}
+
+#[test]
+fn cel_on_kube_ovn_vpcs() {
+    let vpc = |spec: &Value| {
+        let object = json!({"metadata": {"name": "blue"}, "spec": spec});
+        let parsed: kubeovn::Vpc = serde_json::from_value(object.clone()).unwrap();
+        (cel("vpcs.kubeovn.io", &object, None), parsed.parse().err().map(|errors| errors.to_string()))
+    };
+    for good in [
+        json!({}),
+        json!({"vpcPeerings": [{"remoteVpc": "green", "localConnectIP": "169.254.0.1/30"}],
+               "staticRoutes": [{"policy": "", "cidr": "10.9.0.0/16", "nextHopIP": "169.254.0.2"}, {"cidr": "10.0.0.1", "nextHopIP": "10.0.0.2"}],
+               "policyRoutes": [{"match": "ip4", "action": "drop", "nextHopIP": ""}, {"match": "ip6", "action": "reroute", "nextHopIP": "fd00::1"}]}),
+    ] {
+        assert_eq!(vpc(&good), (vec![], None), "{good}");
+    }
+    for bad in [
+        json!({"vpcPeerings": [{"remoteVpc": "blue", "localConnectIP": "169.254.0.1/30"}]}),
+        json!({"vpcPeerings": [{"remoteVpc": "green", "localConnectIP": "169.254.0.1"}]}),
+        json!({"staticRoutes": [{"cidr": "x", "nextHopIP": "10.0.0.1"}]}),
+        json!({"staticRoutes": [{"cidr": "10.0.0.0/8", "nextHopIP": "10.0.0.0/8"}]}),
+        json!({"policyRoutes": [{"match": "ip4", "action": "drop", "nextHopIP": "10.0.0.1"}]}),
+        json!({"policyRoutes": [{"match": "ip4", "action": "reroute"}]}),
+    ] {
+        let (cel, rust) = vpc(&bad);
+        assert!(cel.len() == 1 && rust.is_some(), "{bad}: {cel:?} {rust:?}");
+    }
+}

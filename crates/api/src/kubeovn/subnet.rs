@@ -48,7 +48,13 @@ use crate::subnet_config::{SubnetConfig, SubnetFields};
     {"rule": "(has(self.vpc) && self.vpc != '') || (has(self.provider) && self.provider != 'ovn' ? self.provider : '') == (has(oldSelf.provider) && oldSelf.provider != 'ovn' ? oldSelf.provider : '')",
      "message": "provider decides the address domain of a Subnet that names no vpc, and is immutable there; make a new Subnet", "fieldPath": ".provider"},
     {"rule": "(has(self.vpc) ? self.vpc : '') == (has(oldSelf.vpc) ? oldSelf.vpc : '')",
-     "message": "vpc is immutable, and can be neither added nor removed; make a new Subnet", "fieldPath": ".vpc"}
+     "message": "vpc is immutable, and can be neither added nor removed; make a new Subnet", "fieldPath": ".vpc"},
+    {"rule": "!has(self.gateway) || self.gateway == '' || !has(self.cidrBlock) || self.gateway.split(',').all(g, isIP(g.trim()) && self.cidrBlock.split(',').exists(c, isCIDR(c.trim()) && cidr(c.trim()).containsIP(g.trim())))",
+     "message": "gateway must be an address inside cidrBlock, or one inside each of its blocks separated by a comma", "fieldPath": ".gateway"},
+    {"rule": "!has(self.protocol) || self.protocol == '' || !has(self.cidrBlock) || self.protocol == (self.cidrBlock.contains(',') ? 'Dual' : (self.cidrBlock.contains(':') ? 'IPv6' : 'IPv4'))",
+     "message": "protocol does not fit cidrBlock; leave it out", "fieldPath": ".protocol"},
+    {"rule": "!has(self.mtu) || self.mtu == 0 || self.mtu >= (has(self.cidrBlock) && self.cidrBlock.contains(':') ? 1280 : 576)",
+     "message": "mtu must be at least 576, or 1280 as IPv6 needs; 0 stands for the default", "fieldPath": ".mtu"}
 ]))]
 pub struct SubnetSpec {
     /// The subnet for pods that no other is chosen for.
@@ -68,7 +74,10 @@ pub struct SubnetSpec {
     pub namespaces: Option<Vec<String>>,
     /// The prefix, or an IPv4 and an IPv6 one separated by a comma. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = 128), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || (self.split(',').size() <= 2 && self.split(',').all(c, isCIDR(c.trim())))",
+         "message": "cidrBlock must be a prefix such as 10.0.0.0/24, or an IPv4 and an IPv6 one separated by a comma"}
+    ]))]
     pub cidr_block: Option<String>,
     /// The router's address, or one of each family separated by a comma. The first address by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,11 +85,17 @@ pub struct SubnetSpec {
     pub gateway: Option<String>,
     /// Addresses and ranges (`10.0.0.5..10.0.0.9`) given only to who asks for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 4096), inner(length(max = 128)))]
+    #[schemars(length(max = 4096), inner(length(max = 128)), extend("x-kubernetes-validations" = [
+        {"rule": "self.all(e, e.contains('..') ? isIP(e.substring(0, e.indexOf('..')).trim()) && isIP(e.substring(e.indexOf('..') + 2).trim()) : isIP(e.trim()))",
+         "message": "excludeIps must be addresses such as 10.0.0.5 and ranges such as 10.0.0.5..10.0.0.9"}
+    ]))]
     pub exclude_ips: Option<Vec<String>>,
     /// `ovn`, or `<nad>.<namespace>.ovn` for a network attachment definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 330))]
+    #[schemars(length(max = 330), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || self.matches('^([-a-z0-9.]+[.][-a-z0-9]+[.])?ovn$')",
+         "message": "provider must be ovn, or <nad>.<namespace>.ovn for a network attachment definition"}
+    ]))]
     pub provider: Option<String>,
     /// `distributed` or `centralized`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,7 +133,10 @@ pub struct SubnetSpec {
     pub private: Option<bool>,
     /// Prefixes that a private subnet lets in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 4096), inner(length(max = 128)))]
+    #[schemars(length(max = 4096), inner(length(max = 128)), extend("x-kubernetes-validations" = [
+        {"rule": "self.all(s, s.contains(',') || isCIDR(s.trim()))",
+         "message": "allowSubnets must be prefixes such as 10.0.0.0/24"}
+    ]))]
     pub allow_subnets: Option<Vec<String>>,
     /// The Vlan of an underlay subnet.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -87,11 +87,15 @@ pub struct StaticRoute {
     pub policy: Option<String>,
     /// The prefix, or a single address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || isCIDR(self.trim()) || isIP(self.trim())", "message": "cidr must be a prefix or an address"}
+    ]))]
     pub cidr: Option<String>,
     /// The router to send to.
     #[serde(default, rename = "nextHopIP", skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || isIP(self.trim())", "message": "nextHopIP must be an IP address"}
+    ]))]
     pub next_hop_ip: Option<String>,
     /// `ecmp_symmetric_reply` sends replies the way the request came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +117,10 @@ pub struct StaticRoute {
 /// A route of the VPC's router by match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "(has(self.nextHopIP) && self.nextHopIP != '') == (has(self.action) && self.action == 'reroute')",
+     "message": "nextHopIP is required with action reroute, and has no meaning with another", "fieldPath": ".nextHopIP"}
+]))]
 pub struct PolicyRoute {
     /// 0 to 32767.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,7 +153,10 @@ pub struct VpcPeering {
     pub remote_vpc: Option<String>,
     /// This VPC's address in the network between the two, such as `169.254.0.1/30`.
     #[serde(default, rename = "localConnectIP", skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = 128), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || (self.contains(',') ? isCIDR(self.substring(0, self.indexOf(',')).trim()) && isCIDR(self.substring(self.indexOf(',') + 1).trim()) : isCIDR(self.trim()))",
+         "message": "localConnectIP must be an address with a prefix length, or an IPv4 and an IPv6 one separated by a comma"}
+    ]))]
     pub local_connect_ip: Option<String>,
     /// Fields of other versions.
     #[serde(flatten)]

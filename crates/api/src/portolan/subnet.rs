@@ -83,7 +83,10 @@ pub struct SubnetSpec {
     pub gateway: Option<String>,
     /// Addresses (`10.0.0.5`) and ranges (`10.0.0.5..10.0.0.9`) given only to who asks for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1024), inner(length(min = 2, max = 92)))]
+    #[schemars(length(max = 1024), inner(length(min = 2, max = 92)), extend("x-kubernetes-validations" = [
+        {"rule": "self.all(e, e.contains('..') ? isIP(e.substring(0, e.indexOf('..')).trim()) && isIP(e.substring(e.indexOf('..') + 2).trim()) : isIP(e.trim()))",
+         "message": "excludeIps must be addresses such as 10.0.0.5 and ranges such as 10.0.0.5..10.0.0.9"}
+    ]))]
     pub exclude_ips: Vec<String>,
     /// `ovn` for the cluster's own pod network, `<nad>.<namespace>.ovn` for a network attachment definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,7 +127,10 @@ pub struct SubnetSpec {
     pub private: bool,
     /// Prefixes that a private subnet lets in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 512), inner(length(min = 4, max = 62)))]
+    #[schemars(length(max = 512), inner(length(min = 4, max = 62)), extend("x-kubernetes-validations" = [
+        {"rule": "self.all(s, s.contains(',') || isCIDR(s.trim()))",
+         "message": "allowSubnets must be prefixes such as 10.0.0.0/24"}
+    ]))]
     pub allow_subnets: Vec<String>,
     /// Namespaces whose pods are put on this subnet unless they ask for another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

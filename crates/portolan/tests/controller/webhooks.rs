@@ -1,0 +1,180 @@
+//! What users are told before an object is stored: by the rules of the definitions alone, and by the webhook, on either API server.
+
+use std::time::Duration;
+
+use portolan_testbed::{ApiKind, Test, TestLab};
+use serde_json::{Value, json};
+
+use crate::Stage;
+
+const MANIFEST: &str = include_str!("../../../../deploy/webhook.yaml");
+const CONFIGURATION: &str = "validatingwebhookconfiguration/portolan-webhook";
+/// With all three, VPC `blue` and Subnet `blue-1` of it.
+const GOOD: &str = "
+apiVersion: kubeovn.io/v1
+kind: Subnet
+metadata: {name: blue-1}
+spec: {vpc: blue, cidrBlock: 10.8.0.0/24, gateway: 10.8.0.1, protocol: IPv4, provider: blue-1.default.ovn, excludeIps: [10.8.0.1]}
+---
+apiVersion: kubeovn.io/v1
+kind: Vpc
+metadata: {name: blue}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: blue-1, namespace: default}
+spec: {config: '{\"cniVersion\": \"0.3.1\", \"type\": \"kube-ovn\", \"server_socket\": \"/run/openvswitch/kube-ovn-daemon.sock\", \"provider\": \"blue-1.default.ovn\"}'}
+";
+const CLASH: &str = "
+apiVersion: portolan.dev/v1alpha1
+kind: Subnet
+metadata: {name: clash}
+spec: {vpc: blue, cidrBlock: 10.8.0.0/25}
+";
+const OVERLAP: &str =
+    r#"spec.cidrBlock: "10.8.0.0/25" overlaps 10.8.0.0/24 of Subnet blue-1 in vpc/blue; choose another prefix"#;
+
+impl Stage<'_> {
+    /// Runs kubectl with a manifest; returns whether it succeeded, and what it complained of.
+    fn with_manifest(&self, arguments: &[&str], manifest: &str) -> (bool, String) {
+        let kubectl = self.testbed.kubectl().unwrap().args(arguments).args(["-f", "-"]).stdin(manifest);
+        let output = kubectl.output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    #[track_caller]
+    fn takes(&self, manifest: &str) -> String {
+        let (taken, complaint) = self.with_manifest(&["create"], manifest);
+        assert!(taken, "{complaint}");
+        complaint
+    }
+
+    #[track_caller]
+    fn refuses(&self, manifest: &str, why: &str) {
+        let (taken, complaint) = self.with_manifest(&["create"], manifest);
+        assert!(!taken && complaint.contains(why), "{manifest}: {complaint}");
+    }
+
+    /// Waits until the API server asks the webhook.
+    fn wait_until_refused(&self, manifest: &str) {
+        let denied = r#"admission webhook "validate.portolan.dev" denied the request"#;
+        let attempt = || self.with_manifest(&["create", "--dry-run=server"], manifest).1;
+        std::iter::repeat_with(attempt).find(|complaint| complaint.contains(denied)).unwrap();
+    }
+
+    /// Has the API server find the webhook at an address of this lab; returns the controller's argument.
+    fn install_webhook(&self) -> String {
+        self.testbed.apply(MANIFEST).unwrap();
+        let (home, port) = (self.testbed.underlay().home_address(), self.lab.port());
+        let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": "portolan-webhook", "namespace": "portolan-system",
+                "labels": {"kubernetes.io/service-name": "portolan-webhook"}},
+            "endpoints": [{"addresses": [home], "conditions": {"ready": true}}],
+            "ports": [{"name": "https", "port": port, "protocol": "TCP"}]});
+        self.testbed.apply(&slice.to_string()).unwrap();
+        format!("--webhook-address={home}:{port}")
+    }
+
+    fn ca_bundle(&self) -> String {
+        let configuration = self.kubectl(&["get", CONFIGURATION, "-o", "json"]);
+        let configuration: Value = serde_json::from_str(&configuration).unwrap();
+        configuration["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+fn in_a_lab(body: impl FnOnce(&TestLab) + Send + 'static) {
+    Test::new().deadline(Duration::from_secs(240)).run(async move |lab: TestLab| body(&lab));
+}
+
+/// What the definitions refuse without any webhook, and with which words.
+fn definitions_refuse(stage: &Stage<'_>) {
+    for (spec, why) in [
+        (r#"{"cidrBlock": "10.300.0.0/24"}"#, "cidrBlock must be a prefix such as 10.0.0.0/24"),
+        (r#"{"cidrBlock": "10.0.0.0/24", "gateway": "10.0.1.1"}"#, "gateway must be an address inside cidrBlock"),
+        (r#"{"cidrBlock": "10.0.0.0/24", "excludeIps": ["10.0.0.5-9"]}"#, "excludeIps must be addresses"),
+        (r#"{"cidrBlock": "10.0.0.0/24", "protocol": "Dual"}"#, "protocol does not fit cidrBlock; leave it out"),
+        (r#"{"cidrBlock": "fd00::/64", "mtu": 1279}"#, "mtu must be at least"),
+        (r#"{"cidrBlock": "10.0.0.0/24", "allowSubnets": ["here"]}"#, "allowSubnets must be prefixes"),
+    ] {
+        for api_version in ["kubeovn.io/v1", "portolan.dev/v1alpha1"] {
+            let subnet = format!(
+                r#"{{"apiVersion": "{api_version}", "kind": "Subnet", "metadata": {{"name": "bad"}}, "spec": {spec}}}"#
+            );
+            stage.refuses(&subnet, why);
+        }
+    }
+    for (spec, why) in [
+        (r#"{"vpcPeerings": [{"remoteVpc": "bad", "localConnectIP": "169.254.0.1/30"}]}"#, "a VPC cannot be peered with itself"),
+        (r#"{"vpcPeerings": [{"remoteVpc": "x", "localConnectIP": "169.254.0.1"}]}"#, "localConnectIP must be an address with"),
+        (r#"{"staticRoutes": [{"cidr": "ten", "nextHopIP": "10.0.0.1"}]}"#, "cidr must be a prefix or an address"),
+        (r#"{"staticRoutes": [{"cidr": "10.0.0.0/8", "nextHopIP": "next"}]}"#, "nextHopIP must be an IP address"),
+        (r#"{"policyRoutes": [{"priority": 1, "match": "ip4", "action": "reroute"}]}"#, "nextHopIP is required with action reroute"),
+    ] {
+        for api_version in ["kubeovn.io/v1", "portolan.dev/v1alpha1"] {
+            let vpc = format!(
+                r#"{{"apiVersion": "{api_version}", "kind": "Vpc", "metadata": {{"name": "bad"}}, "spec": {spec}}}"#
+            );
+            stage.refuses(&vpc, why);
+        }
+    }
+}
+
+fn users_are_told(stage: &Stage<'_>) {
+    definitions_refuse(stage);
+
+    let address = stage.install_webhook();
+    let controller = stage.start("only", &[&address]);
+    // In any order: what is missing is worth a warning.
+    let broken = GOOD.replace("cidrBlock: 10.8.0.0/24", "cidrBlock: 127.0.0.0/24").replace("10.8.0.1", "127.0.0.1");
+    stage.wait_until_refused(&broken);
+    let warnings = stage.takes(GOOD);
+    for warning in [
+        r#"Warning: spec.vpc: "blue" is no VPC that is in effect; the subnet has no router until it is"#,
+        r#"Warning: spec.provider: "blue-1.default.ovn" names network attachment definition default/blue-1, which does not exist yet"#,
+    ] {
+        assert!(warnings.contains(warning), "{warnings}");
+    }
+
+    // Beside the others. What the controller would say on the object, users are told first.
+    stage.wait_until_refused(CLASH);
+    stage.refuses(CLASH, OVERLAP);
+    let nad = r#"{"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": "thief", "namespace": "default"},
+        "spec": {"config": "{\"type\": \"kube-ovn\", \"provider\": \"blue-1.default.ovn\"}"}}"#;
+    stage.refuses(nad, "is not this definition's own provider; write thief.default.ovn");
+    let vpc = r#"{"apiVersion": "portolan.dev/v1alpha1", "kind": "Vpc", "metadata": {"name": "blue"}}"#;
+    stage.refuses(vpc, "is the name of a Vpc of kubeovn.io already");
+    let unsupported = r#"{"apiVersion": "kubeovn.io/v1", "kind": "Vpc", "metadata": {"name": "green"}, "spec": {"enableExternal": true}}"#;
+    assert!(stage.takes(unsupported).contains("Warning: spec.enableExternal: "));
+    let metrics = stage.get(&controller, "/metrics");
+    assert!(metrics.contains(r#"portolan_webhook_requests_total{kind="Vpc.kubeovn.io",verdict="allowed"}"#), "{metrics}");
+
+    // Another authority: the API server trusts it as soon as it is used.
+    let before = stage.ca_bundle();
+    stage.kubectl(&["delete", "secret", "-n", "portolan-system", "portolan-webhook-ca"]);
+    std::iter::repeat_with(|| stage.ca_bundle()).find(|bundle| *bundle != before).unwrap();
+    stage.wait_until_refused(CLASH);
+
+    // Without the webhook, objects pass, and get the same words from the controller.
+    controller.process.kill().unwrap();
+    stage.takes(CLASH);
+    controller.process.restart().unwrap();
+    stage.kubectl(&["wait", "--for=condition=Validated=False", "subnets.portolan.dev/clash", "--timeout=60s"]);
+    let said = stage.kubectl(&["get", "subnets.portolan.dev", "clash", "-o", "json"]);
+    assert!(said.contains(&serde_json::to_string(OVERLAP).unwrap().trim_matches('"').to_owned()), "{said}");
+    // Whoever has stored it can label it, change what is not to blame, and delete it.
+    stage.wait_until_refused(&CLASH.replace("clash", "second"));
+    stage.kubectl(&["label", "subnets.portolan.dev", "clash", "a=b"]);
+    let patch = r#"{"spec": {"excludeIps": ["10.8.0.5"]}}"#;
+    stage.kubectl(&["patch", "subnets.portolan.dev", "clash", "--type=merge", "-p", patch]);
+    stage.kubectl(&["delete", "subnets.portolan.dev", "clash", "--timeout=60s"]);
+}
+
+#[test]
+fn users_of_kubernetes_are_told_before_an_object_is_stored() {
+    in_a_lab(|lab| users_are_told(&Stage::new(lab, ApiKind::Kubernetes)));
+}
+
+#[test]
+fn users_of_the_own_api_server_are_told_before_an_object_is_stored() {
+    in_a_lab(|lab| users_are_told(&Stage::new(lab, ApiKind::Portolan)));
+}
