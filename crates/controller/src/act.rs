@@ -53,12 +53,14 @@ impl Actor {
     pub(crate) fn pause(&self) {
         self.status.pause();
         self.events.pause();
+        self.finalizers.pause();
     }
 
     /// What is wanted from now on is written.
     pub(crate) fn resume(&self) {
         self.status.resume();
         self.events.resume();
+        self.finalizers.resume();
     }
 
     /// Makes an action happen. What fails is answered, and tried again when the engine says so.

@@ -90,7 +90,9 @@ pub enum Usage {
 #[derive(Debug, Default)]
 pub(super) struct Finalizers {
     /// Objects without the finalizer that are not being deleted, with their UIDs.
-    to_protect: BTreeMap<Key, String>,
+    unprotected: BTreeMap<Key, String>,
+    /// Of those, the ones that are to get it.
+    to_protect: BTreeSet<Key>,
     terminating: BTreeMap<Key, Terminating>,
     /// Of those, the ones for which something changed.
     to_check: BTreeSet<Key>,
@@ -137,8 +139,18 @@ enum Stage {
 
 impl Finalizers {
     pub(super) fn remove(&mut self, key: &Key) {
+        self.unprotected.remove(key);
         self.to_protect.remove(key);
         self.terminating.remove(key);
+    }
+
+    /// Everything is looked at again, whatever was under way.
+    pub(super) fn begin_anew(&mut self) {
+        self.to_protect = self.unprotected.keys().cloned().collect();
+        self.to_check = self.terminating.keys().cloned().collect();
+        for entry in self.terminating.values_mut() {
+            entry.stage = Stage::Idle;
+        }
     }
 
     /// A Subnet names this VPC, or none any more.
@@ -177,7 +189,7 @@ impl Engine {
                 let listed = objects.iter().map(ResourceExt::name_any);
                 let listed: BTreeSet<String> =
                     listed.chain(unreadable.iter().map(|unreadable| unreadable.object.name_any())).collect();
-                let known = self.finalizers.to_protect.keys().chain(self.finalizers.terminating.keys());
+                let known = self.finalizers.unprotected.keys().chain(self.finalizers.terminating.keys());
                 let is_gone = |key: &&Key| {
                     key.0 == K::KIND && !listed.contains(&key.1) && !self.world.is_missing_of::<K>(&key.1)
                 };
@@ -216,10 +228,12 @@ impl Engine {
             Life::Unprotected if said.is_none() => self.finalizers.remove(&key),
             Life::Unprotected => {
                 self.finalizers.remove(&key);
-                self.finalizers.to_protect.insert(key.clone(), uid);
+                self.finalizers.unprotected.insert(key.clone(), uid);
+                self.finalizers.to_protect.insert(key.clone());
             }
             Life::Protected => self.finalizers.remove(&key),
             Life::Terminating => {
+                self.finalizers.unprotected.remove(&key);
                 self.finalizers.to_protect.remove(&key);
                 let before = self.finalizers.terminating.remove(&key).filter(|before| before.uid == uid);
                 let is_effective = self.is_effective(&key, &uid);
@@ -327,7 +341,9 @@ impl Engine {
 
     /// Asks for what is to be done about finalizers, and about the conditions of what they hold.
     pub(super) fn check_finalizers(&mut self) {
-        for ((kind, name), uid) in std::mem::take(&mut self.finalizers.to_protect) {
+        for key in std::mem::take(&mut self.finalizers.to_protect) {
+            let Some(uid) = self.finalizers.unprotected.get(&key).cloned() else { continue };
+            let (kind, name) = key;
             let object = Protected { kind, name, uid };
             self.actions.push(Action::SetFinalizer(FinalizerUpdate { object, change: FinalizerChange::Add }));
         }

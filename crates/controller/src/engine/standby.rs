@@ -56,6 +56,7 @@ impl Engine {
         self.requesters.extend(self.world.unsatisfied().cloned());
         self.compare_all_conditions();
         self.subnets.judge_all();
+        self.finalizers.begin_anew();
         for (subject, uid, (reason, message)) in self.reports.all() {
             let severity = Severity::Warning;
             self.actions.push(Action::Report { subject, uid, severity, reason, message });
@@ -80,6 +81,8 @@ impl Engine {
             Action::ValidateSubnets(_) => self.subnets.end_judgement(),
             // All units are compared before the next plan, and all conditions and reports when this engine leads.
             Action::ConfirmAbsence { .. } | Action::SetConditions(_) | Action::Report { .. } => {}
+            // So are finalizers.
+            Action::SetFinalizer(_) | Action::ConfirmUnused(_) => {}
         }
     }
 

@@ -41,7 +41,7 @@ impl Stage<'_> {
         assert!(came, "{when}:\n{}", difference(expected, &render(&self.northbound.client().read())));
     }
 
-    fn delete(&self, object: &Value) {
+    fn delete_object(&self, object: &Value) {
         let kind = match object["apiVersion"].as_str().unwrap().split_once('/') {
             Some((group, _)) => format!("{}.{group}", plural(object)),
             None => plural(object),
@@ -122,7 +122,7 @@ fn any_order(lab: &TestLab, api: ApiKind) {
         stage.rows_become(&golden, &format!("seed {seed}, made and changed"));
         // Deleted in any order, and nothing is left: no row, no lock.
         random.shuffle(&mut objects);
-        objects.iter().for_each(|object| stage.delete(object));
+        objects.iter().for_each(|object| stage.delete_object(object));
         stage.rows_become("", &format!("seed {seed}, deleted"));
         stage.kubectl(&["wait", "--for=delete", "iplocks", "--all", "--timeout=60s"]);
         stage.kubectl(&[

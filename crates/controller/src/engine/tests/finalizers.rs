@@ -465,6 +465,32 @@ fn a_controller_that_stands_by_writes_no_finalizers_and_acts_when_it_leads() {
 }
 
 #[test]
+fn finalizers_whose_change_was_not_begun_are_looked_at_anew_in_the_next_term() {
+    let mut scene = Scene::new();
+    scene.settle();
+    let mut vpc = mk_vpc("new");
+    vpc.metadata.finalizers = None;
+    scene.engine.feed(&Change::Applied(vpc));
+    scene.delete_subnet("web");
+    // A question that was answered in the term before is asked again: the answer may have become wrong.
+    for begun in [Action::is_for_standby as fn(&Action) -> bool, is_question] {
+        let mut actions = scene.engine.actions();
+        let is_open = |action: &Action| matches!(action, Action::SetFinalizer(_)) || is_question(action);
+        assert_eq!(actions.iter().filter(|action| is_open(action)).count(), 2, "{actions:?}");
+        let answered: Vec<Action> = actions.extract_if(.., |action| begun(action)).collect();
+        answered.into_iter().for_each(|action| scene.perform(action));
+        scene.engine.stand_by();
+        actions.into_iter().for_each(|action| scene.engine.dropped(action));
+        assert_eq!(scene.engine.actions(), []);
+        scene.engine.lead();
+        scene.engine.compare_all(&scene.cache);
+    }
+    let actions = scene.engine.actions();
+    assert_eq!(finalizer_changes(&actions), [(Kind::Vpc, "new", FinalizerChange::Add)]);
+    assert!(actions.iter().any(is_question), "{actions:?}");
+}
+
+#[test]
 fn an_object_that_others_hold_says_that_it_is_not_for_its_users() {
     let mut scene = Scene::new();
     scene.pod("app", "web");
