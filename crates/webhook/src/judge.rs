@@ -22,9 +22,9 @@ use crate::neighbours::{References, gather};
 use crate::review::{GroupVersionKind, Request, Said};
 
 /// How long the World may take to answer: the control loop is busy, or has not listed everything yet.
-const WORLD: Duration = Duration::from_secs(1);
-/// How long live lists may take.
-const LIVE: Duration = Duration::from_secs(2);
+const WORLD: Duration = Duration::from_millis(500);
+/// How long live lists may take. Both together are shorter than what the API server waits for by `deploy/webhook.yaml`.
+const LIVE: Duration = Duration::from_millis(1500);
 /// How many live lists are under way at once.
 const LIVE_AT_ONCE: usize = 2;
 /// The largest spec, as JSON, that is judged. Some checks compare everything in a list with everything else, the control loop waits
