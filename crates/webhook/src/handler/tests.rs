@@ -219,9 +219,16 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
     theirs.spec.enable_external = Some(true);
     scene.says_what_is_found(&theirs).await;
 
+    assert_eq!(
+        scene.create(&mk_nad("default", "lonely")).await,
+        json!({"uid": "u1", "allowed": true}),
+        "a definition comes before its Subnet"
+    );
+    let mut of_lonely = mk_subnet("of-lonely", "10.4.0.0/24", "blue");
+    of_lonely.spec.provider = text("lonely.default.ovn");
+    scene.put(&of_lonely);
     for config in [
         r#"{"type":"kube-ovn","provider":"secret.admin.ovn"}"#,
-        r#"{"type":"kube-ovn","provider":"lonely.default.ovn"}"#,
         r#"{"type":"kube-ovn","bridge":"br0"}"#,
         r#"{"type":"macvlan","ipam":{"type":"kube-ovn"}}"#,
         r#"{"type":"#,
