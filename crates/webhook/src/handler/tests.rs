@@ -202,7 +202,7 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
         vpc(&|v| v.spec.vpc_peerings = vec![mk_peering("blue", "169.254.0.1/30")]),
         vpc(&|v| {
             v.spec.vpc_peerings =
-                vec![mk_peering("blue", "169.254.0.1/30"), mk_peering("red", "169.254.0.2/30")]
+                vec![mk_peering("blue", "169.254.0.1/30"), mk_peering("red", "169.254.0.2/30")];
         }),
         vpc(&|v| {
             *v = mk_vpc("blue");
