@@ -211,7 +211,10 @@ fn subnets_of_kube_ovn() {
         }
     }
     // What clients of Kube-OVN write for what they leave out.
-    crd.good(&json!({"cidrBlock": "10.0.0.0/24", "gateway": "", "protocol": "", "provider": "", "excludeIps": []}), None);
+    crd.good(
+        &json!({"cidrBlock": "10.0.0.0/24", "gateway": "", "protocol": "", "provider": "", "excludeIps": []}),
+        None,
+    );
     crd.every_rule_was_broken_once();
 }
 

@@ -115,7 +115,10 @@ impl<W: Worlds> Handler<W> {
 }
 
 fn is_json(media_type: &str) -> bool {
-    media_type.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+    media_type
+        .split(';')
+        .next()
+        .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
 fn answer(code: StatusCode, value: &Value) -> Answer {

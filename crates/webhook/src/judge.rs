@@ -22,9 +22,9 @@ use crate::neighbours::{References, gather};
 use crate::review::{GroupVersionKind, Request, Said};
 
 /// How long the World may take to answer: the control loop is busy, or has not listed everything yet.
-const WORLD: Duration = Duration::from_secs(1);
-/// How long live lists may take.
-const LIVE: Duration = Duration::from_secs(2);
+const WORLD: Duration = Duration::from_millis(500);
+/// How long live lists may take. Both together are shorter than what the API server waits for by `deploy/webhook.yaml`.
+const LIVE: Duration = Duration::from_millis(1500);
 /// How many live lists are under way at once.
 const LIVE_AT_ONCE: usize = 2;
 /// The largest spec, as JSON, that is judged. Some checks compare everything in a list with everything else, the control loop waits
@@ -36,6 +36,9 @@ const LARGEST: usize = 64 * 1024;
 pub(crate) trait Judged:
     Validate + Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static
 {
+    /// Whether there is more to say about it beside others.
+    const BESIDE_OTHERS: bool = true;
+
     /// What its judgement needs besides all Vpcs and Subnets.
     fn references(&self) -> References;
 }
@@ -99,6 +102,9 @@ impl<W: Worlds> Judge<W> {
         if !alone.errors.is_empty() {
             let warnings = alone.certain_warnings();
             return (Verdict::Refused, Said { errors: alone.errors, warnings });
+        }
+        if !K::BESIDE_OTHERS {
+            return (Verdict::Allowed, Said { errors: Vec::new(), warnings: alone.certain_warnings() });
         }
         match self.beside_others(pair).await {
             Some(found) => {
@@ -239,14 +245,31 @@ impl Judged for NetworkAttachment {
     }
 }
 
-macro_rules! without_references {
-    ($($kind:ty),*) => {
-        $(impl Judged for $kind {
-            fn references(&self) -> References {
-                References::default()
-            }
-        })*
-    };
+impl Judged for portolan::Vpc {
+    fn references(&self) -> References {
+        References::default()
+    }
 }
 
-without_references!(portolan::Vpc, kubeovn::Vpc, IPLock, NetworkAttachmentDefinition);
+impl Judged for kubeovn::Vpc {
+    fn references(&self) -> References {
+        References::default()
+    }
+}
+
+/// A definition comes before its Subnet as a rule: that there is none yet is no mistake of its author.
+impl Judged for NetworkAttachmentDefinition {
+    const BESIDE_OTHERS: bool = false;
+
+    fn references(&self) -> References {
+        References::default()
+    }
+}
+
+impl Judged for IPLock {
+    const BESIDE_OTHERS: bool = false;
+
+    fn references(&self) -> References {
+        References::default()
+    }
+}

@@ -59,7 +59,11 @@ impl Metrics {
         let mut all = Registry::default();
         let registry = all.sub_registry_with_prefix("portolan_webhook");
         let requests = Family::default();
-        registry.register("requests", "AdmissionReviews, by the kind and what became of it", requests.clone());
+        registry.register(
+            "requests",
+            "AdmissionReviews, by the kind and what became of it",
+            requests.clone(),
+        );
         // From half a millisecond to more than what the API server waits for.
         let duration = Histogram::new(exponential_buckets(0.0005, 2.0, 14));
         let help = "How long an AdmissionReview took";

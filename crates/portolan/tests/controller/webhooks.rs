@@ -31,8 +31,7 @@ kind: Subnet
 metadata: {name: clash}
 spec: {vpc: blue, cidrBlock: 10.8.0.0/25}
 ";
-const OVERLAP: &str =
-    r#"spec.cidrBlock: "10.8.0.0/25" overlaps 10.8.0.0/24 of Subnet blue-1 in vpc/blue; choose another prefix"#;
+const OVERLAP: &str = r#"spec.cidrBlock: "10.8.0.0/25" overlaps 10.8.0.0/24 of Subnet blue-1 in vpc/blue; choose another prefix"#;
 
 impl Stage<'_> {
     /// Runs kubectl with a manifest; returns whether it succeeded, and what it complained of.
@@ -55,11 +54,10 @@ impl Stage<'_> {
         assert!(!taken && complaint.contains(why), "{manifest}: {complaint}");
     }
 
-    /// Waits until the API server asks the webhook.
-    fn wait_until_refused(&self, manifest: &str) {
-        let denied = r#"admission webhook "validate.portolan.dev" denied the request"#;
+    /// Waits until the API server asks the webhook, and the controller has seen what it must know.
+    fn wait_until_refused(&self, manifest: &str, why: &str) {
         let attempt = || self.with_manifest(&["create", "--dry-run=server"], manifest).1;
-        std::iter::repeat_with(attempt).find(|complaint| complaint.contains(denied)).unwrap();
+        std::iter::repeat_with(attempt).find(|complaint| complaint.contains(why)).unwrap();
     }
 
     /// Has the API server find the webhook at an address of this lab; returns the controller's argument.
@@ -73,6 +71,29 @@ impl Stage<'_> {
             "ports": [{"name": "https", "port": port, "protocol": "TCP"}]});
         self.testbed.apply(&slice.to_string()).unwrap();
         format!("--webhook-address={home}:{port}")
+    }
+
+    /// The manifest gives the controller what it needs, and only where it needs it.
+    fn has_the_rights_of_the_manifest(&self) {
+        let user = "--as=system:serviceaccount:portolan-system:portolan-controller";
+        let configurations = "validatingwebhookconfigurations.admissionregistration.k8s.io";
+        let ours = format!("{configurations}/portolan-webhook");
+        for (answer, verb, resource, namespace) in [
+            ("yes", "watch", ours.as_str(), "default"),
+            ("yes", "patch", &ours, "default"),
+            ("yes", "watch", "secrets/portolan-webhook-ca", "portolan-system"),
+            ("yes", "patch", "secrets/portolan-webhook-ca", "portolan-system"),
+            ("yes", "create", "secrets", "portolan-system"),
+            ("no", "patch", configurations, "default"),
+            ("no", "get", "secrets/other", "portolan-system"),
+            ("no", "get", "secrets/portolan-webhook-ca", "default"),
+        ] {
+            let kubectl = self.testbed.kubectl().unwrap();
+            let output =
+                kubectl.args(["auth", "can-i", verb, resource, "-n", namespace, user]).output().unwrap();
+            let said = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(said.trim(), answer, "{verb} {resource} in {namespace}");
+        }
     }
 
     fn ca_bundle(&self) -> String {
@@ -90,9 +111,15 @@ fn in_a_lab(body: impl FnOnce(&TestLab) + Send + 'static) {
 fn definitions_refuse(stage: &Stage<'_>) {
     for (spec, why) in [
         (r#"{"cidrBlock": "10.300.0.0/24"}"#, "cidrBlock must be a prefix such as 10.0.0.0/24"),
-        (r#"{"cidrBlock": "10.0.0.0/24", "gateway": "10.0.1.1"}"#, "gateway must be an address inside cidrBlock"),
+        (
+            r#"{"cidrBlock": "10.0.0.0/24", "gateway": "10.0.1.1"}"#,
+            "gateway must be an address inside cidrBlock",
+        ),
         (r#"{"cidrBlock": "10.0.0.0/24", "excludeIps": ["10.0.0.5-9"]}"#, "excludeIps must be addresses"),
-        (r#"{"cidrBlock": "10.0.0.0/24", "protocol": "Dual"}"#, "protocol does not fit cidrBlock; leave it out"),
+        (
+            r#"{"cidrBlock": "10.0.0.0/24", "protocol": "Dual"}"#,
+            "protocol does not fit cidrBlock; leave it out",
+        ),
         (r#"{"cidrBlock": "fd00::/64", "mtu": 1279}"#, "mtu must be at least"),
         (r#"{"cidrBlock": "10.0.0.0/24", "allowSubnets": ["here"]}"#, "allowSubnets must be prefixes"),
     ] {
@@ -104,11 +131,26 @@ fn definitions_refuse(stage: &Stage<'_>) {
         }
     }
     for (spec, why) in [
-        (r#"{"vpcPeerings": [{"remoteVpc": "bad", "localConnectIP": "169.254.0.1/30"}]}"#, "a VPC cannot be peered with itself"),
-        (r#"{"vpcPeerings": [{"remoteVpc": "x", "localConnectIP": "169.254.0.1"}]}"#, "localConnectIP must be an address with"),
-        (r#"{"staticRoutes": [{"cidr": "ten", "nextHopIP": "10.0.0.1"}]}"#, "cidr must be a prefix or an address"),
-        (r#"{"staticRoutes": [{"cidr": "10.0.0.0/8", "nextHopIP": "next"}]}"#, "nextHopIP must be an IP address"),
-        (r#"{"policyRoutes": [{"priority": 1, "match": "ip4", "action": "reroute"}]}"#, "nextHopIP is required with action reroute"),
+        (
+            r#"{"vpcPeerings": [{"remoteVpc": "bad", "localConnectIP": "169.254.0.1/30"}]}"#,
+            "a VPC cannot be peered with itself",
+        ),
+        (
+            r#"{"vpcPeerings": [{"remoteVpc": "x", "localConnectIP": "169.254.0.1"}]}"#,
+            "localConnectIP must be an address with",
+        ),
+        (
+            r#"{"staticRoutes": [{"cidr": "ten", "nextHopIP": "10.0.0.1"}]}"#,
+            "cidr must be a prefix or an address",
+        ),
+        (
+            r#"{"staticRoutes": [{"cidr": "10.0.0.0/8", "nextHopIP": "next"}]}"#,
+            "nextHopIP must be an IP address",
+        ),
+        (
+            r#"{"policyRoutes": [{"priority": 1, "match": "ip4", "action": "reroute"}]}"#,
+            "nextHopIP is required with action reroute",
+        ),
     ] {
         for api_version in ["kubeovn.io/v1", "portolan.dev/v1alpha1"] {
             let vpc = format!(
@@ -123,10 +165,13 @@ fn users_are_told(stage: &Stage<'_>) {
     definitions_refuse(stage);
 
     let address = stage.install_webhook();
+    stage.has_the_rights_of_the_manifest();
     let controller = stage.start("only", &[&address]);
     // In any order: what is missing is worth a warning.
-    let broken = GOOD.replace("cidrBlock: 10.8.0.0/24", "cidrBlock: 127.0.0.0/24").replace("10.8.0.1", "127.0.0.1");
-    stage.wait_until_refused(&broken);
+    let broken =
+        GOOD.replace("cidrBlock: 10.8.0.0/24", "cidrBlock: 127.0.0.0/24").replace("10.8.0.1", "127.0.0.1");
+    let loopback = r#"The Subnet "blue-1" is invalid: spec.cidrBlock: "127.0.0.0/24" overlaps 127.0.0.0/8, which is loopback"#;
+    stage.wait_until_refused(&broken, loopback);
     let warnings = stage.takes(GOOD);
     for warning in [
         r#"Warning: spec.vpc: "blue" is no VPC that is in effect; the subnet has no router until it is"#,
@@ -136,7 +181,7 @@ fn users_are_told(stage: &Stage<'_>) {
     }
 
     // Beside the others. What the controller would say on the object, users are told first.
-    stage.wait_until_refused(CLASH);
+    stage.wait_until_refused(CLASH, OVERLAP);
     stage.refuses(CLASH, OVERLAP);
     let nad = r#"{"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": "thief", "namespace": "default"},
         "spec": {"config": "{\"type\": \"kube-ovn\", \"provider\": \"blue-1.default.ovn\"}"}}"#;
@@ -146,23 +191,41 @@ fn users_are_told(stage: &Stage<'_>) {
     let unsupported = r#"{"apiVersion": "kubeovn.io/v1", "kind": "Vpc", "metadata": {"name": "green"}, "spec": {"enableExternal": true}}"#;
     assert!(stage.takes(unsupported).contains("Warning: spec.enableExternal: "));
     let metrics = stage.get(&controller, "/metrics");
-    assert!(metrics.contains(r#"portolan_webhook_requests_total{kind="Vpc.kubeovn.io",verdict="allowed"}"#), "{metrics}");
+    assert!(
+        metrics.contains(r#"portolan_webhook_requests_total{kind="Vpc.kubeovn.io",verdict="allowed"}"#),
+        "{metrics}"
+    );
 
-    // Another authority: the API server trusts it as soon as it is used.
+    // What operators have changed stays when the authority is replaced, of which the API server hears in time.
+    let timeout = r#"[{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 2}]"#;
+    stage.kubectl(&["patch", CONFIGURATION, "--type=json", "-p", timeout]);
     let before = stage.ca_bundle();
     stage.kubectl(&["delete", "secret", "-n", "portolan-system", "portolan-webhook-ca"]);
     std::iter::repeat_with(|| stage.ca_bundle()).find(|bundle| *bundle != before).unwrap();
-    stage.wait_until_refused(CLASH);
+    stage.wait_until_refused(CLASH, OVERLAP);
+    let kept =
+        ["get", CONFIGURATION, "-o", "jsonpath={.webhooks[0].timeoutSeconds} {.webhooks[0].failurePolicy}"];
+    assert_eq!(stage.kubectl(&kept), "2 Ignore");
 
+    // A controller that hangs holds up a write for as long as that says, and no longer.
+    let stopped = controller.process.pid().unwrap().to_string();
+    stage.lab.command("kill").args(["-STOP", &stopped]).read().unwrap();
+    stage.takes(&CLASH.replace("clash", "late"));
     // Without the webhook, objects pass, and get the same words from the controller.
     controller.process.kill().unwrap();
+    stage.kubectl(&["delete", "subnets.portolan.dev", "late"]);
     stage.takes(CLASH);
     controller.process.restart().unwrap();
-    stage.kubectl(&["wait", "--for=condition=Validated=False", "subnets.portolan.dev/clash", "--timeout=60s"]);
+    stage.kubectl(&[
+        "wait",
+        "--for=condition=Validated=False",
+        "subnets.portolan.dev/clash",
+        "--timeout=60s",
+    ]);
     let said = stage.kubectl(&["get", "subnets.portolan.dev", "clash", "-o", "json"]);
-    assert!(said.contains(&serde_json::to_string(OVERLAP).unwrap().trim_matches('"').to_owned()), "{said}");
+    assert!(said.contains(&OVERLAP.replace('"', "\\\"")), "{said}");
     // Whoever has stored it can label it, change what is not to blame, and delete it.
-    stage.wait_until_refused(&CLASH.replace("clash", "second"));
+    stage.wait_until_refused(&CLASH.replace("clash", "second"), OVERLAP);
     stage.kubectl(&["label", "subnets.portolan.dev", "clash", "a=b"]);
     let patch = r#"{"spec": {"excludeIps": ["10.8.0.5"]}}"#;
     stage.kubectl(&["patch", "subnets.portolan.dev", "clash", "--type=merge", "-p", patch]);

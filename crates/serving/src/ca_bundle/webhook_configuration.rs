@@ -10,7 +10,8 @@ use super::HasCaBundle;
 /// Of every webhook that is reached by a Service. One that has a URL has been set up by somebody else, with an authority of theirs.
 impl HasCaBundle for ValidatingWebhookConfiguration {
     fn with_bundle(&self, bundle: &str) -> Option<Value> {
-        let has = |present: Option<&ByteString>| present.is_some_and(|present| present.0 == bundle.as_bytes());
+        let has =
+            |present: Option<&ByteString>| present.is_some_and(|present| present.0 == bundle.as_bytes());
         let webhooks = self.webhooks.iter().flatten();
         let behind = webhooks.filter(|webhook| {
             webhook.client_config.service.is_some() && !has(webhook.client_config.ca_bundle.as_ref())
@@ -48,7 +49,8 @@ mod tests {
         .unwrap();
         let change = json!({"webhooks": [{"name": "ours.example.io", "clientConfig": {"caBundle": "Y2E="}}]});
         assert_eq!(configuration.with_bundle("ca"), Some(change));
-        configuration.webhooks.as_mut().unwrap()[0].client_config.ca_bundle = Some(ByteString(b"ca".to_vec()));
+        configuration.webhooks.as_mut().unwrap()[0].client_config.ca_bundle =
+            Some(ByteString(b"ca".to_vec()));
         assert_eq!(configuration.with_bundle("ca"), None);
         assert_eq!(ValidatingWebhookConfiguration::default().with_bundle("ca"), None);
         assert!(matches!(ValidatingWebhookConfiguration::patch(json!({})), Patch::Strategic(_)));

@@ -106,7 +106,8 @@ impl Scene {
     /// The webhook says about an object what `validate` finds, errors and warnings.
     async fn says_what_is_found<K: Resource<DynamicType = ()> + Serialize + Validate>(&self, object: &K) {
         let findings = validate(object, &self.world());
-        let texts = |found: &[portolan_api::FieldError]| found.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let texts =
+            |found: &[portolan_api::FieldError]| found.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (errors, warnings) = (texts(&findings.errors), texts(&findings.warnings));
         assert!(!errors.is_empty() || !warnings.is_empty(), "nothing is found: {:?}", object.meta().name);
         let said = self.create(object).await;
@@ -168,10 +169,12 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
         scene.says_what_is_found(&one).await;
     }
     scene.put(&subnet(&|s| s.spec.default = true));
-    scene.says_what_is_found(&subnet(&|s| {
-        *s = mk_subnet("second", "10.3.0.0/24", "blue");
-        s.spec.default = true;
-    })).await;
+    scene
+        .says_what_is_found(&subnet(&|s| {
+            *s = mk_subnet("second", "10.3.0.0/24", "blue");
+            s.spec.default = true;
+        }))
+        .await;
     let mut theirs = mk_kubeovn_subnet("ext", "172.31.0.0/16");
     theirs.spec.nat_outgoing = Some(true);
     scene.says_what_is_found(&theirs).await;
@@ -184,7 +187,8 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
         change(&mut vpc);
         vpc
     };
-    let route = StaticRoute { cidr: "0.0.0.0/0".into(), next_hop_ip: "10.9.0.1".into(), ..StaticRoute::default() };
+    let route =
+        StaticRoute { cidr: "0.0.0.0/0".into(), next_hop_ip: "10.9.0.1".into(), ..StaticRoute::default() };
     let policy = PolicyRoute {
         priority: 10,
         matches: "ip4.scr == 10.0.0.0/8".into(),
@@ -196,7 +200,10 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
         vpc(&|v| v.spec.vpc_peerings = vec![mk_peering("green", "169.254.0.1/30")]),
         vpc(&|v| v.spec.vpc_peerings = vec![mk_peering("red", "169.254.0.1/30")]),
         vpc(&|v| v.spec.vpc_peerings = vec![mk_peering("blue", "169.254.0.1/30")]),
-        vpc(&|v| v.spec.vpc_peerings = vec![mk_peering("blue", "169.254.0.1/30"), mk_peering("red", "169.254.0.2/30")]),
+        vpc(&|v| {
+            v.spec.vpc_peerings =
+                vec![mk_peering("blue", "169.254.0.1/30"), mk_peering("red", "169.254.0.2/30")];
+        }),
         vpc(&|v| {
             *v = mk_vpc("blue");
             v.spec.vpc_peerings = vec![mk_peering("green", "10.0.5.1/30")];
@@ -212,9 +219,16 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
     theirs.spec.enable_external = Some(true);
     scene.says_what_is_found(&theirs).await;
 
+    assert_eq!(
+        scene.create(&mk_nad("default", "lonely")).await,
+        json!({"uid": "u1", "allowed": true}),
+        "a definition comes before its Subnet"
+    );
+    let mut of_lonely = mk_subnet("of-lonely", "10.4.0.0/24", "blue");
+    of_lonely.spec.provider = text("lonely.default.ovn");
+    scene.put(&of_lonely);
     for config in [
         r#"{"type":"kube-ovn","provider":"secret.admin.ovn"}"#,
-        r#"{"type":"kube-ovn","provider":"lonely.default.ovn"}"#,
         r#"{"type":"kube-ovn","bridge":"br0"}"#,
         r#"{"type":"macvlan","ipam":{"type":"kube-ovn"}}"#,
         r#"{"type":"#,
@@ -260,7 +274,8 @@ async fn a_refusal_says_what_kubernetes_says_about_an_invalid_object() {
 #[tokio::test]
 async fn harvesters_objects_pass_and_cost_no_request() {
     let scene = Scene::new();
-    let config = r#"{"cniVersion":"0.3.1","name":"vswitch1","type":"kube-ovn","provider":"vswitch1.default.ovn"}"#;
+    let config =
+        r#"{"cniVersion":"0.3.1","name":"vswitch1","type":"kube-ovn","provider":"vswitch1.default.ovn"}"#;
     let nad = mk_nad_of("default", "vswitch1", config);
     assert!(allowed(&scene.create(&nad).await), "without a bridge");
     scene.put(&nad);
@@ -284,8 +299,7 @@ async fn what_the_watch_has_not_shown_yet_is_no_reason_for_a_warning() {
     // What does not exist is worth one, and no more: it may come later.
     scene.api.remove::<NetworkAttachmentDefinition>("default", "net");
     let said = scene.create(&subnet).await;
-    let missing =
-        r#"spec.provider: "net.default.ovn" names network attachment definition default/net, which does not exist yet"#;
+    let missing = r#"spec.provider: "net.default.ovn" names network attachment definition default/net, which does not exist yet"#;
     assert_eq!(said, json!({"uid": "u1", "allowed": true, "warnings": [missing]}));
 }
 
@@ -356,7 +370,9 @@ async fn nobody_is_locked_in() {
     // A deletion, a connection and a subresource are not judged.
     let object = serde_json::to_value(&going).unwrap();
     for operation in ["DELETE", "CONNECT", "", "NEW"] {
-        assert!(allowed(&scene.review(operation, &kind::<portolan::Subnet>(), Value::Null, object.clone()).await));
+        assert!(allowed(
+            &scene.review(operation, &kind::<portolan::Subnet>(), Value::Null, object.clone()).await
+        ));
     }
 }
 
@@ -366,8 +382,7 @@ async fn what_was_wrong_before_an_update_is_a_warning() {
     let old = mk_subnet("late", "10.0.7.0/24", "blue");
     let mut repaired = old.clone();
     repaired.spec.exclude_ips = vec!["10.0.7.5".into()];
-    let overlap =
-        r#"spec.cidrBlock: "10.0.7.0/24" overlaps 10.0.0.0/16 of Subnet web in vpc/blue; choose another prefix"#;
+    let overlap = r#"spec.cidrBlock: "10.0.7.0/24" overlaps 10.0.0.0/16 of Subnet web in vpc/blue; choose another prefix"#;
     assert_eq!(
         scene.update(&repaired, Some(&old)).await,
         json!({"uid": "u1", "allowed": true, "warnings": [overlap]})
@@ -418,10 +433,16 @@ async fn what_is_no_review_gets_a_status() {
         ("[]".into(), "the request is not JSON of an AdmissionReview: invalid"),
         ("[".repeat(100_000), "the request is not JSON of an AdmissionReview: "),
         ("{}".into(), r#"the request must be an AdmissionReview of admission.k8s.io/v1, and is "" of """#),
-        (review(&|r| r["apiVersion"] = "admission.k8s.io/v1beta1".into()), "the request must be an AdmissionReview of"),
+        (
+            review(&|r| r["apiVersion"] = "admission.k8s.io/v1beta1".into()),
+            "the request must be an AdmissionReview of",
+        ),
         (review(&|r| r["request"] = Value::Null), "the AdmissionReview has no request"),
         (review(&|r| r["request"]["uid"] = "".into()), "request.uid is missing"),
-        (review(&|r| r["request"]["uid"] = 3.into()), "the request is not JSON of an AdmissionReview: invalid type"),
+        (
+            review(&|r| r["request"]["uid"] = 3.into()),
+            "the request is not JSON of an AdmissionReview: invalid type",
+        ),
         (review(&|r| r["request"]["object"] = Value::Null), "request.object is missing, which CREATE has"),
         (review(&|r| r["request"]["object"] = "x".into()), "request.object is not an object"),
     ] {
@@ -434,7 +455,8 @@ async fn what_is_no_review_gets_a_status() {
     let body = || Full::new(Bytes::from(review(&|_| {})));
     let text = Request::post(PATH).header(CONTENT_TYPE, "text/plain").body(body()).unwrap();
     assert_eq!(scene.send(text).await.0, StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    let json = Request::post(PATH).header(CONTENT_TYPE, "application/json; charset=utf-8").body(body()).unwrap();
+    let json =
+        Request::post(PATH).header(CONTENT_TYPE, "application/json; charset=utf-8").body(body()).unwrap();
     assert_eq!(scene.send(json).await.0, StatusCode::OK);
     assert_eq!(scene.send(Request::get(PATH).body(body()).unwrap()).await.0, StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(scene.send(Request::post("/other").body(body()).unwrap()).await.0, StatusCode::NOT_FOUND);
@@ -447,7 +469,10 @@ async fn an_object_that_would_take_long_is_not_judged() {
     let taken = scene.create(&vpc).await;
     assert!(taken["status"]["message"].as_str().unwrap().contains("metadata.name"), "{taken}");
     // All with all others would be more than 10^9 comparisons.
-    let peering = kubeovn::VpcPeering { local_connect_ip: Some("169.254.0.1/30".into()), ..kubeovn::VpcPeering::default() };
+    let peering = kubeovn::VpcPeering {
+        local_connect_ip: Some("169.254.0.1/30".into()),
+        ..kubeovn::VpcPeering::default()
+    };
     vpc.spec.vpc_peerings = Some(vec![peering; 50_000]);
     assert_eq!(scene.create(&vpc).await, json!({"uid": "u1", "allowed": true}));
     assert_eq!(counted(&scene, "Vpc.kubeovn.io", "unconfirmed"), 1);
