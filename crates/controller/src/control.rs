@@ -18,6 +18,7 @@ use crate::health::{self, Access, Health};
 use crate::metrics::Metrics;
 use crate::northbound::Northbound;
 use crate::readers::Reads;
+use crate::southbound::Southbound;
 use crate::tasks::Tasks;
 use crate::{Config, follow};
 
@@ -26,6 +27,9 @@ const ACTIONS_AT_A_TIME: usize = 64;
 /// Pauses before what failed is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long changes of a status collect that nobody waits for: those of usage, and what usually passes by itself.
+const STATUS_DELAY: Duration = Duration::from_secs(1);
 
 /// Something for the engine to take in.
 pub(crate) struct Message {
@@ -55,6 +59,7 @@ pub(crate) async fn run(
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
     let metrics = Metrics::new();
+    let mut sb = Southbound::connect(config.sb, config.nb_tls.clone());
     let mut nb = Northbound::connect(config.nb, config.nb_tls, metrics.clone());
     let (sender, mut messages) = mpsc::channel::<Message>(1024);
     // Whatever runs ends with this function, however that ends.
@@ -91,6 +96,8 @@ pub(crate) async fn run(
     engine.stand_by();
     // When the oldest of the changes came that the engine decides upon now.
     let mut since = Instant::now();
+    // When deferred changes of statuses are due.
+    let mut status_due: Option<Instant> = None;
     loop {
         if election.role().acts() != acts {
             acts = !acts;
@@ -102,6 +109,7 @@ pub(crate) async fn run(
                 nb.stand_by();
             }
         }
+        engine.northbound_role(nb.role());
         actions.take(engine.actions(), since);
         if engine.is_synced() && !synced {
             synced = true;
@@ -111,6 +119,9 @@ pub(crate) async fn run(
         if synced && acts {
             nb.write(&mut engine);
             actions.take(engine.actions(), since);
+        }
+        if engine.has_deferred_status() {
+            status_due.get_or_insert_with(|| Instant::now() + STATUS_DELAY);
         }
         for retry in engine.take_retries() {
             later.failed(retry, Instant::now());
@@ -135,6 +146,11 @@ pub(crate) async fn run(
             }
             changed = election.changed() => changed?,
             changed = nb.changed(&mut engine) => changed?,
+            news = sb.changed() => news?.tell(&mut engine),
+            () = until(status_due) => {
+                status_due = None;
+                engine.compare_deferred_status();
+            }
             Some(read) = reads.next(), if synced => read(engine.world()),
             () = later.wait() => {
                 since = Instant::now();
@@ -154,6 +170,14 @@ pub(crate) async fn run(
     nb.stand_by();
     election.release().await;
     Ok(())
+}
+
+/// Waits for an instant, or for ever.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Actions under way, and those that wait for their turn.

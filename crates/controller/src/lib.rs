@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  follow ───▶ Engine (no IO) ──┬─▶ act: locks, live reads, conditions, Events ──▶ API server
-//!  changes of NB ──▶   ▲        └─▶ northbound: transactions ──▶ OVN NB
+//!  changes of NB, SB ─▶ ▲        └─▶ northbound: transactions ──▶ OVN NB
 //!                      └── answers ──┘
 //! ```
 //!
@@ -24,6 +24,7 @@ mod live;
 mod metrics;
 mod northbound;
 mod readers;
+mod southbound;
 mod tasks;
 
 use std::future::Future;
@@ -42,7 +43,9 @@ pub struct Config {
     pub kube: kube::Config,
     /// Where OVN's northbound database is; all members of a cluster.
     pub nb: Vec<ovsdb::Endpoint>,
-    /// Certificates for `ssl:` endpoints.
+    /// Where OVN's southbound database is, which is read; without an endpoint nothing is ever `Ready`.
+    pub sb: Vec<ovsdb::Endpoint>,
+    /// Certificates for `ssl:` endpoints of both databases.
     pub nb_tls: Option<ovsdb::TlsFiles>,
     /// What is the same for a whole cluster.
     pub settings: portolan_model::Settings,
@@ -65,6 +68,7 @@ impl Config {
         Config {
             kube,
             nb,
+            sb: Vec::new(),
             nb_tls: None,
             settings,
             plan,

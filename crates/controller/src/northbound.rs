@@ -15,7 +15,7 @@ use ovsdb::{
 use portolan_plan::{Batch, Urgency};
 use tokio::time::Instant;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, NorthboundRole};
 use crate::metrics::{Metrics, Transacted};
 
 /// The OVSDB lock that the writer holds.
@@ -97,6 +97,20 @@ impl Northbound {
     /// Whether this client has the lock.
     pub(crate) fn is_writer(&self) -> bool {
         self.lock.as_ref().is_some_and(|lock| lock.state() == LockState::Held)
+    }
+
+    /// What this controller is to the database.
+    pub(crate) fn role(&self) -> NorthboundRole {
+        if self.is_writer() {
+            return NorthboundRole::Writer;
+        }
+        match &*self.client.status().borrow() {
+            ovsdb::Status::Connecting { error: Some(error), .. } => {
+                NorthboundRole::Unreachable { why: error.to_string() }
+            }
+            // It was not tried yet, or another one is the writer.
+            _ => NorthboundRole::Reader,
+        }
     }
 
     /// The client, for others who read the copy.
@@ -217,7 +231,7 @@ fn report(written: Vec<Written>, engine: &mut Engine, metrics: &Metrics) {
             WriteResult::Refused(error) => {
                 let unit = batch.units().next().map(ToString::to_string).unwrap_or_default();
                 tracing::warn!(unit, %error, "the northbound database refuses the rows of a unit; others go on");
-                engine.refused(&batch);
+                engine.refused(&batch, &error.to_string());
             }
         }
     }

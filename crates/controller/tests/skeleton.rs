@@ -54,7 +54,8 @@ impl Stage {
     async fn start_controller(&self) -> JoinHandle<()> {
         let kubeconfig = self.testbed.kubeconfig_for(USER).unwrap();
         let endpoints = Endpoint::parse_list(&self.testbed.central().nb().endpoint()).unwrap();
-        let config = Config::new(kube_config(&kubeconfig).await, endpoints);
+        let mut config = Config::new(kube_config(&kubeconfig).await, endpoints);
+        config.sb = Endpoint::parse_list(&self.testbed.central().sb().endpoint()).unwrap();
         tokio::spawn(async move { portolan_controller::run(config, std::future::pending()).await.unwrap() })
     }
 

@@ -27,6 +27,14 @@ pub(crate) struct Arguments {
         default_value = "unix:/run/ovn/ovnnb_db.sock"
     )]
     ovn_nb: Vec<Endpoint>,
+    /// OVN's southbound database, which is read: the condition `Ready` and traces depend on it.
+    #[arg(
+        long,
+        value_name = "ENDPOINTS",
+        value_delimiter = ',',
+        default_value = "unix:/run/ovn/ovnsb_db.sock"
+    )]
+    ovn_sb: Vec<Endpoint>,
     /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give agents the same.
     #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
     mtu: u16,
@@ -102,14 +110,6 @@ struct Trace {
     /// The Service by which kube-apiserver reaches that address, NAMESPACE/NAME.
     #[arg(long, value_name = "SERVICE", default_value = "portolan-system/portolan-trace", value_parser = service)]
     trace_service: ServiceReference,
-    /// OVN's southbound database, which traces read.
-    #[arg(
-        long,
-        value_name = "ENDPOINTS",
-        value_delimiter = ',',
-        default_value = "unix:/run/ovn/ovnsb_db.sock"
-    )]
-    ovn_sb: Vec<Endpoint>,
 }
 
 fn service(text: &str) -> Result<ServiceReference, String> {
@@ -128,6 +128,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
     let mut config = Config::new(kube.clone(), arguments.ovn_nb.clone());
+    config.sb.clone_from(&arguments.ovn_sb);
     config.nb_tls = arguments.tls.files();
     config.plan.mtu = arguments.mtu;
     config.health = arguments.health_address;
@@ -139,7 +140,7 @@ pub(crate) async fn run(
     };
     let databases = Databases {
         northbound: arguments.ovn_nb,
-        southbound: arguments.trace.ovn_sb,
+        southbound: arguments.ovn_sb,
         tls: arguments.tls.files(),
     };
     let tracer = Tracer::connect(&databases, config.plan);

@@ -201,7 +201,7 @@ pub struct DynamicRouting {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VpcStatus {
-    /// Portolan sets `Ready` and `Supported`.
+    /// Portolan sets `Ready`, `Peered` and `Supported`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
     /// The router exists; subnets can be attached.

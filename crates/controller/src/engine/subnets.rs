@@ -197,6 +197,11 @@ impl SubnetGate {
         self.recheck = true;
     }
 
+    /// Why the current generation of a subnet was found not to fit the others.
+    pub(super) fn refusal(&self, key: &SubnetKey) -> Option<&str> {
+        self.observed.get(key)?.refusal.as_deref()
+    }
+
     /// Something changed that may have stood in the way of a subnet.
     pub(super) fn recheck(&mut self) {
         self.recheck = true;

@@ -716,5 +716,6 @@ mod conditions;
 mod gate;
 mod locks;
 mod machines;
+mod readiness;
 mod standby;
 mod unreadable;

@@ -288,6 +288,8 @@ impl Raising<'_> {
                 "--leader-election=false",
                 "--ovn-nb",
                 &central.nb().endpoint(),
+                "--ovn-sb",
+                &central.sb().endpoint(),
                 "--kubeconfig",
             ])
             .arg(self.kubeconfig("portolan-controller", api)?)

@@ -47,7 +47,8 @@ impl<'a> Stage<'a> {
     pub(crate) fn start(&self, name: &str, arguments: &[&str]) -> Controller {
         let port = self.lab.port();
         let process = Daemon::new(name, PORTOLAN)
-            .args(["controller", "--ovn-nb", &self.testbed.central().nb().endpoint(), "--kubeconfig"])
+            .args(["controller", "--ovn-nb", &self.testbed.central().nb().endpoint()])
+            .args(["--ovn-sb", &self.testbed.central().sb().endpoint(), "--kubeconfig"])
             .arg(self.testbed.kubeconfig())
             .arg(format!("--health-address=0.0.0.0:{port}"))
             .args(arguments)
