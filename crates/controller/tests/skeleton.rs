@@ -10,9 +10,11 @@ use futures::StreamExt as _;
 use k8s_openapi::api::events;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::wait::await_condition;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use ovsdb::Endpoint;
+use portolan_api::kubeovn;
 use portolan_api::portolan::{HolderKind, IPLock};
 use portolan_controller::Config;
 use portolan_testbed::cluster::define_kinds;
@@ -110,6 +112,17 @@ impl Stage {
         }
     }
 
+    /// Waits until the VPC says that it is in effect with so many subnets: nothing more is to be said about it then.
+    async fn vpc_is_ready(&self, subnets: usize) {
+        let says_all = move |vpc: Option<&kubeovn::Vpc>| {
+            let status = vpc.and_then(|vpc| vpc.status.as_ref());
+            status.is_some_and(|status| {
+                status.standby && status.subnets.as_ref().is_some_and(|listed| listed.len() == subnets)
+            })
+        };
+        await_condition(Api::<kubeovn::Vpc>::all(self.testbed.client()), "blue", says_all).await.unwrap();
+    }
+
     /// Waits for an Event about a Subnet, and returns what it says.
     async fn event(&self, subnet: &str, reason: &str) -> String {
         let config = watcher::Config::default().fields(&format!("reason={reason}"));
@@ -175,6 +188,7 @@ fn a_pod_costs_one_write_per_address_and_leaves_nothing() {
         let controller = stage.start_controller().await;
         stage.kubectl(&["apply", "-f-"], OBJECTS);
         stage.units(&["subnet/db", "subnet/web", "vpc/blue"]).await;
+        stage.vpc_is_ready(2).await;
         let before = stage.writes().len();
         stage.kubectl(&["apply", "-f-"], POD);
         let locks = stage.locks(2).await;

@@ -75,7 +75,8 @@ fn in_set<N: Number>(set: &RangeSet<N>, (first, last): (N, N)) -> impl Iterator<
     let mut at = Some(first);
     std::iter::from_fn(move || {
         let from = at.filter(|from| *from <= last)?;
-        let start = if set.contains(from) { from } else { set.next_start(from).filter(|start| *start <= last)? };
+        let start =
+            if set.contains(from) { from } else { set.next_start(from).filter(|start| *start <= last)? };
         let end = set.end_of(start).unwrap_or(start).min(last);
         at = end.next();
         Some((start, end))
@@ -186,7 +187,10 @@ mod tests {
         let mut set = RangeSet::default();
         set.insert(u32::MAX);
         set.insert(0);
-        assert_eq!(in_neither(&set, &RangeSet::default(), (0, u32::MAX)).collect::<Vec<_>>(), [(1, u32::MAX - 1)]);
+        assert_eq!(
+            in_neither(&set, &RangeSet::default(), (0, u32::MAX)).collect::<Vec<_>>(),
+            [(1, u32::MAX - 1)]
+        );
         assert_eq!(in_set(&set, (0, u32::MAX)).collect::<Vec<_>>(), [(0, 0), (u32::MAX, u32::MAX)]);
         assert_eq!(without((0_u32, 0), Some(0)).count(), 0);
     }

@@ -138,11 +138,8 @@ pub(crate) async fn run(
     let Some(listen) = arguments.trace.trace_address else {
         return portolan_controller::run(config, stop).await;
     };
-    let databases = Databases {
-        northbound: arguments.ovn_nb,
-        southbound: arguments.ovn_sb,
-        tls: arguments.tls.files(),
-    };
+    let databases =
+        Databases { northbound: arguments.ovn_nb, southbound: arguments.ovn_sb, tls: arguments.tls.files() };
     let tracer = Tracer::connect(&databases, config.plan);
     let (reader, reads) = portolan_controller::readers();
     let server = portolan_trace_server::Config { listen, service: arguments.trace.trace_service };

@@ -60,7 +60,7 @@ impl StatusWriter {
                 return Ok(());
             };
             let conditions = object.updated(&update.conditions, &Time(Timestamp::now()));
-            let mut status = update.fields.clone().without(&object.fields()).into_json();
+            let mut status = update.fields.clone().unless_said_by(&object.fields()).into_json();
             status.extend(conditions.map(|conditions| ("conditions".to_owned(), conditions)));
             if status.is_empty() {
                 return Ok(());

@@ -13,7 +13,9 @@ use tokio::sync::{Notify, Semaphore};
 use super::Actor;
 use super::status::StatusWriter;
 use super::writer::{Write, Writer};
-use crate::engine::{Action, Candidates, DesiredCondition, Engine, Kind, Retry, Statement, StatusFields, StatusUpdate};
+use crate::engine::{
+    Action, Candidates, DesiredCondition, Engine, Kind, Retry, Statement, StatusFields, StatusUpdate,
+};
 use crate::metrics::Metrics;
 
 /// Writes numbers, when it is let.
@@ -108,8 +110,13 @@ fn conditions_of_different_types_are_written_together() {
         generation: Some(1),
         says: Some(Statement { status: bool::into(holds), reason: "Because", message: String::new() }),
     };
-    let update =
-        |conditions| StatusUpdate { kind: Kind::Subnet, name: "web".into(), uid: "uid".into(), conditions, fields: StatusFields::default() };
+    let update = |conditions| StatusUpdate {
+        kind: Kind::Subnet,
+        name: "web".into(),
+        uid: "uid".into(),
+        conditions,
+        fields: StatusFields::default(),
+    };
     let older = update(vec![condition(READY, false), condition(VALIDATED, false)]);
     let merged = StatusWriter::merge(older, update(vec![condition(VALIDATED, true)]));
     assert_eq!(merged.conditions, [condition(VALIDATED, true), condition(READY, false)]);
@@ -154,7 +161,13 @@ async fn an_object_that_cannot_be_read_gets_no_condition_and_causes_no_error() {
     api.put_raw::<kubeovn::Subnet>(&object);
     let writer = StatusWriter(api.client());
     let (kind, name) = (Kind::KubeOvnSubnet, "web".to_owned());
-    let update = StatusUpdate { kind, name: name.clone(), uid: "uid".into(), conditions: Vec::new(), fields: StatusFields::default() };
+    let update = StatusUpdate {
+        kind,
+        name: name.clone(),
+        uid: "uid".into(),
+        conditions: Vec::new(),
+        fields: StatusFields::default(),
+    };
     writer.write((kind, name), update).await.unwrap();
     assert_eq!(api.requests("PATCH"), [""; 0]);
 }

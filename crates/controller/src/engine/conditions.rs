@@ -323,8 +323,7 @@ impl Engine {
             Unit::Subnet(name) => {
                 self.to_compare.extend(SUBNETS.map(|kind| (kind, name.clone())));
                 let facts = SUBNETS.map(|kind| self.conditions.facts.get(&(kind, name.clone())));
-                let vpcs: Vec<String> =
-                    facts.into_iter().flatten().flat_map(Facts::vpcs).cloned().collect();
+                let vpcs: Vec<String> = facts.into_iter().flatten().flat_map(Facts::vpcs).cloned().collect();
                 for vpc in vpcs {
                     self.conditions.defer(VPCS, &vpc);
                 }
@@ -375,7 +374,8 @@ impl Engine {
         let (kind, name) = (key.0, key.1.as_str());
         let ready = self.readiness_of(kind, name, facts);
         let mut desired = vec![(facts.desired_support(), facts.supported.as_ref())];
-        desired.extend(self.desired_peering(kind, name, facts).map(|desired| (desired, facts.peered.as_ref())));
+        desired
+            .extend(self.desired_peering(kind, name, facts).map(|desired| (desired, facts.peered.as_ref())));
         let is_problem = |says: &Statement| says.status == ConditionStatus::False;
         let problem = |says: &Statement| (says.reason, says.message.clone());
         let says = desired.iter().filter_map(|(desired, _)| desired.says.as_ref());
@@ -400,7 +400,7 @@ impl Engine {
         // A write that happens anyway takes them along.
         let fields = match timing {
             Timing::Now if conditions.is_empty() => StatusFields::default(),
-            Timing::Now | Timing::Later => fields.without(&facts.fields),
+            Timing::Now | Timing::Later => fields.unless_said_by(&facts.fields),
         };
         if deferred {
             self.conditions.deferred.insert(key.clone());

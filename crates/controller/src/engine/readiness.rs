@@ -131,7 +131,9 @@ impl Engine {
                 return Some(if is_subnet(kind) { finding.with_event() } else { finding });
             }
             Ok(vpcs) if is_subnet(kind) => {
-                if let Some(finding) = self.subnet_obstacle(kind, name, facts, vpcs.first().map(String::as_str)) {
+                if let Some(finding) =
+                    self.subnet_obstacle(kind, name, facts, vpcs.first().map(String::as_str))
+                {
                     return Some(finding);
                 }
             }
@@ -163,7 +165,8 @@ impl Engine {
             match self.world.state(&Unit::Vpc(vpc.to_owned())) {
                 UnitState::Live => {}
                 UnitState::Absent => {
-                    let message = format!("spec.vpc: there is no VPC {vpc:?}; the subnet has no router until there is");
+                    let message =
+                        format!("spec.vpc: there is no VPC {vpc:?}; the subnet has no router until there is");
                     return Some(Finding::new(False, "VpcNotFound", message).with_event());
                 }
                 UnitState::Held => {
@@ -222,7 +225,9 @@ impl Engine {
                 Some(Progress::Committed) => {}
                 Some(Progress::Changed | Progress::Writing) => return Some(Ok(pending().later())),
                 Some(Progress::Waiting { obstacle }) => {
-                    let message = format!("the rows of {unit} wait for another change of OVN's northbound database: {obstacle}");
+                    let message = format!(
+                        "the rows of {unit} wait for another change of OVN's northbound database: {obstacle}"
+                    );
                     return Some(Ok(Finding::new(False, "Pending", message).later()));
                 }
                 Some(Progress::Refused { error }) => {
@@ -281,6 +286,8 @@ impl Engine {
                 UnitState::Absent => drop(self.readiness.progress.remove(unit)),
                 // What is held keeps the rows that it has.
                 UnitState::Held => {}
+                // At a start everything is new, and most of it has its rows already.
+                UnitState::Live if !self.readiness.progress.contains_key(unit) => {}
                 UnitState::Live => self.rows_are(unit, Progress::Changed),
             }
         }

@@ -32,11 +32,13 @@ impl StatusFields {
         self.0.get(field)
     }
 
-    /// Those that the others do not have with the same value.
+    /// All of them, if the others lack one or have it with another value; none otherwise.
+    ///
+    /// A count of zero reads like one that is not there, and clients expect every field: so they are written together.
     #[must_use]
-    pub fn without(mut self, others: &StatusFields) -> StatusFields {
-        self.0.retain(|field, value| others.0.get(field) != Some(value));
-        self
+    pub fn unless_said_by(self, others: &StatusFields) -> StatusFields {
+        let said = self.0.iter().all(|(field, value)| others.0.get(field) == Some(value));
+        if said { StatusFields::default() } else { self }
     }
 
     /// These, and newer ones in their place.
@@ -177,9 +179,9 @@ impl Engine {
             fields.set_text("router", Some(router_name(name)));
             fields.set_text("defaultLogicalSwitch", vpc.config.default_subnet.clone());
             // Clients wait for it before they use the router. It is not taken back: the router stays.
-            if ready.is_some_and(|finding| finding.says.status == ConditionStatus::True) {
-                fields.set("standby", true);
-            }
+            let was = facts.fields.get("standby") == Some(&Value::Bool(true));
+            let is = ready.is_some_and(|finding| finding.says.status == ConditionStatus::True);
+            fields.set("standby", was || is);
         }
         Some(fields)
     }

@@ -25,9 +25,8 @@ pub fn expected(unit: &Unit, world: &World) -> Expected {
         Unit::Vpc(name) => {
             let Some(vpc) = world.vpc(name) else { return Expected::default() };
             let remotes = vpc.config.peerings.iter().map(|peering| peering.remote_vpc.as_str());
-            let stands = |remote: &&str| {
-                VpcPair::new(name, remote).is_some_and(|pair| world.peering(&pair).is_some())
-            };
+            let stands =
+                |remote: &&str| VpcPair::new(name, remote).is_some_and(|pair| world.peering(&pair).is_some());
             Expected {
                 datapath: Some(names::router_row(name, &vpc.uid).uuid()),
                 patch_ports: remotes.filter(stands).map(|remote| names::peer_port(name, remote)).collect(),
@@ -38,9 +37,9 @@ pub fn expected(unit: &Unit, world: &World) -> Expected {
             if view.subnet.config.vni.is_some() {
                 return Expected::default();
             }
-            let ports = view.vpc.map(|vpc| {
-                [names::router_port(vpc.name, name), names::switch_router_port(name, vpc.name)]
-            });
+            let ports = view
+                .vpc
+                .map(|vpc| [names::router_port(vpc.name, name), names::switch_router_port(name, vpc.name)]);
             Expected {
                 datapath: Some(names::switch_row(name, &view.subnet.uid).uuid()),
                 patch_ports: ports.into_iter().flatten().collect(),
@@ -114,7 +113,9 @@ mod tests {
         let mut world = World::new(Settings::default());
         drop(world.apply(&mk_vpc("blue")));
         let unit = Unit::Vpc("blue".into());
-        let crate::Plan::Desired(rows) = super::super::plan(&unit, &world, &super::super::Settings::default()) else {
+        let crate::Plan::Desired(rows) =
+            super::super::plan(&unit, &world, &super::super::Settings::default())
+        else {
             panic!("the VPC is in effect")
         };
         assert_eq!(expected(&unit, &world).datapath, rows.iter().next().map(crate::DesiredRow::uuid));

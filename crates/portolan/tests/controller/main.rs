@@ -4,6 +4,7 @@
 
 mod debug;
 mod election;
+mod status;
 
 use portolan_testbed::{ApiKind, Daemon, Northbound, Process, TestLab, Testbed};
 
