@@ -91,6 +91,11 @@ impl Said {
     pub(super) fn generation(&self) -> Option<i64> {
         self.generation
     }
+
+    /// Why it says so.
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
+    }
 }
 
 impl DesiredCondition {

@@ -206,9 +206,11 @@ impl Engine {
 
     /// How far the rows of a unit are: none if they are committed, an error if nothing is to be said.
     fn rows_of(&self, unit: &Unit, facts: &Facts) -> Option<Result<Finding, Silence>> {
-        // What was said about this generation stays until something else is known.
+        // What was said about the rows of this generation stays until something else is known.
         let unless_said = |finding: Finding| {
-            let said = facts.ready.as_ref().is_some_and(|said| said.generation() == facts.generation);
+            let said = facts.ready.as_ref().is_some_and(|said| {
+                said.generation() == facts.generation && ABOUT_ROWS.contains(&said.reason())
+            });
             Some(if said { Err(Silence) } else { Ok(finding.later()) })
         };
         match &self.readiness.role {
@@ -336,6 +338,10 @@ impl Engine {
         }
     }
 }
+
+/// The reasons that only a writer of the northbound database gives: what stands in the way before that is over when there are rows.
+const ABOUT_ROWS: [&str; 6] =
+    ["InEffect", "Pending", "Refused", "WaitingForNorthd", "NorthboundUnreachable", "SouthboundUnreachable"];
 
 /// Nothing is to be said.
 struct Silence;
