@@ -448,6 +448,12 @@ fn a_subnet_that_does_not_fit_says_why_and_is_ready_when_it_does() {
         "{said}"
     );
     assert_eq!(stage.scene.reasons(), ["NotValidated"]);
+    stage.edit_subnet("rival", |subnet| subnet.spec.cidr_block = "10.0.9.0/24".into());
+    stage.rest();
+    stage.northd();
+    stage.rest();
+    assert!(stage.says("rival", READY).starts_with("True"), "{}", stage.says("rival", READY));
+    assert_eq!(stage.scene.reasons(), ["NotValidated", "Resolved"]);
 }
 
 #[test]
