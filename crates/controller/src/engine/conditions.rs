@@ -385,7 +385,7 @@ impl Engine {
         let problem = |says: &Statement| (says.reason, says.message.clone());
         let says = desired.iter().filter_map(|(desired, _)| desired.says.as_ref());
         let mut problems: Vec<_> = says.filter(|says| is_problem(says)).map(problem).collect();
-        let fields = self.desired_fields(kind, name, facts, ready.as_ref());
+        let status = ready.as_ref().map(|finding| finding.says.status);
         let mut deferred = false;
         if let Some(finding) = ready {
             if finding.concern == Concern::Event {
@@ -405,7 +405,9 @@ impl Engine {
         // A write that happens anyway takes them along.
         let fields = match timing {
             Timing::Now if conditions.is_empty() => StatusFields::default(),
-            Timing::Now | Timing::Later => fields.unless_said_by(&facts.fields),
+            Timing::Now | Timing::Later => {
+                self.desired_fields(kind, name, facts, status).unless_said_by(&facts.fields)
+            }
         };
         if deferred {
             self.conditions.deferred.insert(key.clone());

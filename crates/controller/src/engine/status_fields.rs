@@ -14,7 +14,7 @@ use portolan_plan::northbound::southbound::{dhcp_options_row, router_name};
 use serde_json::{Map, Value, json};
 
 use super::conditions::{Facts, SUBNETS};
-use super::readiness::{Finding, is_subnet};
+use super::readiness::is_subnet;
 use super::{Engine, Kind};
 
 /// Fields of a status, each with its value; `null` stands for a field that is not there.
@@ -123,7 +123,7 @@ impl Engine {
         kind: Kind,
         name: &str,
         facts: &Facts,
-        ready: Option<&Finding>,
+        ready: Option<ConditionStatus>,
     ) -> StatusFields {
         if is_subnet(kind) {
             let subnet = self.world.known_subnet(name).filter(|subnet| subnet.uid == facts.uid);
@@ -161,7 +161,7 @@ impl Engine {
         kind: Kind,
         name: &str,
         facts: &Facts,
-        ready: Option<&Finding>,
+        ready: Option<ConditionStatus>,
     ) -> Option<StatusFields> {
         let vpc = self.world.vpc(name).filter(|vpc| vpc.uid == facts.uid)?;
         let mut fields = StatusFields::default();
@@ -180,7 +180,7 @@ impl Engine {
             fields.set_text("defaultLogicalSwitch", vpc.config.default_subnet.clone());
             // Clients wait for it before they use the router. It is not taken back: the router stays.
             let was = facts.fields.get("standby") == Some(&Value::Bool(true));
-            let is = ready.is_some_and(|finding| finding.says.status == ConditionStatus::True);
+            let is = ready == Some(ConditionStatus::True);
             fields.set("standby", was || is);
         }
         Some(fields)
