@@ -13,6 +13,8 @@ pub const READY: &str = "Ready";
 pub const SUPPORTED: &str = "Supported";
 /// Someone deleted the object, and it stays until nothing uses it; the message names what does.
 pub const TERMINATING: &str = "Terminating";
+/// Every peering that the VPC asks for stands; `False` says what the other VPCs lack.
+pub const PEERED: &str = "Peered";
 
 /// Sets a condition; true if that changed anything that needs writing.
 ///
@@ -20,7 +22,7 @@ pub const TERMINATING: &str = "Terminating";
 /// this crate has no clock.
 pub fn set_condition(conditions: &mut Vec<Condition>, new: ConditionUpdate<'_>, now: &Time) -> bool {
     let ConditionUpdate { type_, status, reason, message, generation } = new;
-    let status = if status { "True" } else { "False" };
+    let status = status.as_str();
     let Some(old) = conditions.iter_mut().find(|c| c.type_ == type_) else {
         conditions.push(Condition {
             type_: type_.to_owned(),
@@ -54,13 +56,47 @@ pub fn is_true(conditions: &[Condition], type_: &str, generation: Option<i64>) -
     conditions.iter().any(|c| c.type_ == type_ && c.status == "True" && c.observed_generation == generation)
 }
 
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionStatus {
+    /// It does.
+    True,
+    /// It does not.
+    False,
+    /// Nobody can tell now.
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// As conditions spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ConditionStatus::True => "True",
+            ConditionStatus::False => "False",
+            ConditionStatus::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { ConditionStatus::True } else { ConditionStatus::False }
+    }
+}
+
+impl std::fmt::Display for ConditionStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// What a condition is to say.
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionUpdate<'a> {
     /// Which condition.
     pub type_: &'a str,
     /// Whether it holds.
-    pub status: bool,
+    pub status: ConditionStatus,
     /// Why, as one CamelCase word.
     pub reason: &'a str,
     /// Why, for people.
@@ -83,7 +119,7 @@ mod tests {
         let (first, second) = (at("2026-01-01T00:00:00Z"), at("2026-01-02T00:00:00Z"));
         let mut update = ConditionUpdate {
             type_: READY,
-            status: false,
+            status: ConditionStatus::Unknown,
             reason: "Waiting",
             message: "a",
             generation: Some(1),
@@ -93,7 +129,7 @@ mod tests {
         update.message = "b";
         assert!(set_condition(&mut conditions, update, &second));
         assert_eq!(conditions[0].last_transition_time, first);
-        update.status = true;
+        update.status = true.into();
         assert!(set_condition(&mut conditions, update, &second));
         assert_eq!(conditions[0].last_transition_time, second);
         assert!(is_true(&conditions, READY, Some(1)) && !is_true(&conditions, READY, Some(2)));

@@ -19,6 +19,7 @@ use crate::health::{self, Access, Health};
 use crate::metrics::Metrics;
 use crate::northbound::Northbound;
 use crate::readers::Reads;
+use crate::southbound::Southbound;
 use crate::tasks::Tasks;
 use crate::{Config, follow};
 
@@ -30,6 +31,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Whoever waits for a row of the northbound database for longer than this, and less than twice this, is told why.
 const LONG: Duration = Duration::from_secs(10);
+/// How long changes of a status collect that nobody waits for: those of usage, and what usually passes by itself.
+const STATUS_DELAY: Duration = Duration::from_secs(1);
 
 /// Something for the engine to take in.
 pub(crate) struct Message {
@@ -60,6 +63,7 @@ pub(crate) async fn run(
     let mut engine = Engine::new(config.settings, config.plan);
     let metrics = Metrics::with(config.metrics);
     let mut nb = Northbound::connect(config.nb, config.nb_tls.clone(), metrics.clone());
+    let mut sb = Southbound::connect(config.sb.clone(), config.nb_tls.clone());
     let mut nodes = KnownNodes::new();
     let (sender, mut messages) = mpsc::channel::<Message>(1024);
     // Whatever runs ends with this function, however that ends.
@@ -103,6 +107,8 @@ pub(crate) async fn run(
     let mut patience: Option<Instant> = None;
     // When the oldest of the changes came that the engine decides upon now.
     let mut since = Instant::now();
+    // When deferred changes of statuses are due.
+    let mut status_due: Option<Instant> = None;
     loop {
         if engine.is_synced() && !synced {
             synced = true;
@@ -122,12 +128,16 @@ pub(crate) async fn run(
                 actions.stand_by(&mut engine);
             }
         }
+        engine.northbound_role(nb.role());
         actions.take(engine.actions(), since);
         if synced && acts {
             nb.write(&mut engine);
             actions.take(engine.actions(), since);
         }
         nodes.tell(&mut engine, synced && acts);
+        if engine.has_deferred_status() {
+            status_due.get_or_insert_with(|| Instant::now() + STATUS_DELAY);
+        }
         for retry in engine.take_retries() {
             later.failed(retry, Instant::now());
         }
@@ -156,6 +166,11 @@ pub(crate) async fn run(
             }
             changed = election.changed() => changed?,
             changed = nb.changed(&mut engine) => changed?,
+            news = sb.changed() => news?.tell(&mut engine),
+            () = until(status_due) => {
+                status_due = None;
+                engine.compare_deferred_status();
+            }
             Some(read) = reads.next(), if synced => read(engine.world()),
             () = later.wait() => {
                 since = Instant::now();
@@ -163,7 +178,7 @@ pub(crate) async fn run(
                     engine.retry(retry);
                 }
             }
-            () = at(patience) => {
+            () = until(patience) => {
                 patience = None;
                 engine.report_waiting();
             }
@@ -182,9 +197,10 @@ pub(crate) async fn run(
     Ok(())
 }
 
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
+/// Waits for an instant, or for ever.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,
     }
 }

@@ -20,8 +20,11 @@ mod locks;
 mod missing;
 mod nodes;
 mod northbound;
+mod readiness;
 mod reports;
+mod southbound;
 mod standby;
+mod status_fields;
 mod subnets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,9 +49,13 @@ use self::locks::{Creations, Releasing};
 use self::missing::Reading;
 pub use self::nodes::{NodeOfChassis, NodesByChassis};
 use self::northbound::Evidence;
+pub use self::readiness::NorthboundRole;
+use self::readiness::Readiness;
 use self::reports::Reports;
 pub use self::reports::{Severity, Subject};
+pub use self::southbound::SouthboundStatus;
 use self::standby::Duty;
+pub use self::status_fields::StatusFields;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Candidates, Lists, SubnetKey, Verdict};
 
@@ -90,7 +97,7 @@ pub enum Action {
     /// List the subnets and VPCs of both groups, and ask [`Engine::judge`] about these; or answer with
     /// [`Engine::not_judged`]. There is never more than one under way.
     ValidateSubnets(Candidates),
-    /// Write conditions of an object. The watch answers.
+    /// Write what differs of an object's status. The watch answers.
     SetConditions(StatusUpdate),
     /// Add or remove the finalizer of an object. The watch answers.
     SetFinalizer(FinalizerUpdate),
@@ -158,6 +165,7 @@ pub struct Engine {
     conditions: Conditions,
     /// Objects whose conditions are to be compared with what they should be.
     to_compare: BTreeSet<(Kind, String)>,
+    readiness: Readiness,
     reports: Reports,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
@@ -190,6 +198,7 @@ impl Engine {
             removing: BTreeSet::new(),
             conditions: Conditions::default(),
             to_compare: BTreeSet::new(),
+            readiness: Readiness::default(),
             reports: Reports::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
@@ -252,6 +261,7 @@ impl Engine {
         self.requesters.extend(dirty.requesters);
         for change in &dirty.locks {
             self.lock_changed(change);
+            self.usage_changed(change.after.as_ref());
         }
     }
 }

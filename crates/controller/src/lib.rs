@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  follow ───▶ Engine (no IO) ──┬─▶ act: locks, live reads, conditions, Events ──▶ API server
-//!  changes of NB ──▶   ▲        └─▶ northbound: transactions ──▶ OVN NB
+//!  changes of NB, SB ─▶ ▲        └─▶ northbound: transactions ──▶ OVN NB
 //!                      └── answers ──┘
 //! ```
 //!
@@ -25,6 +25,7 @@ mod live;
 mod metrics;
 mod northbound;
 mod readers;
+mod southbound;
 mod tasks;
 
 use std::future::Future;
@@ -43,11 +44,11 @@ pub struct Config {
     pub kube: kube::Config,
     /// Where OVN's northbound database is; all members of a cluster.
     pub nb: Vec<ovsdb::Endpoint>,
-    /// Certificates for `ssl:` endpoints.
-    pub nb_tls: Option<ovsdb::TlsFiles>,
-    /// Where OVN's southbound database is, from which the chassis of nodes that are gone are removed; none: they stay. Certificates
-    /// are those of the northbound one.
+    /// Where OVN's southbound database is; all members of a cluster. Without an endpoint nothing is ever `Ready`, and the chassis of
+    /// nodes that are gone stay.
     pub sb: Vec<ovsdb::Endpoint>,
+    /// Certificates for `ssl:` endpoints of both databases.
+    pub nb_tls: Option<ovsdb::TlsFiles>,
     /// What is the same for a whole cluster.
     pub settings: portolan_model::Settings,
     /// What an operator decides about rows.
@@ -71,8 +72,8 @@ impl Config {
         Config {
             kube,
             nb,
-            nb_tls: None,
             sb: Vec::new(),
+            nb_tls: None,
             settings,
             plan,
             health: None,

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::election::Predecessor;
-use crate::engine::Engine;
+use crate::engine::{Engine, NorthboundRole};
 use crate::metrics::{Metrics, Transacted};
 
 /// The OVSDB lock that the writer holds.
@@ -110,6 +110,20 @@ impl Northbound {
     /// Whether this client has the lock.
     pub(crate) fn is_writer(&self) -> bool {
         self.lock.as_ref().is_some_and(|lock| lock.state() == LockState::Held)
+    }
+
+    /// What this controller is to the database.
+    pub(crate) fn role(&self) -> NorthboundRole {
+        if self.is_writer() {
+            return NorthboundRole::Writer;
+        }
+        match &*self.client.status().borrow() {
+            ovsdb::Status::Connecting { error: Some(error), .. } => {
+                NorthboundRole::Unreachable { why: error.to_string() }
+            }
+            // It was not tried yet, or another one is the writer.
+            _ => NorthboundRole::Reader,
+        }
     }
 
     /// The client, for others who read the copy.

@@ -10,9 +10,11 @@ use futures::StreamExt as _;
 use k8s_openapi::api::events;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::wait::await_condition;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use ovsdb::Endpoint;
+use portolan_api::kubeovn;
 use portolan_api::portolan::{HolderKind, IPLock};
 use portolan_controller::Config;
 use portolan_testbed::cluster::define_kinds;
@@ -54,7 +56,8 @@ impl Stage {
     async fn start_controller(&self) -> JoinHandle<()> {
         let kubeconfig = self.testbed.kubeconfig_for(USER).unwrap();
         let endpoints = Endpoint::parse_list(&self.testbed.central().nb().endpoint()).unwrap();
-        let config = Config::new(kube_config(&kubeconfig).await, endpoints);
+        let mut config = Config::new(kube_config(&kubeconfig).await, endpoints);
+        config.sb = Endpoint::parse_list(&self.testbed.central().sb().endpoint()).unwrap();
         tokio::spawn(async move { portolan_controller::run(config, std::future::pending()).await.unwrap() })
     }
 
@@ -107,6 +110,17 @@ impl Stage {
         if tokio::time::timeout(Duration::from_secs(30), seen).await.is_err() {
             panic!("expected {expected:?}, there are {:?}", self.northbound.units());
         }
+    }
+
+    /// Waits until the VPC says that it is in effect with so many subnets: nothing more is to be said about it then.
+    async fn vpc_is_ready(&self, subnets: usize) {
+        let says_all = move |vpc: Option<&kubeovn::Vpc>| {
+            let status = vpc.and_then(|vpc| vpc.status.as_ref());
+            status.is_some_and(|status| {
+                status.standby && status.subnets.as_ref().is_some_and(|listed| listed.len() == subnets)
+            })
+        };
+        await_condition(Api::<kubeovn::Vpc>::all(self.testbed.client()), "blue", says_all).await.unwrap();
     }
 
     /// Waits for an Event about a Subnet, and returns what it says.
@@ -174,6 +188,7 @@ fn a_pod_costs_one_write_per_address_and_leaves_nothing() {
         let controller = stage.start_controller().await;
         stage.kubectl(&["apply", "-f-"], OBJECTS);
         stage.units(&["subnet/db", "subnet/web", "vpc/blue"]).await;
+        stage.vpc_is_ready(2).await;
         let before = stage.writes().len();
         stage.kubectl(&["apply", "-f-"], POD);
         let locks = stage.locks(2).await;

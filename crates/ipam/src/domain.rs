@@ -25,6 +25,14 @@ pub struct Taken {
 }
 
 impl Taken {
+    pub(crate) fn v4(&self) -> &RangeSet<u32> {
+        &self.v4
+    }
+
+    pub(crate) fn v6(&self) -> &RangeSet<u128> {
+        &self.v6
+    }
+
     /// Adds an address; false if it was there.
     pub fn insert(&mut self, address: IpAddr) -> bool {
         match address {

@@ -66,6 +66,11 @@ impl<N: Number> RangeSet<N> {
         self.end_of(number).is_some()
     }
 
+    /// The first number of a range at or after this one: where the next gap ends.
+    pub fn next_start(&self, number: N) -> Option<N> {
+        self.ranges.range(number..).next().map(|(start, _)| *start)
+    }
+
     /// Adds a number; false if it was there.
     pub fn insert(&mut self, number: N) -> bool {
         let before = self.ranges.range_mut(..=number).next_back();

@@ -53,7 +53,8 @@ pub fn mk_subnet(name: &str, cidr: &str, vpc: &str) -> Subnet {
 /// A subnet whose condition `Validated` is of this generation.
 pub fn mk_validated(mut subnet: Subnet, generation: Option<i64>) -> Subnet {
     let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
-    let update = ConditionUpdate { type_: VALIDATED, status: true, reason: "Valid", message: "", generation };
+    let update =
+        ConditionUpdate { type_: VALIDATED, status: true.into(), reason: "Valid", message: "", generation };
     set_condition(&mut subnet.status.get_or_insert_with(SubnetStatus::default).conditions, update, &now);
     subnet
 }

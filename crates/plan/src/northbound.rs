@@ -13,6 +13,7 @@ mod names;
 mod peering;
 mod private;
 mod router_advertisement;
+pub mod southbound;
 mod subnet;
 mod tables;
 mod vpc;

@@ -28,7 +28,8 @@ pub(crate) struct Arguments {
         default_value = "unix:/run/ovn/ovnnb_db.sock"
     )]
     ovn_nb: Vec<Endpoint>,
-    /// OVN's southbound database: the chassis of nodes that are gone are removed from it, and traces read it.
+    /// OVN's southbound database: the condition `Ready` is read from it, the chassis of nodes that are gone are removed from it, and
+    /// traces read it.
     #[arg(
         long,
         value_name = "ENDPOINTS",
@@ -144,6 +145,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
     let mut config = Config::new(kube.clone(), arguments.ovn_nb.clone());
+    config.sb.clone_from(&arguments.ovn_sb);
     config.nb_tls = arguments.tls.files();
     config.sb.clone_from(&arguments.ovn_sb);
     config.plan.mtu = arguments.mtu;

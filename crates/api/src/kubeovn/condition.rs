@@ -39,7 +39,7 @@ pub struct Condition {
 
 /// Sets a condition; true if that changed anything that needs writing.
 pub fn set_condition(conditions: &mut Vec<Condition>, new: ConditionUpdate<'_>, now: &Time) -> bool {
-    let status = if new.status { "True" } else { "False" };
+    let status = new.status.as_str();
     let index = conditions.iter().position(|c| c.type_ == new.type_);
     let old = match index {
         Some(index) => &mut conditions[index],
@@ -78,7 +78,7 @@ mod tests {
         let mut conditions = Vec::new();
         let mut update = ConditionUpdate {
             type_: "Ready",
-            status: true,
+            status: true.into(),
             reason: "Ready",
             message: "",
             generation: Some(1),

@@ -39,7 +39,12 @@ use crate::subnet_config::{SubnetConfig, SubnetFields};
     printcolumn(name = "V6Used", type_ = "number", json_path = ".status.v6usingIPs"),
     printcolumn(name = "V6Available", type_ = "number", json_path = ".status.v6availableIPs"),
     printcolumn(name = "ExcludeIPs", type_ = "string", json_path = ".spec.excludeIps"),
-    printcolumn(name = "U2OInterconnectionIP", type_ = "string", json_path = ".status.u2oInterconnectionIP")
+    printcolumn(name = "U2OInterconnectionIP", type_ = "string", json_path = ".status.u2oInterconnectionIP"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [

@@ -32,6 +32,11 @@ use crate::vpc_config::{PeeringFields, PolicyRouteFields, StaticRouteFields, Vpc
     printcolumn(name = "ExtraExternalSubnets", type_ = "string", json_path = ".status.extraExternalSubnets"),
     printcolumn(name = "Namespaces", type_ = "string", json_path = ".spec.namespaces"),
     printcolumn(name = "DefaultSubnet", type_ = "string", json_path = ".status.defaultLogicalSwitch"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -212,7 +217,7 @@ pub struct DynamicRouting {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VpcStatus {
-    /// Portolan sets `Ready` and `Supported`.
+    /// Portolan sets `Ready`, `Peered` and `Supported`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
     /// The router exists; subnets can be attached.

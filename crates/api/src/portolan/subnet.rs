@@ -44,6 +44,7 @@ use crate::subnet_config::{SubnetConfig, SubnetFields};
     printcolumn(name = "V4Used", type_ = "number", json_path = ".status.v4usingIPs", priority = "1"),
     printcolumn(name = "V4Free", type_ = "number", json_path = ".status.v4availableIPs", priority = "1"),
     printcolumn(name = "V6Used", type_ = "number", json_path = ".status.v6usingIPs", priority = "1"),
+    printcolumn(name = "V6Free", type_ = "number", json_path = ".status.v6availableIPs", priority = "1"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -156,15 +157,27 @@ pub struct SubnetStatus {
     /// IPv4 addresses still to be had.
     #[serde(default, rename = "v4availableIPs")]
     pub v4_available_ips: IpCount,
+    /// Which ones; a long list is cut and ends in `...`.
+    #[serde(default, rename = "v4availableIPrange", skip_serializing_if = "Option::is_none")]
+    pub v4_available_ip_range: Option<String>,
     /// IPv4 addresses taken.
     #[serde(default, rename = "v4usingIPs")]
     pub v4_using_ips: IpCount,
+    /// Which ones; a long list is cut and ends in `...`.
+    #[serde(default, rename = "v4usingIPrange", skip_serializing_if = "Option::is_none")]
+    pub v4_using_ip_range: Option<String>,
     /// IPv6 addresses still to be had.
     #[serde(default, rename = "v6availableIPs")]
     pub v6_available_ips: IpCount,
+    /// Which ones; a long list is cut and ends in `...`.
+    #[serde(default, rename = "v6availableIPrange", skip_serializing_if = "Option::is_none")]
+    pub v6_available_ip_range: Option<String>,
     /// IPv6 addresses taken.
     #[serde(default, rename = "v6usingIPs")]
     pub v6_using_ips: IpCount,
+    /// Which ones; a long list is cut and ends in `...`.
+    #[serde(default, rename = "v6usingIPrange", skip_serializing_if = "Option::is_none")]
+    pub v6_using_ip_range: Option<String>,
 }
 
 impl Subnet {

@@ -126,7 +126,7 @@ pub struct VpcPeering {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VpcStatus {
-    /// `Ready`: the router is in effect.
+    /// `Ready`: the router is in effect. `Peered`: so are all of its peerings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

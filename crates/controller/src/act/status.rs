@@ -1,4 +1,4 @@
-//! Conditions, written to the object that the user wrote, whichever group it is of.
+//! Status, written to the object that the user wrote, whichever group it is of.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -12,7 +12,7 @@ use super::CONFLICTS;
 use super::writer::Write;
 use crate::engine::{DesiredCondition, HasConditions, Kind, StatusUpdate};
 
-/// Writes conditions.
+/// Writes what differs of a status.
 pub(crate) struct StatusWriter(pub(crate) Client);
 
 impl Write for StatusWriter {
@@ -26,6 +26,7 @@ impl Write for StatusWriter {
                 |condition: &DesiredCondition| newer.conditions.iter().any(|c| c.type_ == condition.type_);
             let kept: Vec<_> = older.conditions.into_iter().filter(|condition| !is_new(condition)).collect();
             newer.conditions.extend(kept);
+            newer.fields = older.fields.updated_by(newer.fields);
         }
         newer
     }
@@ -56,12 +57,14 @@ impl StatusWriter {
             let Some(object) = object.filter(|object| object.meta().uid.as_ref() == Some(&update.uid)) else {
                 return Ok(());
             };
-            let Some(conditions) = object.updated(&update.conditions, &Time(Timestamp::now())) else {
+            let conditions = object.updated(&update.conditions, &Time(Timestamp::now()));
+            let mut status = update.fields.clone().unless_said_by(&object.fields()).into_json();
+            status.extend(conditions.map(|conditions| ("conditions".to_owned(), conditions)));
+            if status.is_empty() {
                 return Ok(());
-            };
+            }
             let version = &object.meta().resource_version;
-            let patch =
-                json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
             let patch = Patch::Merge(patch);
             match api.patch_status(&update.name, &PatchParams::default(), &patch).await {
                 Ok(_) => {

@@ -17,7 +17,7 @@ use super::status::StatusWriter;
 use super::writer::{Write, Writer};
 use crate::engine::{
     Action, Candidates, DesiredCondition, Engine, FinalizerChange, FinalizerUpdate, Kind, Protected, Retry,
-    Statement, StatusUpdate,
+    Statement, StatusFields, StatusUpdate,
 };
 use crate::metrics::Metrics;
 
@@ -135,8 +135,9 @@ async fn a_condition_is_written_only_to_the_generation_it_was_decided_for() {
         conditions: vec![DesiredCondition {
             type_: VALIDATED,
             generation: Some(generation),
-            says: Some(Statement { holds: true, reason: "Valid", message: String::new() }),
+            says: Some(Statement { status: true.into(), reason: "Valid", message: String::new() }),
         }],
+        fields: StatusFields::default(),
     };
     let key = (Kind::KubeOvnSubnet, "web".to_owned());
     for (uid, generation, writes) in [("uid", 1, 0), ("other", 2, 0), ("uid", 2, 1), ("uid", 2, 1)] {
@@ -156,10 +157,15 @@ fn conditions_of_different_types_are_written_together() {
     let condition = |type_, holds| DesiredCondition {
         type_,
         generation: Some(1),
-        says: Some(Statement { holds, reason: "Because", message: String::new() }),
+        says: Some(Statement { status: bool::into(holds), reason: "Because", message: String::new() }),
     };
-    let update =
-        |conditions| StatusUpdate { kind: Kind::Subnet, name: "web".into(), uid: "uid".into(), conditions };
+    let update = |conditions| StatusUpdate {
+        kind: Kind::Subnet,
+        name: "web".into(),
+        uid: "uid".into(),
+        conditions,
+        fields: StatusFields::default(),
+    };
     let older = update(vec![condition(READY, false), condition(VALIDATED, false)]);
     let merged = StatusWriter::merge(older, update(vec![condition(VALIDATED, true)]));
     assert_eq!(merged.conditions, [condition(VALIDATED, true), condition(READY, false)]);
@@ -175,6 +181,7 @@ async fn an_object_that_was_deleted_gets_no_condition_and_causes_no_error() {
         name: "gone".into(),
         uid: "uid".into(),
         conditions: Vec::new(),
+        fields: StatusFields::default(),
     };
     writer.write((Kind::KubeOvnSubnet, "gone".into()), update).await.unwrap();
     assert_eq!(api.requests("PATCH"), [""; 0]);
@@ -203,7 +210,13 @@ async fn an_object_that_cannot_be_read_gets_no_condition_and_causes_no_error() {
     api.put_raw::<kubeovn::Subnet>(&object);
     let writer = StatusWriter(api.client());
     let (kind, name) = (Kind::KubeOvnSubnet, "web".to_owned());
-    let update = StatusUpdate { kind, name: name.clone(), uid: "uid".into(), conditions: Vec::new() };
+    let update = StatusUpdate {
+        kind,
+        name: name.clone(),
+        uid: "uid".into(),
+        conditions: Vec::new(),
+        fields: StatusFields::default(),
+    };
     writer.write((kind, name), update).await.unwrap();
     assert_eq!(api.requests("PATCH"), [""; 0]);
 }

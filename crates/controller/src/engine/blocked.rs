@@ -54,6 +54,7 @@ impl Engine {
                 "OVN's northbound database refuses the rows of {unit}: {error}. They are written again when the object changes, and \
                  now and then"
             );
+            self.rows_were_refused(&unit, error);
             self.blocked.refused.insert(unit.clone());
             self.block(&unit, (REFUSED, message));
             self.northbound.refused(unit);

@@ -1,20 +1,26 @@
-//! Which conditions objects should have, and the difference to those they have.
+//! Which status objects should have, and the difference to the one they have.
 //!
-//! `Validated` is decided by the gate ([`subnets`](super::subnets)). The others follow from the object and the World at any time,
-//! so they are compared whenever either changes, and only a difference is written.
+//! `Validated` is decided by the gate ([`subnets`](super::subnets)), `Ready` by [`readiness`](super::readiness); the fields beside
+//! the conditions are in [`status_fields`](super::status_fields). All but the first follow from the object, the World and the
+//! databases at any time, so they are compared whenever one of these changes, and only a difference is written.
+//!
+//! What changes with every pod, and what usually passes by itself, is *deferred*: compared after a while, once for all changes
+//! until then ([`Engine::compare_deferred_status`]). A write that happens anyway takes it along.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::ClusterResourceScope;
 use kube::{Resource, ResourceExt};
-use portolan_api::condition::{self, ConditionUpdate, READY, SUPPORTED, VALIDATED};
+use portolan_api::condition::{self, ConditionStatus, ConditionUpdate, PEERED, READY, SUPPORTED, VALIDATED};
 use portolan_api::kubeovn::support::{unsupported_subnet, unsupported_vpc};
 use portolan_api::{kubeovn, portolan};
-use portolan_model::{Group, Source, Unit, UnitState, doors};
+use portolan_model::{Group, PeeringProblem, Source, Unit, doors};
 use portolan_watch::{Change, Listed, Object};
 
+use super::readiness::{Concern, Timing, is_subnet};
 use super::reports::Topic;
+use super::status_fields::StatusFields;
 use super::subnets::Verdict;
 use super::{Action, Engine, HasKind, Kind, Subject};
 
@@ -33,14 +39,14 @@ pub struct DesiredCondition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     /// Whether it holds.
-    pub holds: bool,
+    pub status: ConditionStatus,
     /// Why, as one word.
     pub reason: &'static str,
     /// Why, for people.
     pub message: String,
 }
 
-/// Conditions that an object should have.
+/// What of its status an object should have otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusUpdate {
     /// The kind of the object.
@@ -51,9 +57,11 @@ pub struct StatusUpdate {
     pub uid: String,
     /// The conditions, each of another type.
     pub conditions: Vec<DesiredCondition>,
+    /// Other fields of its status, those of the conditions' generation or of none.
+    pub fields: StatusFields,
 }
 
-/// An object whose conditions are ours to write.
+/// An object whose status is ours to write.
 pub trait HasConditions:
     HasKind + Source<Key = String> + Object + Resource<Scope = ClusterResourceScope>
 {
@@ -63,8 +71,10 @@ pub trait HasConditions:
     fn says(&self, type_: &str) -> Option<Said>;
     /// The fields that are set and have no effect yet.
     fn unsupported(&self) -> Vec<String>;
-    /// The VPC that it names, if it is one that must exist.
-    fn needs_vpc(&self) -> Option<String>;
+    /// The VPCs that it names: that of a subnet, the remote ones of a VPC. Or why it cannot be understood.
+    fn names_vpcs(&self) -> Result<Vec<String>, String>;
+    /// The fields of its status that are ours, as they are.
+    fn fields(&self) -> StatusFields;
 }
 
 /// What a stored condition says.
@@ -76,12 +86,24 @@ pub struct Said {
     generation: Option<i64>,
 }
 
+impl Said {
+    /// About which generation.
+    pub(super) fn generation(&self) -> Option<i64> {
+        self.generation
+    }
+
+    /// Why it says so.
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
 impl DesiredCondition {
     pub(super) fn is_said_by(&self, said: Option<&Said>) -> bool {
         match (&self.says, said) {
             (None, None) => true,
             (Some(statement), Some(said)) => {
-                said.status == if statement.holds { "True" } else { "False" }
+                said.status == statement.status.as_str()
                     && said.reason == statement.reason
                     && said.message == statement.message
                     && said.generation == self.generation
@@ -92,7 +114,7 @@ impl DesiredCondition {
 
     fn as_update(&self) -> Option<ConditionUpdate<'_>> {
         let says = self.says.as_ref()?;
-        let (status, reason, message) = (says.holds, says.reason, says.message.as_str());
+        let (status, reason, message) = (says.status, says.reason, says.message.as_str());
         Some(ConditionUpdate { type_: self.type_, status, reason, message, generation: self.generation })
     }
 }
@@ -137,9 +159,16 @@ macro_rules! has_conditions {
                 $unsupported
             }
 
-            fn needs_vpc(&self) -> Option<String> {
+            fn names_vpcs(&self) -> Result<Vec<String>, String> {
                 let $v = self;
-                $vpc
+                match $vpc {
+                    Ok(vpcs) => Ok(vpcs.into_iter().collect()),
+                    Err(errors) => Err(errors.to_string()),
+                }
+            }
+
+            fn fields(&self) -> StatusFields {
+                StatusFields::from(&self.status.clone().unwrap_or_default())
             }
         }
     };
@@ -150,40 +179,50 @@ has_conditions!(
     condition::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions,
     |_u| Vec::new(),
-    |v| doors::portolan::subnet(v).ok()?.config.vpc
+    |v| doors::portolan::subnet(v).map(|subnet| subnet.config.vpc)
 );
 has_conditions!(
     portolan::Vpc,
     condition::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions,
     |_u| Vec::new(),
-    |_v| None
+    |v| doors::portolan::vpc(v).map(|vpc| vpc.config.peerings.into_iter().map(|peering| peering.remote_vpc))
 );
 has_conditions!(
     kubeovn::Subnet,
     kubeovn::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
     |u| unsupported_subnet(&u.spec).iter().map(ToString::to_string).collect(),
-    |v| doors::kubeovn::subnet(v).ok()?.config.vpc
+    |v| doors::kubeovn::subnet(v).map(|subnet| subnet.config.vpc)
 );
 has_conditions!(
     kubeovn::Vpc,
     kubeovn::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
     |u| unsupported_vpc(&u.spec).iter().map(ToString::to_string).collect(),
-    |_v| None
+    |v| doors::kubeovn::vpc(v).map(|vpc| vpc.config.peerings.into_iter().map(|peering| peering.remote_vpc))
 );
 
-/// What of an object its conditions depend on.
+/// What of an object its status depends on.
 #[derive(Debug)]
-struct Facts {
+pub(super) struct Facts {
     subject: Subject,
-    uid: String,
-    generation: Option<i64>,
+    pub(super) uid: String,
+    pub(super) generation: Option<i64>,
     supported: Option<Said>,
-    ready: Option<Said>,
+    pub(super) ready: Option<Said>,
+    peered: Option<Said>,
     unsupported: Vec<String>,
-    needs_vpc: Option<String>,
+    /// The VPCs that it names, or why it cannot be understood.
+    pub(super) needs: Result<Vec<String>, String>,
+    /// The other fields of its status, as they are.
+    pub(super) fields: StatusFields,
+}
+
+impl Facts {
+    fn vpcs(&self) -> &[String] {
+        self.needs.as_deref().unwrap_or_default()
+    }
 }
 
 /// The facts about all objects with conditions.
@@ -192,27 +231,57 @@ pub(super) struct Conditions {
     facts: BTreeMap<(Kind, String), Facts>,
     /// The objects that name a VPC.
     by_vpc: BTreeMap<String, BTreeSet<(Kind, String)>>,
+    /// Objects whose whole status is to be compared after a while.
+    deferred: BTreeSet<(Kind, String)>,
 }
 
 impl Conditions {
     fn insert(&mut self, key: (Kind, String), facts: Facts) {
         self.remove(&key);
-        if let Some(vpc) = &facts.needs_vpc {
+        for vpc in facts.vpcs() {
             self.by_vpc.entry(vpc.clone()).or_default().insert(key.clone());
         }
+        self.defer_vpcs_of(&key, &facts);
+        self.deferred.insert(key.clone());
         self.facts.insert(key, facts);
     }
 
     pub(super) fn remove(&mut self, key: &(Kind, String)) {
-        let Some(vpc) = self.facts.remove(key).and_then(|facts| facts.needs_vpc) else { return };
-        if let Some(keys) = self.by_vpc.get_mut(&vpc) {
+        self.deferred.remove(key);
+        let Some(facts) = self.facts.remove(key) else { return };
+        self.defer_vpcs_of(key, &facts);
+        for vpc in facts.vpcs() {
+            let Some(keys) = self.by_vpc.get_mut(vpc) else { continue };
             keys.remove(key);
             if keys.is_empty() {
-                self.by_vpc.remove(&vpc);
+                self.by_vpc.remove(vpc);
+            }
+        }
+    }
+
+    /// A VPC lists its subnets.
+    fn defer_vpcs_of(&mut self, (kind, _): &(Kind, String), facts: &Facts) {
+        if is_subnet(*kind) {
+            for vpc in facts.vpcs() {
+                self.defer(VPCS, vpc);
+            }
+        }
+    }
+
+    /// The status of the objects of this name is to be compared after a while.
+    pub(super) fn defer(&mut self, kinds: [Kind; 2], name: &str) {
+        for kind in kinds {
+            let key = (kind, name.to_owned());
+            if self.facts.contains_key(&key) {
+                self.deferred.insert(key);
             }
         }
     }
 }
+
+/// The kinds of VPCs, and of subnets.
+const VPCS: [Kind; 2] = [Kind::Vpc, Kind::KubeOvnVpc];
+pub(super) const SUBNETS: [Kind; 2] = [Kind::Subnet, Kind::KubeOvnSubnet];
 
 impl Engine {
     /// Takes in a change of an object with conditions.
@@ -243,26 +312,38 @@ impl Engine {
             generation: object.meta().generation,
             supported: object.says(SUPPORTED),
             ready: object.says(READY),
+            peered: object.says(PEERED),
             unsupported: object.unsupported(),
-            needs_vpc: object.needs_vpc(),
+            needs: object.names_vpcs(),
+            fields: object.fields(),
         };
         let key = (K::KIND, object.name_any());
         self.conditions.insert(key.clone(), facts);
         self.to_compare.insert(key);
     }
 
-    /// Units changed in the World: so may have what the conditions of their objects should say.
+    /// A unit changed in the World or in a database: so may have what the conditions of its objects should say.
     pub(super) fn compare_conditions_of_unit(&mut self, unit: &Unit) {
         match unit {
             Unit::Subnet(name) => {
-                for kind in [Kind::Subnet, Kind::KubeOvnSubnet] {
-                    self.to_compare.insert((kind, name.clone()));
+                self.to_compare.extend(SUBNETS.map(|kind| (kind, name.clone())));
+                let facts = SUBNETS.map(|kind| self.conditions.facts.get(&(kind, name.clone())));
+                let vpcs: Vec<String> = facts.into_iter().flatten().flat_map(Facts::vpcs).cloned().collect();
+                for vpc in vpcs {
+                    self.conditions.defer(VPCS, &vpc);
                 }
             }
             Unit::Vpc(name) => {
+                self.to_compare.extend(VPCS.map(|kind| (kind, name.clone())));
                 self.to_compare.extend(self.conditions.by_vpc.get(name).into_iter().flatten().cloned());
             }
-            Unit::Peering(_) | Unit::Attachment(_) => {}
+            Unit::Peering(pair) => {
+                for vpc in [pair.first(), pair.second()] {
+                    self.to_compare.extend(VPCS.map(|kind| (kind, vpc.to_owned())));
+                    self.conditions.defer(VPCS, vpc);
+                }
+            }
+            Unit::Attachment(_) => {}
         }
     }
 
@@ -274,38 +355,110 @@ impl Engine {
     /// Asks for what differs.
     pub(super) fn compare_conditions(&mut self) {
         for key in std::mem::take(&mut self.to_compare) {
-            let Some(facts) = self.conditions.facts.get(&key) else { continue };
-            let desired = [
-                (facts.desired_support(), facts.supported.as_ref()),
-                (self.desired_readiness(facts), facts.ready.as_ref()),
-            ];
-            let (subject, uid) = (facts.subject.clone(), facts.uid.clone());
-            let says = desired.iter().filter_map(|(desired, _)| desired.says.as_ref());
-            let problems = says.filter(|says| !says.holds).map(|says| (says.reason, says.message.clone()));
-            let problems = problems.collect();
-            let differing = desired.into_iter().filter(|(desired, said)| !desired.is_said_by(*said));
-            let conditions: Vec<DesiredCondition> = differing.map(|(desired, _)| desired).collect();
-            if !conditions.is_empty() {
-                let (kind, name) = key;
-                let update = StatusUpdate { kind, name, uid: uid.clone(), conditions };
-                self.actions.push(Action::SetConditions(update));
-            }
-            self.report(subject, uid, Topic::Conditions, problems);
+            self.compare_status(key, Timing::Now);
         }
     }
 
-    /// A subnet without its VPC has no router, and its pods reach nothing beyond it. Beside that nothing is claimed: whether
-    /// OVN has it is not observed yet.
-    fn desired_readiness(&self, facts: &Facts) -> DesiredCondition {
-        // A VPC that cannot be understood, or that only a list lacks, is not missing.
-        let is_absent = |vpc: &&str| self.world.state(&Unit::Vpc((*vpc).to_owned())) == UnitState::Absent;
-        let missing = facts.needs_vpc.as_deref().filter(is_absent);
-        let says = missing.map(|vpc| Statement {
-            holds: false,
-            reason: "VpcNotFound",
-            message: format!("spec.vpc: there is no VPC {vpc:?}; the subnet has no router until there is"),
+    /// Whether [`Engine::compare_deferred_status`] is to be called after a while.
+    pub fn has_deferred_status(&self) -> bool {
+        !self.conditions.deferred.is_empty() && self.is_synced() && !self.stands_by()
+    }
+
+    /// A while has passed since there was something to be compared: asks for what still differs.
+    pub fn compare_deferred_status(&mut self) {
+        if !self.has_deferred_status() {
+            return;
+        }
+        for key in std::mem::take(&mut self.conditions.deferred) {
+            self.compare_status(key, Timing::Later);
+        }
+    }
+
+    fn compare_status(&mut self, key: (Kind, String), timing: Timing) {
+        let Some(facts) = self.conditions.facts.get(&key) else { return };
+        let (kind, name) = (key.0, key.1.as_str());
+        let ready = self.readiness_of(kind, name, facts);
+        let mut desired = vec![(facts.desired_support(), facts.supported.as_ref())];
+        desired
+            .extend(self.desired_peering(kind, name, facts).map(|desired| (desired, facts.peered.as_ref())));
+        let is_problem = |says: &Statement| says.status == ConditionStatus::False;
+        let problem = |says: &Statement| (says.reason, says.message.clone());
+        let says = desired.iter().filter_map(|(desired, _)| desired.says.as_ref());
+        let mut problems: Vec<_> = says.filter(|says| is_problem(says)).map(problem).collect();
+        let status = ready.as_ref().map(|finding| finding.says.status);
+        let mut deferred = false;
+        if let Some(finding) = ready {
+            if finding.concern == Concern::Event {
+                problems.push(problem(&finding.says));
+            }
+            let ready =
+                DesiredCondition { type_: READY, generation: facts.generation, says: Some(finding.says) };
+            if finding.timing == Timing::Later && timing == Timing::Now {
+                deferred = !ready.is_said_by(facts.ready.as_ref());
+            } else {
+                desired.push((ready, facts.ready.as_ref()));
+            }
+        }
+        let differing = desired.into_iter().filter(|(desired, said)| !desired.is_said_by(*said));
+        let conditions: Vec<DesiredCondition> = differing.map(|(desired, _)| desired).collect();
+        let (subject, uid) = (facts.subject.clone(), facts.uid.clone());
+        // A write that happens anyway takes them along.
+        let fields = match timing {
+            Timing::Now if conditions.is_empty() => StatusFields::default(),
+            Timing::Now | Timing::Later => {
+                self.desired_fields(kind, name, facts, status).unless_said_by(&facts.fields)
+            }
+        };
+        if deferred {
+            self.conditions.deferred.insert(key.clone());
+        }
+        if !conditions.is_empty() || !fields.is_empty() {
+            let (kind, name) = key;
+            let update = StatusUpdate { kind, name, uid: uid.clone(), conditions, fields };
+            self.actions.push(Action::SetConditions(update));
+        }
+        self.report(subject, uid, Topic::Conditions, problems);
+    }
+
+    /// Whether the peerings that a VPC asks for stand. Nothing of a VPC that asks for none, or that has lost its name to another.
+    fn desired_peering(&self, kind: Kind, name: &str, facts: &Facts) -> Option<DesiredCondition> {
+        let desired = |says| DesiredCondition { type_: PEERED, generation: facts.generation, says };
+        if is_subnet(kind) {
+            return None;
+        }
+        let vpc = self.world.vpc(name).filter(|vpc| vpc.uid == facts.uid)?;
+        if vpc.config.peerings.is_empty() {
+            return Some(desired(None));
+        }
+        let problems = vpc.config.peerings.iter().enumerate().filter_map(|(index, peering)| {
+            let problem = self.world.peering_problem(vpc, &peering.remote_vpc)?;
+            let (field, value) = match problem {
+                PeeringProblem::NoRemote { .. } | PeeringProblem::OneSided { .. } => {
+                    ("remoteVpc", peering.remote_vpc.clone())
+                }
+                PeeringProblem::OtherNetwork { .. } | PeeringProblem::SameAddress { .. } => {
+                    ("localConnectIP", peering.local_connect.to_string())
+                }
+            };
+            let todo = match problem {
+                PeeringProblem::OneSided { .. } => format!(
+                    "; add to VPC {} in spec.vpcPeerings: remoteVpc {name}, with a localConnectIP in one network with {}",
+                    peering.remote_vpc, peering.local_connect
+                ),
+                _ => String::new(),
+            };
+            let message = format!("spec.vpcPeerings[{index}].{field}: {value:?} {problem}{todo}");
+            Some((reason_of(&problem), message))
         });
-        DesiredCondition { type_: READY, generation: facts.generation, says }
+        let problems: Vec<(&'static str, String)> = problems.collect();
+        let statement = match problems.first() {
+            None => Statement { status: true.into(), reason: "Peered", message: String::new() },
+            Some((reason, _)) => {
+                let messages: Vec<&str> = problems.iter().map(|(_, message)| message.as_str()).collect();
+                Statement { status: false.into(), reason, message: messages.join("; ") }
+            }
+        };
+        Some(desired(Some(statement)))
     }
 
     /// What a verdict asks to be written.
@@ -318,9 +471,18 @@ impl Engine {
         let (uid, generation) = verdict.judged.clone();
         let holds = verdict.errors.is_empty();
         let reason = if holds { "Valid" } else { "Invalid" };
-        let says = Some(Statement { holds, reason, message: verdict.errors.clone() });
+        let says = Some(Statement { status: holds.into(), reason, message: verdict.errors.clone() });
         let conditions = vec![DesiredCondition { type_: VALIDATED, generation, says }];
-        StatusUpdate { kind, name, uid, conditions }
+        StatusUpdate { kind, name, uid, conditions, fields: StatusFields::default() }
+    }
+}
+
+fn reason_of(problem: &PeeringProblem) -> &'static str {
+    match problem {
+        PeeringProblem::NoRemote { .. } => "RemoteVpcNotFound",
+        PeeringProblem::OneSided { .. } => "OneSidedPeering",
+        PeeringProblem::OtherNetwork { .. } => "OtherNetwork",
+        PeeringProblem::SameAddress { .. } => "SameAddress",
     }
 }
 
@@ -328,8 +490,8 @@ impl std::fmt::Display for DesiredCondition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.says {
             None => write!(f, "{} removed", self.type_),
-            Some(Statement { holds, message, .. }) => {
-                write!(f, "{}={}", self.type_, if *holds { "True" } else { "False" })?;
+            Some(Statement { status, message, .. }) => {
+                write!(f, "{}={status}", self.type_)?;
                 if message.is_empty() { Ok(()) } else { write!(f, ": {message}") }
             }
         }
@@ -344,7 +506,7 @@ impl Facts {
             false => (false, "UnsupportedFields"),
         };
         let says = (!holds || self.supported.is_some()).then(|| Statement {
-            holds,
+            status: holds.into(),
             reason,
             message: self.unsupported.join("; "),
         });

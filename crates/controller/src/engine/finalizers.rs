@@ -38,7 +38,7 @@ use portolan_watch::{Change, Listed};
 use super::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
 use super::kinds::Kind;
 use super::subnets::{GatedSubnet, is_refusal_of_vpc};
-use super::{Action, Engine, Retry, Severity, Subject};
+use super::{Action, Engine, Retry, Severity, StatusFields, Subject};
 
 /// How many of those that use an object its condition names.
 const NAMED: usize = 3;
@@ -207,7 +207,7 @@ impl Engine {
     fn observe_life_of<K: HasConditions>(&mut self, object: &K) {
         if let Some(group) = subnet_group(K::KIND) {
             let key = (group, object.name_any());
-            let vpc = object.needs_vpc().filter(|_| !self.subnets.waits_for_another_vpc(&key));
+            let vpc = vpc_of(object).filter(|_| !self.subnets.waits_for_another_vpc(&key));
             self.finalizers.subnet_names(&key, vpc.as_deref());
         }
         let said = Some(object.says(TERMINATING));
@@ -457,7 +457,7 @@ impl Engine {
 
     /// Says in the object's condition, and once in an Event, what uses it.
     fn say_in_use(&mut self, key: &Key, message: String) {
-        let says = Statement { holds: true, reason: "InUse", message: message.clone() };
+        let says = Statement { status: true.into(), reason: "InUse", message: message.clone() };
         self.say_terminating(key, says);
         let Some(entry) = self.finalizers.terminating.get_mut(key) else { return };
         if !std::mem::replace(&mut entry.told, true) {
@@ -478,7 +478,7 @@ impl Engine {
             return;
         }
         let message = format!("nothing uses it any more; it stays for {}", entry.finalizers.join(", "));
-        self.say_terminating(key, Statement { holds: true, reason: "FinalizersRemaining", message });
+        self.say_terminating(key, Statement { status: true.into(), reason: "FinalizersRemaining", message });
     }
 
     fn say_terminating(&mut self, key: &Key, says: Statement) {
@@ -487,7 +487,8 @@ impl Engine {
         let desired = DesiredCondition { type_: TERMINATING, generation: entry.generation, says: Some(says) };
         if !desired.is_said_by(said.as_ref()) {
             let (kind, name) = key.clone();
-            let update = StatusUpdate { kind, name, uid: entry.uid.clone(), conditions: vec![desired] };
+            let (uid, conditions) = (entry.uid.clone(), vec![desired]);
+            let update = StatusUpdate { kind, name, uid, conditions, fields: StatusFields::default() };
             self.actions.push(Action::SetConditions(update));
         }
     }
@@ -501,10 +502,15 @@ fn uses(world: &World, subnet: &str, lock: &portolan_model::Lock) -> bool {
     }
 }
 
+/// The VPC that a Subnet names.
+fn vpc_of<K: HasConditions>(subnet: &K) -> Option<String> {
+    subnet.names_vpcs().ok()?.into_iter().next()
+}
+
 /// The Subnets that name a VPC.
 fn naming<K: HasConditions + GatedSubnet>(subnets: &Listed<K>, vpc: &str, group: Group) -> Vec<String> {
     let is_in = |subnet: &&K| {
-        subnet.needs_vpc().as_deref() == Some(vpc) && !is_refusal_of_vpc(subnet.refusal().as_deref())
+        vpc_of(*subnet).as_deref() == Some(vpc) && !is_refusal_of_vpc(subnet.refusal().as_deref())
     };
     let readable = subnets.objects.iter().filter(is_in);
     let readable = readable.map(ResourceExt::name_any);

@@ -423,6 +423,7 @@ impl Engine {
     /// An address became free: whoever is first in line for it, and for any address of its subnet, has the turn.
     fn wake(&mut self, freed: Option<Claim>) {
         let Some(claim) = freed else { return };
+        self.usage_changed(Some(&claim));
         let mut keys = vec![WaitKey::Lock(claim.lock)];
         if let Some(family) = claim.address.family() {
             let subnet = |name: &str| WaitKey::Subnet { name: name.to_owned(), family };

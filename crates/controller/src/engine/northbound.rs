@@ -8,8 +8,9 @@ use ovsdb::change::Change as RowChange;
 use ovsdb::{Cache, TypedRow as _};
 use portolan_model::{Unit, UnitState};
 use portolan_plan::northbound::DATABASE;
-use portolan_plan::{Absence, Batch, Confirm, Urgency, batches, plan};
+use portolan_plan::{Absence, Batch, Confirm, Plan, Urgency, batches, plan};
 
+use super::readiness::is_watched;
 use super::{Action, Change, Engine};
 
 /// Why something changed in the World.
@@ -36,7 +37,9 @@ impl Engine {
     /// Marks units that a change of the World made dirty.
     pub(super) fn note_units(&mut self, units: BTreeSet<Unit>, evidence: &Evidence) {
         for unit in units {
-            match (self.world.state(&unit), evidence) {
+            let state = self.world.state(&unit);
+            self.rows_are_to_change(&unit, state);
+            match (state, evidence) {
                 // An attachment has the UID of its holder in its name. A VPC or subnet may have been made again under its name, which
                 // another writer knows already.
                 (UnitState::Absent, Evidence::Event(_)) if matches!(unit, Unit::Attachment(_)) => {
@@ -65,7 +68,16 @@ impl Engine {
             return Vec::new();
         }
         let (world, settings) = (&self.world, &self.plan_settings);
-        let round = self.northbound.reconcile(|unit| plan(unit, world, settings), cache);
+        let mut compared = Vec::new();
+        let plan = |unit: &Unit| {
+            let planned = plan(unit, world, settings);
+            if is_watched(unit) && matches!(planned, Plan::Desired(_)) {
+                compared.push(unit.clone());
+            }
+            planned
+        };
+        let round = self.northbound.reconcile(plan, cache);
+        self.rows_were_compared(compared, &round);
         for Confirm { unit, owners } in round.confirm {
             let owners = owners.iter().map(ToString::to_string).collect();
             let pods = pods_of(&unit, cache);
@@ -100,6 +112,9 @@ impl Engine {
     /// These batches were committed.
     pub fn committed(&mut self, batch: &Batch) {
         let units = units_of(batch);
+        for unit in &units {
+            self.rows_were_committed(unit);
+        }
         self.northbound.committed(units.iter().cloned());
         self.unblock(units);
     }

@@ -201,10 +201,14 @@ impl SubnetGate {
         self.recheck = true;
     }
 
+    /// Why the current generation of a subnet was found not to fit the others.
+    pub(super) fn refusal(&self, key: &SubnetKey) -> Option<&str> {
+        self.observed.get(key)?.refusal.as_deref()
+    }
+
     /// True if a subnet says of itself that it was refused because its VPC is being deleted.
     pub(super) fn waits_for_another_vpc(&self, key: &SubnetKey) -> bool {
-        let refusal = self.observed.get(key).and_then(|observed| observed.refusal.as_deref());
-        is_refusal_of_vpc(refusal)
+        is_refusal_of_vpc(self.refusal(key))
     }
 
     /// Something changed that may have stood in the way of a subnet.

@@ -726,6 +726,7 @@ mod finalizers;
 mod gate;
 mod locks;
 mod machines;
+mod readiness;
 mod standby;
 mod stepping_down;
 mod unreadable;

@@ -383,7 +383,7 @@ impl Controller {
                 Written::Committed => self.engine.committed(&batch),
                 Written::Outdated => self.engine.outdated(&batch),
                 Written::Unsent => self.engine.unsent(&batch),
-                Written::Refused => self.engine.refused(&batch, "refused"),
+                Written::Refused => self.engine.refused(&batch, "constraint violation"),
             }
         }
         self.engine.settled(&self.cache);

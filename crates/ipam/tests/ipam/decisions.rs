@@ -196,8 +196,18 @@ fn a_full_subnet_says_so_and_serves_again_what_becomes_free() {
     assert_eq!(decision.waits_for(), [key].into());
     let usage = scene.ipam.usage(scene.world.subnet("web").unwrap());
     assert_eq!((usage.v4_using.0, usage.v4_available.0, usage.v6_available.0), (4, 0, 0));
+    let ranges = scene.ipam.ranges(scene.world.subnet("web").unwrap(), portolan_api::Family::IPv4);
+    assert_eq!(
+        (ranges.using.as_str(), ranges.available.as_str()),
+        ("10.0.0.2-10.0.0.3,10.0.0.5-10.0.0.6", "")
+    );
     scene.free("10-0-0-5.subnet-web");
     scene.free("10-0-0-3.subnet-web");
+    let ranges = scene.ipam.ranges(scene.world.subnet("web").unwrap(), portolan_api::Family::IPv4);
+    assert_eq!(
+        (ranges.using.as_str(), ranges.available.as_str()),
+        ("10.0.0.2,10.0.0.6", "10.0.0.3,10.0.0.5")
+    );
     assert_eq!(names(&scene.decide("e")), ["10-0-0-5.subnet-web"], "of what became free, what did so first");
 }
 

@@ -85,6 +85,8 @@ fn tables_and_descriptions_show_what_the_cluster_has() {
         let a = harbour.pod("a", "node1", "web", "10.0.0.1");
         harbour.cluster.pod("waits").on("node1").nad("missing").create().unwrap();
 
+        let ready = ["wait", "--for=condition=Ready", "--timeout=60s"];
+        harbour.kubectl(&[&ready[..], &["vpcs.kubeovn.io/blue", "subnets.kubeovn.io/web"]].concat());
         let subnets = harbour.says(&["get", "subnets"]);
         let line = |text: &str, begins: &str| {
             let found = text.lines().find(|line| line.starts_with(begins));
@@ -96,10 +98,10 @@ fn tables_and_descriptions_show_what_the_cluster_has() {
         };
         assert_eq!(
             line(&subnets, "web"),
-            ["web", "unknown", "blue", "10.0.0.0/24", "10.0.0.1", "web.default.ovn", "1", "251"]
+            ["web", "yes", "blue", "10.0.0.0/24", "10.0.0.1", "web.default.ovn", "1", "251"]
         );
         let vpcs = harbour.says(&["get", "vpcs"]);
-        assert_eq!(line(&vpcs, "blue")[..6], ["blue", "unknown", "2", "1", "2", "green"]);
+        assert_eq!(line(&vpcs, "blue")[..6], ["blue", "yes", "2", "1", "2", "green"]);
         let attachments = harbour.says(&["get", "attachments"]);
         let address = a.address().to_string();
         let row = line(&attachments, "a ");

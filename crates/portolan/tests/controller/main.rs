@@ -7,6 +7,7 @@ mod debug;
 mod election;
 mod exhaustion;
 mod life;
+mod status;
 mod webhooks;
 
 use portolan_testbed::{ApiKind, Daemon, Northbound, Process, TestLab, Testbed};

@@ -13,7 +13,7 @@ fn written(engine: &mut Engine) -> Vec<String> {
     let lines = updates.flat_map(|update| {
         let name = update.name.clone();
         update.conditions.into_iter().map(move |condition| match condition.says {
-            Some(says) => format!("{name} {}={} {}", condition.type_, says.holds, says.reason),
+            Some(says) => format!("{name} {}={} {}", condition.type_, says.status, says.reason),
             None => format!("{name} {} removed", condition.type_),
         })
     });
@@ -33,7 +33,7 @@ fn kubeovn_subnet(nat: bool) -> kubeovn::Subnet {
 fn with_condition(mut subnet: kubeovn::Subnet, type_: &str, status: bool) -> kubeovn::Subnet {
     let update = portolan_api::condition::ConditionUpdate {
         type_,
-        status,
+        status: status.into(),
         reason: "Earlier",
         message: "",
         generation: subnet.metadata.generation,
@@ -55,7 +55,7 @@ fn a_field_without_effect_is_named_by_a_condition_and_an_event() {
     });
     let condition = &update.unwrap().conditions[0];
     let says = condition.says.as_ref().unwrap();
-    assert_eq!((condition.type_, says.holds), (SUPPORTED, false));
+    assert_eq!((condition.type_, says.status), (SUPPORTED, false.into()));
     assert_eq!(says.message, "spec.natOutgoing: is not supported yet and has no effect");
     let reported =
         actions.iter().any(|action| matches!(action, Action::Report { reason: "UnsupportedFields", .. }));
@@ -69,7 +69,7 @@ fn an_object_whose_fields_all_act_gets_no_condition_about_it() {
     assert_eq!(written(&mut scene.engine), [""; 0]);
     // One that once said otherwise does.
     scene.engine.feed(&Change::Applied(with_condition(kubeovn_subnet(false), SUPPORTED, false)));
-    assert_eq!(written(&mut scene.engine), ["nat Supported=true AllFieldsSupported"]);
+    assert_eq!(written(&mut scene.engine), ["nat Supported=True AllFieldsSupported"]);
 }
 
 #[test]
@@ -82,11 +82,15 @@ fn a_subnet_without_its_vpc_is_not_ready_until_it_comes() {
         portolan_api::condition::VALIDATED,
         true,
     )));
-    assert_eq!(written(&mut scene.engine), ["nat Ready=false VpcNotFound"]);
+    assert_eq!(written(&mut scene.engine), ["nat Ready=False VpcNotFound"]);
     let not_ready =
         with_condition(with_condition(subnet, portolan_api::condition::VALIDATED, true), READY, false);
     scene.engine.feed(&Change::Applied(not_ready));
     written(&mut scene.engine);
     scene.engine.feed(&Change::Applied(mk_vpc("green")));
-    assert_eq!(written(&mut scene.engine), ["nat Ready removed"], "whether OVN has it is not claimed");
+    assert_eq!(written(&mut scene.engine), [""; 0], "whether OVN has it is not known");
+    scene.engine.northbound_role(NorthboundRole::Writer);
+    written(&mut scene.engine);
+    scene.engine.compare_deferred_status();
+    assert!(written(&mut scene.engine).contains(&"nat Ready=False Pending".to_owned()));
 }

@@ -52,7 +52,7 @@ impl Scene {
         let updates = self.conditions.iter().filter(|update| update.name == name);
         let said = updates.flat_map(|update| &update.conditions).filter(|one| one.type_ == TERMINATING);
         let said = said.last()?.says.as_ref()?;
-        assert!(said.holds);
+        assert_eq!(said.status, true.into());
         Some(format!("{}: {}", said.reason, said.message))
     }
 
@@ -338,7 +338,7 @@ fn a_vpc_that_is_deleted_takes_no_new_subnets_and_goes_with_the_last() {
     // Until that is written it may be valid; then it does not hold the VPC, which would never go if it were made again and again.
     let update = portolan_api::condition::ConditionUpdate {
         type_: VALIDATED,
-        status: false,
+        status: false.into(),
         reason: "Invalid",
         message: &verdicts[0].errors,
         generation: Some(1),
@@ -502,7 +502,7 @@ fn an_object_that_others_hold_says_that_it_is_not_for_its_users() {
     // The condition is stored, and then the last user goes.
     let update = portolan_api::condition::ConditionUpdate {
         type_: TERMINATING,
-        status: true,
+        status: true.into(),
         reason: "InUse",
         message: "",
         generation: Some(2),

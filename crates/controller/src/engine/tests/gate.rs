@@ -32,7 +32,7 @@ fn lists(subnets: &[Subnet]) -> Lists {
 fn refused(mut subnet: Subnet, verdict: &Verdict) -> Subnet {
     let update = portolan_api::condition::ConditionUpdate {
         type_: portolan_api::condition::VALIDATED,
-        status: false,
+        status: false.into(),
         reason: "Invalid",
         message: &verdict.errors,
         generation: subnet.metadata.generation,

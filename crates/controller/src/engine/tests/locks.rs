@@ -572,7 +572,7 @@ fn the_lock_of_a_former_gateway_stays_while_the_database_refuses_the_new_one() {
     for _ in 0..5 {
         scene.engine.actions().into_iter().for_each(|action| scene.perform(action));
         for batch in scene.engine.plan(&scene.cache, 1000) {
-            scene.engine.refused(&batch, "no");
+            scene.engine.refused(&batch, "constraint violation");
         }
         scene.engine.settled(&scene.cache);
     }

@@ -1,0 +1,603 @@
+//! What objects say about themselves: `Ready`, `Peered`, and how many addresses are taken.
+
+use ovn_schema::nb::{LogicalRouter, LogicalSwitch};
+use ovn_schema::sb::{DatapathBinding, PortBinding};
+use ovsdb::{Transaction, TypedRow as _, Uuid};
+use portolan_api::condition::{PEERED, READY};
+use portolan_api::portolan::VpcPeering;
+use serde_json::{Value, json};
+
+use super::*;
+
+const SB_SCHEMA: &str = include_str!("../../../../ovn-schema/schemas/ovn-sb.ovsschema");
+
+/// An API server that stores statuses, both databases, and an ovn-northd that works when it is told to.
+struct Stage {
+    scene: Scene,
+    southbound: ovsdb::Cache,
+    foreign_vpcs: Vec<kubeovn::Vpc>,
+    foreign_subnets: Vec<kubeovn::Subnet>,
+    /// What was written to statuses, as `name Type=Status Reason` and `name field,field`.
+    writes: Vec<String>,
+    /// The unit that the database refuses.
+    refused: Option<&'static str>,
+    /// Whether this controller writes the northbound database.
+    plans: bool,
+}
+
+impl Stage {
+    fn of(scene: Scene) -> Self {
+        let southbound = MemDb::new(SB_SCHEMA).unwrap();
+        let tables = [DatapathBinding::TABLE, PortBinding::TABLE].map(|table| (table, Vec::new()));
+        let mut stage = Stage {
+            scene,
+            southbound: southbound.cache(tables),
+            foreign_vpcs: Vec::new(),
+            foreign_subnets: Vec::new(),
+            writes: Vec::new(),
+            refused: None,
+            plans: true,
+        };
+        stage.scene.engine.northbound_role(NorthboundRole::Writer);
+        stage
+    }
+
+    /// A VPC and two subnets, and nothing happened yet.
+    fn new() -> Self {
+        Self::of(Scene::new())
+    }
+
+    /// The same, in effect, and everyone knows.
+    fn settled() -> Self {
+        let mut stage = Self::new();
+        stage.follow();
+        stage.rest();
+        stage.northd();
+        stage.rest();
+        stage.wait();
+        stage.writes.clear();
+        stage
+    }
+
+    /// A controller that starts where another one was killed.
+    fn restarted(self) -> Self {
+        let mut scene = Scene::unlisted(self.scene.nb);
+        (scene.pods, scene.locks) = (self.scene.pods, self.scene.locks);
+        scene.list_all(self.scene.vpcs, self.scene.subnets, self.scene.nads);
+        Self::of(scene)
+    }
+
+    fn follow(&mut self) {
+        self.scene.engine.southbound_status(SouthboundStatus::Followed);
+    }
+
+    /// Makes everything happen that happens at once.
+    fn rest(&mut self) {
+        for _ in 0..20 {
+            let actions = self.scene.engine.actions();
+            let cache = &self.scene.cache;
+            let batches = if self.plans { self.scene.engine.plan(cache, 1) } else { Vec::new() };
+            if actions.is_empty() && batches.is_empty() {
+                let more = self.scene.engine.actions();
+                if more.is_empty() {
+                    return;
+                }
+                more.into_iter().for_each(|action| self.perform(action));
+            }
+            actions.into_iter().for_each(|action| self.perform(action));
+            for batch in batches {
+                if self.refused.is_some_and(|refused| batch.units().any(|unit| unit == refused)) {
+                    self.scene.engine.refused(&batch, "constraint violation: no");
+                } else {
+                    self.scene.nb.transact(&batch.transaction()).unwrap();
+                    self.scene.engine.committed(&batch);
+                }
+            }
+            let changes = self.scene.nb.refresh(&mut self.scene.cache);
+            self.scene.engine.rows_changed(&changes, &self.scene.cache);
+            self.scene.engine.settled(&self.scene.cache);
+        }
+        panic!("it never comes to rest");
+    }
+
+    /// A while passes.
+    fn wait(&mut self) {
+        self.scene.engine.compare_deferred_status();
+        self.rest();
+    }
+
+    fn perform(&mut self, action: Action) {
+        let Action::SetConditions(update) = action else { return self.scene.perform(action) };
+        for condition in &update.conditions {
+            let says = condition.says.as_ref().map(|says| format!("={} {}", says.status, says.reason));
+            self.writes.push(format!("{} {}{}", update.name, condition.type_, says.unwrap_or_default()));
+        }
+        let fields: Vec<String> = update.fields.clone().into_json().keys().cloned().collect();
+        if !fields.is_empty() {
+            self.writes.push(format!("{} {}", update.name, fields.join(",")));
+        }
+        let engine = &mut self.scene.engine;
+        match update.kind {
+            Kind::Vpc => store(engine, &mut self.scene.vpcs, &update),
+            Kind::Subnet => store(engine, &mut self.scene.subnets, &update),
+            Kind::KubeOvnVpc => store(engine, &mut self.foreign_vpcs, &update),
+            Kind::KubeOvnSubnet => store(engine, &mut self.foreign_subnets, &update),
+            other => panic!("{other:?} has no status"),
+        }
+    }
+
+    /// ovn-northd makes of the northbound database what it should.
+    fn northd(&mut self) {
+        let changes = self.made_by_northd().refresh(&mut self.southbound);
+        self.scene.engine.southbound_changed(&changes);
+    }
+
+    fn made_by_northd(&self) -> MemDb {
+        let mut database = MemDb::new(SB_SCHEMA).unwrap();
+        let mut transaction = Transaction::new();
+        let (mut key, mut datapath) = (0, None);
+        let names = |row: &ovsdb::Row| row.get::<String>("name").unwrap();
+        let other = |uuid: Uuid| Uuid::from_u128(uuid.as_u128() ^ 1);
+        for (table, id) in
+            [(LogicalRouter::TABLE, "logical-router"), (LogicalSwitch::TABLE, "logical-switch")]
+        {
+            for row in self.scene.cache.table(table).unwrap().iter() {
+                let ids = [(id, row.uuid().to_string()), ("name", names(row))];
+                let external_ids = ids.map(|(key, value)| (key.to_owned(), value)).into();
+                key += 1;
+                let binding = DatapathBinding { external_ids, tunnel_key: key, ..Default::default() };
+                transaction.insert(other(row.uuid()), &binding);
+                datapath = Some(other(row.uuid()));
+            }
+        }
+        let router_ports = self.scene.cache.table("Logical_Router_Port").unwrap().iter();
+        let switch_ports = self.scene.cache.table("Logical_Switch_Port").unwrap().iter();
+        let switch_ports = switch_ports.filter(|row| row.get::<String>("type").unwrap() == "router");
+        for row in router_ports.chain(switch_ports) {
+            key += 1;
+            let binding = PortBinding {
+                logical_port: names(row),
+                r#type: "patch".into(),
+                datapath: datapath.unwrap(),
+                tunnel_key: key,
+                ..Default::default()
+            };
+            transaction.insert(other(row.uuid()), &binding);
+        }
+        database.transact(&transaction).unwrap();
+        database
+    }
+
+    fn take_writes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.writes)
+    }
+
+    /// What a condition of a subnet or VPC says, as `Status Reason: message`.
+    fn says(&self, name: &str, type_: &str) -> String {
+        let vpcs = self.scene.vpcs.iter().filter(|vpc| vpc.name_any() == name);
+        let subnets = self.scene.subnets.iter().filter(|subnet| subnet.name_any() == name);
+        let statuses = vpcs.map(|vpc| json!(vpc.status)).chain(subnets.map(|subnet| json!(subnet.status)));
+        let conditions: Vec<Value> = statuses
+            .flat_map(|status| status["conditions"].as_array().cloned().unwrap_or_default())
+            .collect();
+        let found = conditions.iter().find(|condition| condition["type"] == type_);
+        found.map_or_else(String::new, |found| {
+            let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {}: {}", text("status"), text("reason"), text("message"))
+        })
+    }
+
+    /// A change of a subnet that someone wrote.
+    fn edit_subnet(&mut self, name: &str, edit: impl FnOnce(&mut Subnet)) {
+        let subnet = self.scene.subnets.iter_mut().find(|subnet| subnet.name_any() == name).unwrap();
+        edit(subnet);
+        subnet.metadata.generation = subnet.metadata.generation.map(|generation| generation + 1);
+        let subnet = mk_validated(subnet.clone(), subnet.metadata.generation);
+        self.scene.subnets.retain(|old| old.name_any() != name);
+        self.scene.subnets.push(subnet.clone());
+        self.scene.engine.feed(&Change::Applied(subnet));
+    }
+
+    fn apply_vpc(&mut self, vpc: Vpc) {
+        self.scene.vpcs.retain(|old| old.name_any() != vpc.name_any());
+        self.scene.vpcs.push(vpc.clone());
+        self.scene.engine.feed(&Change::Applied(vpc));
+    }
+
+    fn field(&self, subnet: &str, field: &str) -> Value {
+        let subnet = self.scene.subnets.iter().find(|one| one.name_any() == subnet).unwrap();
+        json!(subnet.status)[field].clone()
+    }
+}
+
+/// Writes an update to the stored object, and lets the watch show it.
+fn store<K>(engine: &mut Engine, stored: &mut [K], update: &StatusUpdate)
+where
+    K: HasConditions + Observed + serde::Serialize + serde::de::DeserializeOwned + Clone,
+{
+    let Some(object) = stored.iter_mut().find(|one| one.meta().uid.as_deref() == Some(update.uid.as_str()))
+    else {
+        return;
+    };
+    let now = serde_json::from_value("2026-01-01T00:00:00Z".into()).unwrap();
+    let mut changed = serde_json::to_value(&*object).unwrap();
+    if !changed["status"].is_object() {
+        changed["status"] = json!({});
+    }
+    if let Some(conditions) = object.updated(&update.conditions, &now) {
+        changed["status"]["conditions"] = conditions;
+    }
+    for (field, value) in update.fields.clone().into_json() {
+        let status = changed["status"].as_object_mut().unwrap();
+        if value.is_null() { drop(status.remove(&field)) } else { drop(status.insert(field, value)) }
+    }
+    *object = serde_json::from_value(changed).unwrap();
+    engine.feed(&Change::Applied(object.clone()));
+}
+
+const USAGE: &str = "v4availableIPrange,v4availableIPs,v4usingIPrange,v4usingIPs,v6availableIPrange,v6availableIPs,v6usingIPrange,v6usingIPs";
+
+#[test]
+fn ready_is_true_once_northd_has_made_the_rows_and_costs_one_write() {
+    let mut stage = Stage::new();
+    stage.follow();
+    stage.rest();
+    assert_eq!(stage.take_writes(), [""; 0], "what usually passes by itself is not said at once");
+    stage.wait();
+    assert_eq!(stage.says("blue", READY).split(':').next(), Some("False WaitingForNorthd"));
+    assert!(stage.says("web", READY).contains("has not made its datapath"), "{}", stage.says("web", READY));
+    stage.take_writes();
+    stage.northd();
+    stage.rest();
+    let mut writes = stage.take_writes();
+    writes.sort();
+    assert_eq!(writes, ["blue Ready=True InEffect", "db Ready=True InEffect", "web Ready=True InEffect"]);
+    stage.wait();
+    assert_eq!(stage.take_writes(), [""; 0]);
+
+    // The usual case: ovn-northd is fast.
+    let mut stage = Stage::new();
+    stage.follow();
+    stage.rest();
+    stage.northd();
+    stage.rest();
+    let mut writes = stage.take_writes();
+    writes.sort();
+    let expected = [
+        "blue Ready=True InEffect",
+        "blue subnets,vpcPeerings",
+        "db Ready=True InEffect",
+        &format!("db {USAGE}"),
+        "web Ready=True InEffect",
+        &format!("web {USAGE}"),
+    ];
+    assert_eq!(writes, expected, "one write for each, with all that is to be said");
+    stage.wait();
+    assert_eq!(stage.take_writes(), [""; 0]);
+    assert_eq!(stage.scene.reasons(), [""; 0], "nobody has to do anything");
+}
+
+#[test]
+fn what_is_not_committed_is_not_ready_and_says_so_if_it_lasts() {
+    let mut stage = Stage::new();
+    stage.follow();
+    stage.scene.engine.actions().into_iter().for_each(|action| stage.scene.perform(action));
+    // The transactions are on their way, and no answer comes.
+    assert!(!stage.scene.engine.plan(&stage.scene.cache, 1000).is_empty());
+    stage.scene.engine.compare_deferred_status();
+    stage.scene.engine.actions().into_iter().for_each(|action| stage.perform(action));
+    assert!(stage.says("web", READY).starts_with("False Pending"), "{}", stage.says("web", READY));
+}
+
+#[test]
+fn a_change_of_a_ready_subnet_is_ready_once_it_is_committed() {
+    let mut stage = Stage::settled();
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1300));
+    stage.rest();
+    assert_eq!(stage.take_writes(), ["web Ready=True InEffect"], "for the new generation");
+    // A change between transaction and answer is not covered by that answer.
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1200));
+    stage.scene.engine.actions();
+    let batches = stage.scene.engine.plan(&stage.scene.cache, 1000);
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1100));
+    for batch in batches {
+        stage.scene.nb.transact(&batch.transaction()).unwrap();
+        stage.scene.engine.committed(&batch);
+    }
+    assert!(
+        !stage.scene.engine.actions().iter().any(|action| matches!(action, Action::SetConditions(_))),
+        "what is committed is not what it should be"
+    );
+}
+
+#[test]
+fn a_controller_that_starts_finds_everything_said_and_writes_nothing() {
+    let mut stage = Stage::settled().restarted();
+    stage.scene.engine.northbound_role(NorthboundRole::Reader);
+    stage.plans = false;
+    stage.rest();
+    stage.wait();
+    stage.scene.engine.northbound_role(NorthboundRole::Unreachable { why: "refused".into() });
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.take_writes(), [""; 0], "what another one said about this generation stays");
+    stage.scene.engine.northbound_role(NorthboundRole::Writer);
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.take_writes(), [""; 0], "the rows were not compared yet");
+    stage.plans = true;
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.take_writes(), [""; 0], "the southbound database is still being read");
+    stage.northd();
+    stage.follow();
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.take_writes(), [""; 0]);
+}
+
+#[test]
+fn of_two_controllers_only_the_writer_speaks_about_rows() {
+    let mut stage = Stage::new();
+    stage.scene.engine.northbound_role(NorthboundRole::Reader);
+    stage.plans = false;
+    stage.follow();
+    stage.rest();
+    stage.wait();
+    assert!(stage.take_writes().iter().all(|write| !write.contains(READY)), "another one knows better");
+    // It loses the lock later: nothing is taken back.
+    let mut stage = Stage::settled();
+    stage.scene.engine.northbound_role(NorthboundRole::Reader);
+    stage.plans = false;
+    stage.scene.engine.southbound_status(SouthboundStatus::Lost { why: "gone".into() });
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.take_writes(), [""; 0]);
+}
+
+#[test]
+fn without_the_northbound_database_new_objects_say_that_it_cannot_be_reached() {
+    let mut stage = Stage::settled();
+    stage.plans = false;
+    stage.scene.engine.northbound_role(NorthboundRole::Unreachable { why: "connection refused".into() });
+    stage.apply_vpc(mk_vpc("green"));
+    stage.rest();
+    stage.wait();
+    assert_eq!(
+        stage.says("green", READY),
+        "Unknown NorthboundUnreachable: OVN's northbound database cannot be reached: connection refused"
+    );
+    assert!(stage.says("blue", READY).starts_with("True"));
+}
+
+#[test]
+fn without_the_southbound_database_nothing_is_claimed() {
+    let mut stage = Stage::settled();
+    let lost = SouthboundStatus::Lost { why: "connection refused".into() };
+    stage.scene.engine.southbound_status(lost.clone());
+    stage.rest();
+    let expected = "Unknown SouthboundUnreachable: its rows are committed; what ovn-northd made of them is not known: \
+                    OVN's southbound database cannot be reached: connection refused";
+    assert_eq!(stage.says("web", READY), expected);
+    assert_eq!(stage.take_writes().len(), 3);
+    stage.follow();
+    stage.rest();
+    assert!(stage.says("web", READY).starts_with("True"));
+    // It comes back with less than it had.
+    stage.scene.engine.southbound_status(lost);
+    stage.rest();
+    let emptied = MemDb::new(SB_SCHEMA).unwrap().refresh(&mut stage.southbound);
+    stage.scene.engine.southbound_changed(&emptied);
+    stage.follow();
+    stage.rest();
+    stage.wait();
+    assert!(stage.says("web", READY).starts_with("False WaitingForNorthd"), "never a stale True");
+    assert_eq!(stage.scene.reasons(), [""; 0]);
+}
+
+#[test]
+fn what_the_database_refuses_is_reported_with_its_error_until_it_is_mended() {
+    let mut stage = Stage::settled();
+    stage.refused = Some("subnet/web");
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1300));
+    stage.rest();
+    let said = stage.says("web", READY);
+    assert!(
+        said.starts_with(
+            "False Refused: OVN's northbound database refuses the rows of subnet/web: constraint violation: no"
+        ),
+        "{said}"
+    );
+    assert_eq!(stage.scene.reasons(), ["Refused"]);
+    assert!(stage.says("db", READY).starts_with("True"), "others go on");
+    stage.take_writes();
+    // It is tried again in vain: nothing new is to be said.
+    for _ in 0..3 {
+        for retry in stage.scene.engine.take_retries() {
+            stage.scene.engine.retry(retry);
+        }
+        stage.rest();
+        stage.wait();
+    }
+    assert_eq!(stage.take_writes(), [""; 0]);
+    stage.refused = None;
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = None);
+    stage.rest();
+    assert!(stage.says("web", READY).starts_with("True"), "{}", stage.says("web", READY));
+    assert_eq!(stage.scene.reasons(), ["Refused", "Resolved"]);
+}
+
+#[test]
+fn a_subnet_that_does_not_fit_says_why_and_is_ready_when_it_does() {
+    let mut stage = Stage::settled();
+    let mut rival = mk_subnet("rival", "10.0.0.0/25", "blue");
+    rival.status = None;
+    stage.scene.subnets.push(rival.clone());
+    stage.scene.engine.feed(&Change::Applied(rival.clone()));
+    stage.rest();
+    assert_eq!(stage.says("rival", READY), "", "it is being judged");
+    let judged =
+        [((portolan_model::Group::Portolan, "rival".to_owned()), ("subnet-rival".to_owned(), Some(1)))];
+    let lists =
+        Lists { subnets: stage.scene.subnets.clone(), vpcs: stage.scene.vpcs.clone(), ..Lists::default() };
+    stage.scene.engine.judge_and_write(&judged.into(), &lists);
+    stage.rest();
+    let said = stage.says("rival", READY);
+    assert!(
+        said.starts_with("False NotValidated: the subnet is not used: ") && said.contains("overlaps"),
+        "{said}"
+    );
+    assert_eq!(stage.scene.reasons(), ["NotValidated"]);
+    stage.edit_subnet("rival", |subnet| subnet.spec.cidr_block = "10.0.9.0/24".into());
+    stage.rest();
+    stage.northd();
+    stage.rest();
+    assert!(stage.says("rival", READY).starts_with("True"), "{}", stage.says("rival", READY));
+    assert_eq!(stage.scene.reasons(), ["NotValidated", "Resolved"]);
+}
+
+#[test]
+fn a_peering_that_the_other_vpc_does_not_name_says_what_it_must_name() {
+    let peering = |remote: &str, address: &str| VpcPeering {
+        remote_vpc: remote.into(),
+        local_connect_ip: address.into(),
+    };
+    let mut stage = Stage::settled();
+    let mut blue = stage.scene.vpcs[0].clone();
+    blue.spec.vpc_peerings = vec![peering("green", "169.254.0.1/30")];
+    stage.apply_vpc(blue);
+    stage.rest();
+    assert_eq!(
+        stage.says("blue", PEERED),
+        "False RemoteVpcNotFound: spec.vpcPeerings[0].remoteVpc: \"green\" does not exist yet; the peering stands \
+         once VPC green is made"
+    );
+    stage.apply_vpc(mk_vpc("green"));
+    stage.rest();
+    assert_eq!(
+        stage.says("blue", PEERED),
+        "False OneSidedPeering: spec.vpcPeerings[0].remoteVpc: \"green\" does not name blue in its vpcPeerings; the \
+         peering stands once green does; add to VPC green in spec.vpcPeerings: remoteVpc blue, with a localConnectIP in \
+         one network with 169.254.0.1/30"
+    );
+    assert_eq!(stage.scene.reasons(), ["RemoteVpcNotFound", "OneSidedPeering"]);
+    let mut green = stage.scene.vpcs.iter().find(|vpc| vpc.name_any() == "green").unwrap().clone();
+    green.spec.vpc_peerings = vec![peering("blue", "169.254.0.2/30")];
+    stage.apply_vpc(green);
+    stage.rest();
+    assert_eq!(stage.says("blue", PEERED), "True Peered: ");
+    assert_eq!(stage.says("green", PEERED), "True Peered: ");
+    stage.wait();
+    let said = stage.says("blue", READY);
+    assert!(said.contains("has not made its port vpc:blue/vpc:green"), "{said}");
+    stage.northd();
+    stage.rest();
+    assert!(stage.says("blue", READY).starts_with("True"));
+    stage.wait();
+    let blue = stage.scene.vpcs.iter().find(|vpc| vpc.name_any() == "blue").unwrap();
+    assert_eq!(blue.status.as_ref().unwrap().vpc_peerings, ["green"]);
+    assert_eq!(blue.status.as_ref().unwrap().subnets, ["db", "web"]);
+    // One without peerings has no condition about them.
+    let mut green = stage.scene.vpcs.iter().find(|vpc| vpc.name_any() == "green").unwrap().clone();
+    green.spec.vpc_peerings = Vec::new();
+    stage.apply_vpc(green);
+    stage.rest();
+    assert_eq!(stage.says("green", PEERED), "");
+    assert!(stage.says("blue", PEERED).starts_with("False OneSidedPeering"));
+}
+
+#[test]
+fn many_pods_cost_one_write_of_usage_and_an_idle_time_none() {
+    let mut stage = Stage::settled();
+    for n in 0..100 {
+        stage.scene.pod(&format!("pod-{n}"), "web");
+    }
+    stage.rest();
+    assert_eq!(stage.take_writes(), [""; 0], "nothing is written while pods come up");
+    assert!(stage.scene.engine.has_deferred_status());
+    stage.wait();
+    assert_eq!(stage.take_writes(), [format!("web {USAGE}")]);
+    assert_eq!(
+        (stage.field("web", "v4usingIPs"), stage.field("web", "v4availableIPs")),
+        (json!(100), json!(153))
+    );
+    assert_eq!(stage.field("db", "v4availableIPs"), json!(253));
+    stage.wait();
+    assert!(!stage.scene.engine.has_deferred_status(), "the time is not measured while nothing happens");
+    assert_eq!(stage.take_writes(), [""; 0]);
+    for n in 0..99 {
+        stage.scene.delete_pod(&format!("pod-{n}"));
+    }
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.field("web", "v4usingIPs"), json!(1));
+    let last = stage.scene.guest_locks().next().unwrap().spec.address.clone();
+    assert_eq!(stage.field("web", "v4usingIPrange"), json!(last));
+    assert_eq!(stage.take_writes().len(), 1);
+}
+
+#[test]
+fn while_standing_by_nothing_is_written_and_afterwards_what_differs() {
+    let mut stage = Stage::settled();
+    stage.scene.engine.stand_by();
+    stage.scene.engine.southbound_status(SouthboundStatus::Lost { why: "gone".into() });
+    assert!(!stage.scene.engine.has_deferred_status());
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.take_writes(), [""; 0]);
+    stage.scene.engine.lead();
+    stage.scene.engine.compare_all(&stage.scene.cache);
+    stage.rest();
+    assert!(stage.says("web", READY).starts_with("Unknown SouthboundUnreachable"));
+}
+
+#[test]
+fn clients_of_kube_ovn_find_what_they_read() {
+    let mut stage = Stage::settled();
+    let mut vpc = kubeovn::Vpc::new("ovn-cluster", kubeovn::VpcSpec::default());
+    vpc.metadata.uid = Some("uid-vpc".into());
+    vpc.metadata.generation = Some(1);
+    let spec = json!({"cidrBlock": "10.7.0.0/16,fd00::/64", "vpc": "ovn-cluster", "enableDHCP": true});
+    let mut subnet = kubeovn::Subnet::new("pods", serde_json::from_value(spec).unwrap());
+    subnet.metadata.uid = Some("uid-subnet".into());
+    subnet.metadata.generation = Some(1);
+    subnet.status = Some(kubeovn::SubnetStatus::default());
+    let valid = portolan_api::condition::ConditionUpdate {
+        type_: portolan_api::condition::VALIDATED,
+        status: true.into(),
+        reason: "Valid",
+        message: "",
+        generation: Some(1),
+    };
+    let now = serde_json::from_value("2026-01-01T00:00:00Z".into()).unwrap();
+    let conditions = &mut subnet.status.as_mut().unwrap().conditions;
+    kubeovn::set_condition(conditions.get_or_insert_default(), valid, &now);
+    (stage.foreign_vpcs, stage.foreign_subnets) = (vec![vpc.clone()], vec![subnet.clone()]);
+    stage.scene.engine.feed(&Change::Applied(vpc));
+    stage.scene.engine.feed(&Change::Applied(subnet));
+    stage.rest();
+    stage.northd();
+    stage.rest();
+    stage.wait();
+    let status = json!(stage.foreign_vpcs[0].status);
+    for (field, value) in [
+        ("standby", json!(true)),
+        ("default", json!(true)),
+        ("router", json!("vpc:ovn-cluster")),
+        ("subnets", json!(["pods"])),
+    ] {
+        assert_eq!(status[field], value, "{status}");
+    }
+    let status = json!(stage.foreign_subnets[0].status);
+    assert_eq!(status["v4availableIPs"], json!(65533), "{status}");
+    assert_eq!(status["v4availableIPrange"], json!("10.7.0.2-10.7.255.254"));
+    // Beyond what a JSON client can count it is a floating-point number, as Kube-OVN writes it.
+    assert!(status["v6availableIPs"].as_f64().is_some_and(|count| count > 1.8e19), "{status}");
+    assert_eq!(status["v6availableIPrange"], json!("fd00::2-fd00::ffff:ffff:ffff:ffff"));
+    let rows = stage.scene.cache.table("DHCP_Options").unwrap();
+    let uuid = status["dhcpV4OptionsUUID"].as_str().unwrap().parse().unwrap();
+    assert!(rows.get(uuid).is_some(), "{status}");
+    stage.take_writes();
+    stage.wait();
+    assert_eq!(stage.take_writes(), [""; 0], "what was written is what should be there");
+}
