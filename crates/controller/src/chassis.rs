@@ -77,7 +77,9 @@ impl ChassisCleaner {
         nodes: &KnownNodes,
         metrics: Metrics,
     ) -> Self {
-        let mut builder = Client::builder("OVN_Southbound", endpoints).members(Members::Leader);
+        // Nobody waits for this, and where there is no such database it is looked for in vain for ever.
+        let builder = Client::builder("OVN_Southbound", endpoints).backoff(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut builder = builder.members(Members::Leader);
         if let Some(tls) = tls {
             builder = builder.tls(tls);
         }

@@ -56,7 +56,7 @@ impl Engine {
             );
             self.rows_were_refused(&unit, error);
             self.blocked.refused.insert(unit.clone());
-            self.block(&unit, (REFUSED, message));
+            self.block(&unit, &(REFUSED, message));
             self.northbound.refused(unit);
         }
     }
@@ -71,7 +71,7 @@ impl Engine {
         self.blocked.obstacles.retain(|unit, _| waiting.contains(unit));
         for unit in waiting.intersection(&self.blocked.waited).cloned().collect::<Vec<_>>() {
             let obstacle = self.blocked.obstacles.get(&unit).cloned().unwrap_or_default();
-            self.block(&unit, (WAITING, format!("{unit} cannot be written to OVN yet: {obstacle}")));
+            self.block(&unit, &(WAITING, format!("{unit} cannot be written to OVN yet: {obstacle}")));
         }
         self.blocked.waited = waiting;
     }
@@ -99,7 +99,7 @@ impl Engine {
         }
     }
 
-    fn block(&mut self, unit: &Unit, problem: Problem) {
+    fn block(&mut self, unit: &Unit, problem: &Problem) {
         let mut told = Vec::new();
         for (subject, uid) in self.owners_of(unit) {
             let entry = self.blocked.problems.entry(subject.clone()).or_default();

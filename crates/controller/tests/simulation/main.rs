@@ -527,17 +527,17 @@ fn deleting_locks_without_live_reads_is_found() {
 
 #[test]
 fn deleting_locks_without_preconditions_is_found() {
-    is_found(Broken::DeletesWithoutPreconditions, 140);
+    is_found(Broken::DeletesWithoutPreconditions, 850);
 }
 
 #[test]
 fn trusting_a_list_that_lacks_objects_is_found() {
-    is_found(Broken::TrustsLists, 18);
+    is_found(Broken::TrustsLists, 65);
 }
 
 #[test]
 fn writing_without_the_database_s_lock_is_found() {
-    is_found(Broken::WritesWithoutTheLock, 335);
+    is_found(Broken::WritesWithoutTheLock, 865);
 }
 
 #[test]

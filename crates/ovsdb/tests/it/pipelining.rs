@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ovn_schema::nb::{LogicalSwitch, LogicalSwitchPort};
-use ovsdb::{Client, Members, Monitor, Rows, Transaction, Uuid};
+use ovsdb::{Client, Members, Monitor, Transaction, Uuid};
 use portolan_testbed::{OVN_NB_SCHEMA, OvsdbServer, RaftCluster};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -18,7 +18,8 @@ fn transactions(count: u128, ports: u128, round: u128) -> Vec<Transaction> {
         let id = |row: u128| Uuid::new_v5(&Uuid::nil(), format!("{round} {number} {row}").as_bytes());
         let mut transaction = Transaction::new();
         let name = format!("switch {round} {number}");
-        transaction.insert(id(0), &LogicalSwitch { name, ..Default::default() });
+        let ids = (1..=ports).map(id).collect();
+        transaction.insert(id(0), &LogicalSwitch { name, ports: ids, ..Default::default() });
         for port in 1..=ports {
             let row = LogicalSwitchPort {
                 name: format!("port {round} {number} {port}"),
@@ -26,7 +27,6 @@ fn transactions(count: u128, ports: u128, round: u128) -> Vec<Transaction> {
                 ..Default::default()
             };
             transaction.insert(id(port), &row);
-            transaction.mutate(Rows::uuid(id(0)), [LogicalSwitch::PORTS.insert([id(port)])]).expect(1);
         }
         transaction
     };
