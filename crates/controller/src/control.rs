@@ -73,6 +73,7 @@ pub(crate) async fn run(
         metrics: metrics.clone(),
         status: actor.status.clone(),
         events: actor.events.clone(),
+        finalizers: actor.finalizers.clone(),
         debug: Debug { engine: sender, northbound: nb.client(), log: config.log },
     };
     for (name, address, access) in

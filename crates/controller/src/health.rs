@@ -22,6 +22,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::act::events::EventWriter;
+use crate::act::finalizers::FinalizerWriter;
 use crate::act::status::StatusWriter;
 use crate::act::writer::Writer;
 use crate::control::Message;
@@ -45,6 +46,7 @@ pub(crate) struct Health {
     pub(crate) metrics: Metrics,
     pub(crate) status: Writer<StatusWriter>,
     pub(crate) events: Writer<EventWriter>,
+    pub(crate) finalizers: Writer<FinalizerWriter>,
     pub(crate) debug: Debug,
 }
 
@@ -105,6 +107,7 @@ impl Health {
         self.metrics.followers_behind(self.followers.behind().len());
         self.metrics.queue("status_writer", self.status.waiting());
         self.metrics.queue("event_writer", self.events.waiting());
+        self.metrics.queue("finalizer_writer", self.finalizers.waiting());
         let mut response = respond(StatusCode::OK, self.metrics.encode());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
         response
@@ -267,6 +270,7 @@ mod tests {
             metrics: Metrics::new(),
             status: Writer::new(StatusWriter(api.client())),
             events: Writer::new(EventWriter(api.client())),
+            finalizers: Writer::new(FinalizerWriter(api.client())),
         };
         // A loop that does not answer.
         assert_eq!(failed(&health.alive().await), ["loop"]);
