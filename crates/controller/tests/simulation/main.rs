@@ -519,7 +519,7 @@ fn deleting_locks_without_live_reads_is_found() {
 
 #[test]
 fn deleting_locks_without_preconditions_is_found() {
-    is_found(Broken::DeletesWithoutPreconditions, 140);
+    is_found(Broken::DeletesWithoutPreconditions, 500);
 }
 
 #[test]
