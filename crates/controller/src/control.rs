@@ -86,6 +86,7 @@ pub(crate) async fn run(
         metrics: metrics.clone(),
         status: actor.status.clone(),
         events: actor.events.clone(),
+        finalizers: actor.finalizers.clone(),
         debug: Debug::new(sender, nb.client(), config.log),
     };
     for (name, address, access) in

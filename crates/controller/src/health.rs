@@ -26,6 +26,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::act::events::EventWriter;
+use crate::act::finalizers::FinalizerWriter;
 use crate::act::status::StatusWriter;
 use crate::act::writer::Writer;
 use crate::control::Message;
@@ -52,6 +53,7 @@ pub(crate) struct Health {
     pub(crate) metrics: Metrics,
     pub(crate) status: Writer<StatusWriter>,
     pub(crate) events: Writer<EventWriter>,
+    pub(crate) finalizers: Writer<FinalizerWriter>,
     pub(crate) debug: Debug,
 }
 
@@ -125,6 +127,7 @@ impl Health {
         self.metrics.followers_behind(self.followers.behind().len());
         self.metrics.queue("status_writer", self.status.waiting());
         self.metrics.queue("event_writer", self.events.waiting());
+        self.metrics.queue("finalizer_writer", self.finalizers.waiting());
         let mut response = respond(StatusCode::OK, self.metrics.encode());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
         response
@@ -325,6 +328,7 @@ mod tests {
             metrics: Metrics::new(),
             status: Writer::new(StatusWriter(api.client())),
             events: Writer::new(EventWriter(api.client())),
+            finalizers: Writer::new(FinalizerWriter(api.client())),
         }
     }
 

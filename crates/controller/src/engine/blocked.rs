@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use portolan_api::portolan::HolderKind;
-use portolan_model::{AttachmentId, Group, Requester, Unit};
+use portolan_model::{AttachmentId, Requester, Unit};
 use portolan_plan::Batch;
 
 use super::northbound::units_of;
@@ -20,7 +20,7 @@ const WAITING: &str = "NorthboundWaiting";
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
     /// By unit: who was told.
-    told: BTreeMap<Unit, Vec<Subject>>,
+    told: BTreeMap<Unit, Subject>,
     /// By who was told: the UID, and what about.
     problems: BTreeMap<Subject, (String, BTreeMap<Unit, Problem>)>,
     /// Why units wait, as the last comparison found.
@@ -100,28 +100,22 @@ impl Engine {
     }
 
     fn block(&mut self, unit: &Unit, problem: &Problem) {
-        let mut told = Vec::new();
-        for (subject, uid) in self.owners_of(unit) {
-            let entry = self.blocked.problems.entry(subject.clone()).or_default();
-            if entry.0 != uid {
-                *entry = (uid, BTreeMap::new());
-            }
-            entry.1.insert(unit.clone(), problem.clone());
-            told.push(subject);
+        let Some((subject, uid)) = self.owner_of(unit) else { return };
+        let entry = self.blocked.problems.entry(subject.clone()).or_default();
+        if entry.0 != uid {
+            *entry = (uid, BTreeMap::new());
         }
-        for subject in &told {
-            self.report_blocked(subject);
-        }
-        self.blocked.told.insert(unit.clone(), told);
+        entry.1.insert(unit.clone(), problem.clone());
+        self.report_blocked(&subject);
+        self.blocked.told.insert(unit.clone(), subject);
     }
 
     fn unblock_one(&mut self, unit: &Unit) {
         self.blocked.refused.remove(unit);
-        for subject in self.blocked.told.remove(unit).unwrap_or_default() {
-            if let Some((_, problems)) = self.blocked.problems.get_mut(&subject) {
-                problems.remove(unit);
-                self.report_blocked(&subject);
-            }
+        let Some(subject) = self.blocked.told.remove(unit) else { return };
+        if let Some((_, problems)) = self.blocked.problems.get_mut(&subject) {
+            problems.remove(unit);
+            self.report_blocked(&subject);
         }
     }
 
@@ -134,25 +128,13 @@ impl Engine {
         self.report(subject.clone(), uid, Topic::Northbound, problems);
     }
 
-    /// The objects that asked for a unit, with their UIDs, as far as they are known.
-    fn owners_of(&self, unit: &Unit) -> Vec<(Subject, String)> {
+    /// Who asked for a unit, with its UID, as far as it is known. VPCs, subnets and peerings have the condition `Ready` for this,
+    /// which has Events of its own.
+    fn owner_of(&self, unit: &Unit) -> Option<(Subject, String)> {
         match unit {
-            Unit::Vpc(name) => self.vpc_subject(name).into_iter().collect(),
-            Unit::Peering(pair) => {
-                [pair.first(), pair.second()].into_iter().filter_map(|name| self.vpc_subject(name)).collect()
-            }
-            Unit::Subnet(name) => {
-                let subnet = self.world.known_subnet(name);
-                let of = |uid: &str| (subject(subnet.map(|one| one.group), "Subnet", name), uid.to_owned());
-                self.world.owner(unit).map(of).into_iter().collect()
-            }
-            Unit::Attachment(id) => self.attachment_subject(id).into_iter().collect(),
+            Unit::Attachment(id) => self.attachment_subject(id),
+            Unit::Vpc(_) | Unit::Peering(_) | Unit::Subnet(_) => None,
         }
-    }
-
-    fn vpc_subject(&self, name: &str) -> Option<(Subject, String)> {
-        let uid = self.world.owner(&Unit::Vpc(name.to_owned()))?.to_owned();
-        Some((subject(self.world.vpc(name).map(|vpc| vpc.group), "Vpc", name), uid))
     }
 
     /// The pod that uses an attachment, where there is one.
@@ -175,12 +157,4 @@ impl Engine {
         };
         Some((Subject::from(&requester), uid.to_owned()))
     }
-}
-
-fn subject(group: Option<Group>, kind: &str, name: &str) -> Subject {
-    let api_version = match group {
-        Some(Group::KubeOvn) => "kubeovn.io/v1",
-        Some(Group::Portolan) | None => "portolan.dev/v1alpha1",
-    };
-    Subject { api_version: api_version.into(), kind: kind.into(), namespace: None, name: name.into() }
 }

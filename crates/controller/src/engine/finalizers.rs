@@ -358,8 +358,8 @@ impl Engine {
             return self.say_who_else_holds(key);
         }
         if !entry.users.is_empty() {
-            let names = entry.users.iter().take(NAMED).map(|user| self.describe(user)).collect();
-            let uses = in_use(key.0, names, entry.users.len());
+            let names: Vec<_> = entry.users.iter().take(NAMED).map(|user| self.describe(user)).collect();
+            let uses = in_use(key.0, &names, entry.users.len());
             self.set_stage(key, |stage| if stage == Stage::Unused { Stage::Idle } else { stage });
             return self.say_in_use(key, uses);
         }
@@ -411,7 +411,7 @@ impl Engine {
             self.retries.insert(Retry::Usage(key.0, key.1.clone()));
         }
         if count > 0 && !self.stands_by() {
-            self.say_in_use(&key, in_use(key.0, names, count));
+            self.say_in_use(&key, in_use(key.0, &names, count));
         }
         self.finalizers.to_check.insert(key);
     }
@@ -532,7 +532,7 @@ fn describe_subnet(group: Group, name: &str) -> String {
 }
 
 /// What a condition says of those that use an object.
-fn in_use(kind: Kind, names: Vec<String>, count: usize) -> String {
+fn in_use(kind: Kind, names: &[String], count: usize) -> String {
     let what = match (subnet_group(kind), count) {
         (Some(_), 1) => "1 address is in use",
         (Some(_), _) => "addresses are in use",

@@ -554,20 +554,17 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             }
             Answer::Moved(true)
         }
-        Action::ConfirmUnused(object) => {
-            let is_looked = faults.broken != Some(Broken::LetsGoWithoutLists);
-            Answer::Usage(match object.kind {
-                Kind::Vpc => {
-                    let subnets = server.subnets.objects.values().filter(|_| is_looked);
-                    Usage::Subnets(subnets.cloned().collect::<Vec<_>>().into(), Vec::new().into())
-                }
-                _ => {
-                    let is_in = |lock: &&IPLock| is_looked && lock.spec.subnet == object.name;
-                    let locks = server.locks.objects.values().filter(is_in);
-                    Usage::Locks(locks.cloned().collect::<Vec<_>>().into())
-                }
-            })
-        }
+        Action::ConfirmUnused(object) => Answer::Usage(match object.kind {
+            Kind::Vpc => {
+                let subnets = server.subnets.objects.values();
+                Usage::Subnets(subnets.cloned().collect::<Vec<_>>().into(), Vec::new().into())
+            }
+            _ => {
+                let is_in = |lock: &&IPLock| lock.spec.subnet == object.name;
+                let locks = server.locks.objects.values().filter(is_in);
+                Usage::Locks(locks.cloned().collect::<Vec<_>>().into())
+            }
+        }),
         Action::Report { .. } => Answer::Nothing,
     }
 }

@@ -50,8 +50,8 @@ impl Scene {
     /// What the condition `Terminating` of an object was last to say.
     fn says(&self, name: &str) -> Option<String> {
         let updates = self.conditions.iter().filter(|update| update.name == name);
-        let said = updates.flat_map(|update| &update.conditions).filter(|one| one.type_ == TERMINATING);
-        let said = said.last()?.says.as_ref()?;
+        let mut said = updates.flat_map(|update| &update.conditions).filter(|one| one.type_ == TERMINATING);
+        let said = said.next_back()?.says.as_ref()?;
         assert_eq!(said.status, true.into());
         Some(format!("{}: {}", said.reason, said.message))
     }
