@@ -21,6 +21,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         finish(portolan::IPLock::crd(), None),
         finish(kubeovn::Vpc::crd(), None),
         finish(kubeovn::Subnet::crd(), None),
+        finish(kubeovn::IPPool::crd(), None),
         finish(NetworkAttachmentDefinition::crd(), None),
     ]
 }

@@ -6,6 +6,7 @@
 //! [`support`] tells which fields have an effect here.
 
 mod condition;
+mod ip_pool;
 mod subnet;
 pub mod support;
 mod vpc;
@@ -13,6 +14,7 @@ mod vpc;
 use std::collections::BTreeMap;
 
 pub use condition::{Condition, set_condition};
+pub use ip_pool::{IPPool, IpPoolConfig, IpPoolSpec, IpPoolStatus};
 pub use subnet::{
     Acl, NatOutgoingPolicyMatch, NatOutgoingPolicyRule, NatOutgoingPolicyRuleStatus, Subnet, SubnetSpec,
     SubnetStatus, U2oFeatures,

@@ -1,6 +1,8 @@
 //! Makes actions happen at the API server, and answers the engine.
 
 pub(crate) mod events;
+pub(crate) mod ip_pools;
+pub(crate) mod results;
 pub(crate) mod status;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,8 @@ use serde_json::json;
 use tokio::sync::mpsc::Sender;
 
 use self::events::{EventKey, EventWriter};
+use self::ip_pools::PoolStatusWriter;
+use self::results::ResultsWriter;
 use self::status::StatusWriter;
 use self::writer::Writer;
 use crate::control::Message;
@@ -32,6 +36,8 @@ pub(crate) struct Actor {
     engine: Sender<Message>,
     pub(crate) status: Writer<StatusWriter>,
     pub(crate) events: Writer<EventWriter>,
+    pub(crate) ip_pools: Writer<PoolStatusWriter>,
+    pub(crate) results: Writer<ResultsWriter>,
     pub(crate) metrics: Metrics,
 }
 
@@ -39,7 +45,9 @@ impl Actor {
     pub(crate) fn new(client: Client, engine: Sender<Message>, metrics: Metrics) -> Self {
         let status = Writer::new(StatusWriter(client.clone()));
         let events = Writer::new(EventWriter(client.clone()));
-        Actor { client, engine, status, events, metrics }
+        let ip_pools = Writer::new(PoolStatusWriter(client.clone()));
+        let results = Writer::new(ResultsWriter(client.clone()));
+        Actor { client, engine, status, events, ip_pools, results, metrics }
     }
 
     /// Makes an action happen. What fails is answered, and tried again when the engine says so.
@@ -74,7 +82,11 @@ impl Actor {
                 self.answer(move |engine| engine.missing_read(&read, &confirmation)).await;
             }
             Action::ValidateSubnets(candidates) => self.validate_subnets(candidates).await,
-            // These two have queues of their own.
+            // These have queues of their own.
+            Action::ShowResults(results) => {
+                self.results.want((results.namespace.clone(), results.name.clone()), results);
+            }
+            Action::SetPoolStatus(status) => self.ip_pools.want(status.name.clone(), *status),
             Action::SetConditions(update) => self.status.want((update.kind, update.name.clone()), update),
             Action::Report { subject, uid, severity, reason, message } => {
                 self.events.want(EventKey { subject, uid, reason, message }, severity);

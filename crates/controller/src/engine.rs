@@ -13,11 +13,13 @@ mod conditions;
 mod counts;
 mod feed;
 mod inspect;
+mod ip_pools;
 mod kinds;
 mod locks;
 mod missing;
 mod northbound;
 mod reports;
+mod results;
 mod standby;
 mod subnets;
 
@@ -33,6 +35,8 @@ pub use portolan_watch::Change;
 use self::conditions::Conditions;
 pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
 pub use self::counts::{Counts, Queues};
+use self::ip_pools::IpPools;
+pub use self::ip_pools::PoolStatus;
 pub(crate) use self::kinds::for_each_kind;
 pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
@@ -41,6 +45,8 @@ use self::missing::Reading;
 use self::northbound::Evidence;
 use self::reports::Reports;
 pub use self::reports::{Severity, Subject};
+pub use self::results::PodResults;
+use self::results::Results;
 use self::standby::Duty;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Candidates, Lists, SubnetKey, Verdict};
@@ -83,6 +89,10 @@ pub enum Action {
     ValidateSubnets(Candidates),
     /// Write conditions of an object. The watch answers.
     SetConditions(StatusUpdate),
+    /// Write annotations of a pod that tell what it got. The watch answers.
+    ShowResults(PodResults),
+    /// Write the status of a pool. The watch answers.
+    SetPoolStatus(Box<PoolStatus>),
     /// Write an Event.
     Report {
         /// What it is about.
@@ -139,6 +149,8 @@ pub struct Engine {
     conditions: Conditions,
     /// Objects whose conditions are to be compared with what they should be.
     to_compare: BTreeSet<(Kind, String)>,
+    ip_pools: IpPools,
+    results: Results,
     reports: Reports,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
@@ -168,6 +180,8 @@ impl Engine {
             removing: BTreeSet::new(),
             conditions: Conditions::default(),
             to_compare: BTreeSet::new(),
+            ip_pools: IpPools::default(),
+            results: Results::default(),
             reports: Reports::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
@@ -198,6 +212,8 @@ impl Engine {
         }
         self.decide();
         self.compare_conditions();
+        self.compare_ip_pools();
+        self.compare_results();
         self.judge_subnets();
         std::mem::take(&mut self.actions)
     }

@@ -100,6 +100,11 @@ pub enum Read {
         /// Its name.
         name: String,
     },
+    /// A pool of addresses.
+    IpPool {
+        /// Its name.
+        name: String,
+    },
     /// A lock.
     Lock {
         /// Its name.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use portolan_api::portolan::{Holder, LockUser};
-use portolan_api::{AddressPair, FieldError, GuestRoute, Mac, Provider};
+use portolan_api::{AddressPair, FieldError, GuestRoute, IpRange, Mac, Provider};
 
 /// Who asks for interfaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,8 +134,8 @@ pub struct InterfaceRequest {
     pub provider: Option<Provider>,
     /// Addresses it is to have, in order. Several of one family are allowed; of a family that is not named, one is chosen.
     pub addresses: Vec<IpAddr>,
-    /// Addresses to choose from, in order of preference; empty if any will do.
-    pub pool: Vec<AddressPair>,
+    /// Addresses to choose from.
+    pub pool: Pool,
     /// MAC address it is to have.
     pub mac: Option<Mac>,
     /// Routes by this interface, as the requester asks for them.
@@ -146,6 +146,23 @@ pub struct InterfaceRequest {
     pub default_route: Option<Vec<IpAddr>>,
     /// Where in the object it was asked for.
     pub path: String,
+}
+
+/// Addresses to choose from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pool {
+    /// Any of the subnet that no pool keeps.
+    #[default]
+    Any,
+    /// These, in order of preference.
+    Listed(Vec<AddressPair>),
+    /// Those of pools; of a family that they have none of, any that no pool keeps.
+    Named {
+        /// The names of the pools: one that the requester names, or all that are for its namespace.
+        names: Vec<String>,
+        /// Their addresses.
+        ranges: Vec<IpRange>,
+    },
 }
 
 /// Something that is not there yet.
@@ -192,6 +209,10 @@ pub enum Wait {
     },
     /// A node.
     Node(String),
+    /// A pool of addresses.
+    IpPool(String),
+    /// A pool of addresses that is there, to be understood.
+    CorrectedIpPool(String),
 }
 
 impl fmt::Display for Wait {
@@ -227,6 +248,10 @@ impl fmt::Display for Wait {
                 write!(f, "waiting for pod {pod}, which runs the same virtual machine, to finish")
             }
             Wait::Node(name) => write!(f, "waiting for Node {name}, which does not exist"),
+            Wait::IpPool(name) => write!(f, "waiting for IPPool {name}, which does not exist"),
+            Wait::CorrectedIpPool(name) => {
+                write!(f, "waiting for IPPool {name} to be corrected; see its Events")
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::ClusterResourceScope;
 use kube::{Resource, ResourceExt};
 use portolan_api::condition::{self, ConditionUpdate, READY, SUPPORTED, VALIDATED};
-use portolan_api::kubeovn::support::{unsupported_subnet, unsupported_vpc};
+use portolan_api::kubeovn::support::{unsupported_ip_pool, unsupported_subnet, unsupported_vpc};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, Source, Unit, UnitState, doors};
 use portolan_watch::{Change, Listed, Object};
@@ -77,7 +77,7 @@ pub struct Said {
 }
 
 impl DesiredCondition {
-    fn is_said_by(&self, said: Option<&Said>) -> bool {
+    pub(super) fn is_said_by(&self, said: Option<&Said>) -> bool {
         match (&self.says, said) {
             (None, None) => true,
             (Some(statement), Some(said)) => {
@@ -174,6 +174,14 @@ has_conditions!(
     |_v| None
 );
 
+has_conditions!(
+    kubeovn::IPPool,
+    kubeovn::set_condition,
+    |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
+    |u| unsupported_ip_pool(&u.spec).iter().map(ToString::to_string).collect(),
+    |_v| None
+);
+
 /// What of an object its conditions depend on.
 #[derive(Debug)]
 struct Facts {
@@ -258,6 +266,7 @@ impl Engine {
                 for kind in [Kind::Subnet, Kind::KubeOvnSubnet] {
                     self.to_compare.insert((kind, name.clone()));
                 }
+                self.compare_pools_of_subnet(name);
             }
             Unit::Vpc(name) => {
                 self.to_compare.extend(self.conditions.by_vpc.get(name).into_iter().flatten().cloned());

@@ -339,6 +339,9 @@ impl Engine {
         let name = &change.lock;
         self.moving.remove(name);
         let freed = self.ipam.apply(change);
+        for claim in change.before.iter().chain(&change.after) {
+            self.pools_of(claim);
+        }
         let current = self.world.lock(name);
         let releasing = self.releasing.get(name).map(|releasing| &releasing.release);
         // A lock that changed since its release was decided may be in use again: its requester is decided anew.
@@ -398,7 +401,8 @@ impl Engine {
     /// An address became free: whoever is first in line for it, and for any address of its subnet, has the turn.
     fn wake(&mut self, freed: Option<Claim>) {
         let Some(claim) = freed else { return };
-        let mut keys = vec![WaitKey::Lock(claim.lock)];
+        let mut keys = self.pools_of(&claim);
+        keys.push(WaitKey::Lock(claim.lock));
         if let Some(family) = claim.address.family() {
             let subnet = |name: &str| WaitKey::Subnet { name: name.to_owned(), family };
             match &claim.subnet {

@@ -40,6 +40,7 @@ struct Scene {
     version: u64,
     reported: Vec<(&'static str, String)>,
     creations: usize,
+    shown: Vec<PodResults>,
 }
 
 impl Scene {
@@ -64,6 +65,7 @@ impl Scene {
             version: 0,
             reported: Vec::new(),
             creations: 0,
+            shown: Vec::new(),
         }
     }
 
@@ -81,6 +83,7 @@ impl Scene {
         self.list::<kubeovn::Vpc>(vec![]);
         self.list::<kubeovn::Subnet>(vec![]);
         self.list::<NetworkAttachment>(vec![]);
+        self.list::<kubeovn::IPPool>(vec![]);
         self.list::<StatefulSet>(vec![]);
         self.list::<kubevirt::VirtualMachine>(vec![]);
         self.list::<kubevirt::VirtualMachineInstance>(vec![]);
@@ -211,7 +214,8 @@ impl Scene {
                 let confirmation = self.found(std::slice::from_ref(&read));
                 self.engine.missing_read(&read, &confirmation);
             }
-            Action::ValidateSubnets(_) | Action::SetConditions(_) => {}
+            Action::ValidateSubnets(_) | Action::SetConditions(_) | Action::SetPoolStatus(_) => {}
+            Action::ShowResults(results) => self.shown.push(results),
             Action::Report { reason, message, .. } => self.reported.push((reason, message)),
         }
     }
@@ -714,7 +718,9 @@ fn a_pod_that_waits_gets_an_event_for_each_thing_it_waits_for_and_one_at_the_end
 
 mod conditions;
 mod gate;
+mod ip_pools;
 mod locks;
 mod machines;
+mod results;
 mod standby;
 mod unreadable;

@@ -89,6 +89,7 @@ impl Controller {
         // These kinds have no objects here.
         engine.feed(&Change::<kubeovn::Vpc>::listed(vec![]));
         engine.feed(&Change::<kubeovn::Subnet>::listed(vec![]));
+        engine.feed(&Change::<kubeovn::IPPool>::listed(vec![]));
         engine.feed(&Change::<NetworkAttachment>::listed(vec![]));
         engine.feed(&Change::<kubevirt::VirtualMachine>::listed(vec![]));
         engine.feed(&Change::<kubevirt::VirtualMachineInstance>::listed(vec![]));
@@ -141,7 +142,7 @@ impl Controller {
                 continue;
             }
             let reads = match &action {
-                Action::Report { .. } => continue,
+                Action::Report { .. } | Action::SetPoolStatus(_) | Action::ShowResults(_) => continue,
                 Action::Confirm(release) => release.reads(),
                 Action::ReadMissing(read) => vec![read.clone()],
                 Action::ConfirmAbsence { unit: Unit::Attachment(id), .. } => {
@@ -409,7 +410,7 @@ fn failed(action: &Action) -> Answer {
         Action::Confirm(_) | Action::ReadMissing(_) => Answer::Confirmed(Confirmation::Failed),
         Action::ConfirmAbsence { .. } => Answer::Absence(Absence::Unknown),
         Action::ValidateSubnets(_) => Answer::Lists(None),
-        Action::Report { .. } => Answer::Nothing,
+        Action::Report { .. } | Action::SetPoolStatus(_) | Action::ShowResults(_) => Answer::Nothing,
     }
 }
 
@@ -485,7 +486,7 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             );
             Answer::Moved(true)
         }
-        Action::Report { .. } => Answer::Nothing,
+        Action::Report { .. } | Action::SetPoolStatus(_) | Action::ShowResults(_) => Answer::Nothing,
     }
 }
 
@@ -522,6 +523,7 @@ fn read_one(server: &Server, read: &Read, found: &mut World) {
             server.get::<NetworkAttachmentDefinition>(name).map(|nad| drop(found.apply(nad)))
         }
         Read::VirtualMachine { .. }
+        | Read::IpPool { .. }
         | Read::VirtualMachineInstance { .. }
         | Read::NetworkAttachment { .. } => None,
     };

@@ -1,4 +1,4 @@
-//! `kubeovn.io`: Vpc and Subnet.
+//! `kubeovn.io`: Vpc, Subnet and IPPool.
 
 use kube_core::ResourceExt;
 use portolan_api::condition::VALIDATED;
@@ -6,7 +6,9 @@ use portolan_api::{FieldErrors, Provider, kubeovn};
 
 use super::Meta;
 use crate::group::Group;
+use crate::ip_pool::IpPool;
 use crate::subnet::{DEFAULT_VPC, Subnet, Validation};
+use crate::unreadable::Unreadable;
 use crate::vpc::Vpc;
 
 /// A Vpc as a value.
@@ -33,6 +35,16 @@ pub fn subnet(object: &kubeovn::Subnet) -> Result<Subnet, FieldErrors> {
         config,
         validation: validation(object),
     })
+}
+
+/// An IPPool as a value.
+pub fn ip_pool(object: &kubeovn::IPPool) -> IpPool {
+    IpPool { name: object.name_any(), uid: object.uid().unwrap_or_default(), config: object.parse() }
+}
+
+/// An IPPool that cannot be decoded.
+pub(crate) fn unreadable_ip_pool(object: &Unreadable<'_>) -> IpPool {
+    IpPool { name: object.name(), uid: object.uid(), config: Err(object.errors()) }
 }
 
 /// What the condition `Validated` of a Subnet says.

@@ -12,7 +12,7 @@ use super::{FirstInterface, World};
 use crate::doors::pod::{RequestedInterface, RequestedNetwork, is_kube_ovn_annotation};
 use crate::group::Group;
 use crate::pod::Pod;
-use crate::request::{InterfaceRequest, Wait};
+use crate::request::{InterfaceRequest, Pool, Wait};
 use crate::subnet::{DEFAULT_VPC, Subnet};
 use crate::unit::UnitState;
 
@@ -204,13 +204,12 @@ impl<'w> Evaluation<'w> {
             self.problem(&wanted.path, None, Reason::Invalid, message);
         }
         let pool = match asked.pool {
-            None => Vec::new(),
-            Some(IpPool::Addresses(pairs)) => pairs,
-            Some(IpPool::Named(name)) => {
-                let message = "is an IPPool, which is not supported yet; list the addresses".to_owned();
-                self.problem(&wanted.path, Some(&name), Reason::NotSupported, message);
-                Vec::new()
+            None if asked.addresses.is_empty() && wanted.addresses.is_empty() => {
+                self.pool_of_namespace(&subnet)
             }
+            None => Pool::Any,
+            Some(IpPool::Addresses(pairs)) => Pool::Listed(pairs),
+            Some(IpPool::Named(name)) => self.named_pool(&name, &subnet, &wanted.path),
         };
         let by_annotation = asked.default_route.unwrap_or_default().then(Vec::new);
         (self.request.problems.len() == problems).then(|| InterfaceRequest {
@@ -225,6 +224,36 @@ impl<'w> Evaluation<'w> {
             default_route: wanted.default_route.clone().or(by_annotation),
             path: wanted.path.clone(),
         })
+    }
+
+    /// The pool that the requester names. While it is not there, the interface stays what it is without one.
+    fn named_pool(&mut self, name: &str, subnet: &str, path: &str) -> Pool {
+        self.topics.insert(Topic::IpPool(name.to_owned()));
+        match self.world.ip_pool(name).map(|pool| &pool.config) {
+            None => self.request.waits.push(Wait::IpPool(name.to_owned())),
+            Some(Err(_)) => self.request.waits.push(Wait::CorrectedIpPool(name.to_owned())),
+            Some(Ok(pool)) if pool.subnet != subnet => {
+                let message =
+                    format!("is an IPPool of Subnet {}, and the interface is on {subnet}", pool.subnet);
+                self.problem(path, Some(name), Reason::Invalid, message);
+            }
+            Some(Ok(pool)) => {
+                return Pool::Named { names: vec![name.to_owned()], ranges: pool.ranges.clone() };
+            }
+        }
+        Pool::Any
+    }
+
+    /// The pools that are for the pods of the namespace, if there are any on a subnet.
+    fn pool_of_namespace(&mut self, subnet: &str) -> Pool {
+        let (mut names, mut ranges) = (Vec::new(), Vec::new());
+        for (name, pool) in self.world.ip_pools_of_subnet(subnet) {
+            if pool.namespaces.contains(&self.namespace) {
+                names.push(name.to_owned());
+                ranges.extend(pool.ranges.iter().copied());
+            }
+        }
+        if names.is_empty() { Pool::Any } else { Pool::Named { names, ranges } }
     }
 
     /// Adds the further routes of OVN4NFV to the interfaces they go by.
@@ -311,7 +340,7 @@ impl InterfaceRequest {
             subnet: subnet.to_owned(),
             provider: None,
             addresses: Vec::new(),
-            pool: Vec::new(),
+            pool: Pool::Any,
             mac: None,
             routes: Vec::new(),
             network_routes: Vec::new(),

@@ -27,6 +27,7 @@ pub(crate) enum Topic {
     Default,
     Machine(Name),
     Node(String),
+    IpPool(String),
 }
 
 impl World {

@@ -19,6 +19,7 @@ enum Object {
     Subnet(portolan_api::portolan::Subnet),
     KubeOvnSubnet(portolan_api::kubeovn::Subnet),
     Nad(portolan_api::nad::NetworkAttachmentDefinition),
+    IpPool(portolan_api::kubeovn::IPPool),
     Node(Node),
     Pod(Pod),
     StatefulSet(StatefulSet),
@@ -35,6 +36,7 @@ macro_rules! each {
             Object::Subnet($inner) => $do,
             Object::KubeOvnSubnet($inner) => $do,
             Object::Nad($inner) => $do,
+            Object::IpPool($inner) => $do,
             Object::Node($inner) => $do,
             Object::Pod($inner) => $do,
             Object::StatefulSet($inner) => $do,
@@ -142,6 +144,9 @@ fn pod() -> impl Strategy<Value = Object> {
         if asks {
             pod.annotations.insert("k8s.v1.cni.cncf.io/networks".to_owned(), networks.to_owned());
         }
+        if asks && second_life {
+            pod.annotations.insert("net.default.ovn.kubernetes.io/ip_pool".to_owned(), "pool-1".to_owned());
+        }
         if nfn {
             let text = r#"{"type":"ovn4nfv","interface":[{"name":"db"}]}"#;
             pod.annotations.insert("k8s.plugin.opnfv.org/nfn-network".to_owned(), text.to_owned());
@@ -221,6 +226,16 @@ fn other() -> impl Strategy<Value = Object> {
             name: "machine".to_owned(),
             uid: uid.to_owned(),
         })),
+        (
+            pick(&["pool-1", "pool-2"]),
+            pick(&SUBNETS),
+            pick(&["10.0.0.5..10.0.0.9", "10.0.1.5", "broken"]),
+            any::<bool>()
+        )
+            .prop_map(|(name, subnet, ips, own)| {
+                let namespaces: &[&str] = if own { &["default"] } else { &[] };
+                Object::IpPool(mk_ip_pool(name, subnet, &[ips], namespaces))
+            }),
         pick(&SUBNETS)
             .prop_map(|subnet| Object::NetworkAttachment(mk_network_attachment("default", "n", subnet))),
     ]
