@@ -22,6 +22,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         finish(kubeovn::Vpc::crd(), None),
         finish(kubeovn::Subnet::crd(), None),
         finish(kubeovn::IPPool::crd(), None),
+        finish(kubeovn::Vip::crd(), None),
         finish(NetworkAttachmentDefinition::crd(), None),
     ]
 }

@@ -9,6 +9,7 @@ mod condition;
 mod ip_pool;
 mod subnet;
 pub mod support;
+mod vip;
 mod vpc;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use subnet::{
     SubnetStatus, U2oFeatures,
 };
 pub use support::{FieldReport, FieldSupport, SUPPORT, Support, kubeovn_support_markdown};
+pub use vip::{Vip, VipConfig, VipSpec, VipStatus};
 pub use vpc::{
     BfdPort, BfdPortStatus, DynamicRouting, PolicyRoute, StaticRoute, Vpc, VpcPeering, VpcSpec, VpcStatus,
 };

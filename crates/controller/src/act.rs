@@ -1,7 +1,7 @@
 //! Makes actions happen at the API server, and answers the engine.
 
 pub(crate) mod events;
-pub(crate) mod ip_pools;
+pub(crate) mod kubeovn_status;
 pub(crate) mod results;
 pub(crate) mod status;
 #[cfg(test)]
@@ -20,12 +20,12 @@ use serde_json::json;
 use tokio::sync::mpsc::Sender;
 
 use self::events::{EventKey, EventWriter};
-use self::ip_pools::PoolStatusWriter;
+use self::kubeovn_status::KubeOvnStatusWriter;
 use self::results::ResultsWriter;
 use self::status::StatusWriter;
 use self::writer::Writer;
 use crate::control::Message;
-use crate::engine::{Action, Confirmation, Creation, Engine};
+use crate::engine::{Action, Confirmation, Creation, Engine, PoolStatus, VipUpdate};
 use crate::live;
 use crate::metrics::{LockWrite, Metrics};
 
@@ -36,7 +36,8 @@ pub(crate) struct Actor {
     engine: Sender<Message>,
     pub(crate) status: Writer<StatusWriter>,
     pub(crate) events: Writer<EventWriter>,
-    pub(crate) ip_pools: Writer<PoolStatusWriter>,
+    pub(crate) ip_pools: Writer<KubeOvnStatusWriter<PoolStatus>>,
+    pub(crate) vips: Writer<KubeOvnStatusWriter<VipUpdate>>,
     pub(crate) results: Writer<ResultsWriter>,
     pub(crate) metrics: Metrics,
 }
@@ -45,9 +46,10 @@ impl Actor {
     pub(crate) fn new(client: Client, engine: Sender<Message>, metrics: Metrics) -> Self {
         let status = Writer::new(StatusWriter(client.clone()));
         let events = Writer::new(EventWriter(client.clone()));
-        let ip_pools = Writer::new(PoolStatusWriter(client.clone()));
+        let ip_pools = Writer::new(KubeOvnStatusWriter::new(client.clone()));
+        let vips = Writer::new(KubeOvnStatusWriter::new(client.clone()));
         let results = Writer::new(ResultsWriter(client.clone()));
-        Actor { client, engine, status, events, ip_pools, results, metrics }
+        Actor { client, engine, status, events, ip_pools, vips, results, metrics }
     }
 
     /// Makes an action happen. What fails is answered, and tried again when the engine says so.
@@ -86,6 +88,7 @@ impl Actor {
             Action::ShowResults(results) => {
                 self.results.want((results.namespace.clone(), results.name.clone()), results);
             }
+            Action::SetVipStatus(update) => self.vips.want(update.name.clone(), *update),
             Action::SetPoolStatus(status) => self.ip_pools.want(status.name.clone(), *status),
             Action::SetConditions(update) => self.status.want((update.kind, update.name.clone()), update),
             Action::Report { subject, uid, severity, reason, message } => {

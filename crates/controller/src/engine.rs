@@ -22,6 +22,7 @@ mod reports;
 mod results;
 mod standby;
 mod subnets;
+mod vips;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +51,8 @@ use self::results::Results;
 use self::standby::Duty;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Candidates, Lists, SubnetKey, Verdict};
+pub use self::vips::VipUpdate;
+use self::vips::Vips;
 
 /// Something to be done outside, whose answer is to be told to the engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +96,8 @@ pub enum Action {
     ShowResults(PodResults),
     /// Write the status of a pool. The watch answers.
     SetPoolStatus(Box<PoolStatus>),
+    /// Write the status of a Vip. The watch answers.
+    SetVipStatus(Box<VipUpdate>),
     /// Write an Event.
     Report {
         /// What it is about.
@@ -151,6 +156,7 @@ pub struct Engine {
     to_compare: BTreeSet<(Kind, String)>,
     ip_pools: IpPools,
     results: Results,
+    vips: Vips,
     reports: Reports,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
@@ -182,6 +188,7 @@ impl Engine {
             to_compare: BTreeSet::new(),
             ip_pools: IpPools::default(),
             results: Results::default(),
+            vips: Vips::default(),
             reports: Reports::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
@@ -213,6 +220,7 @@ impl Engine {
         self.decide();
         self.compare_conditions();
         self.compare_ip_pools();
+        self.compare_vips();
         self.compare_results();
         self.judge_subnets();
         std::mem::take(&mut self.actions)

@@ -35,6 +35,7 @@ pub mod unit;
 pub mod unreadable;
 pub mod validate;
 pub mod view;
+pub mod vip;
 pub mod vpc;
 pub mod world;
 
@@ -52,5 +53,6 @@ pub use subnet::{Subnet, Validation};
 pub use unit::{Unit, UnitState};
 pub use unreadable::Unreadable;
 pub use view::{AttachmentView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView};
+pub use vip::Vip;
 pub use vpc::Vpc;
 pub use world::{FirstInterface, ObjectKey, Settings, Source, World};

@@ -33,6 +33,11 @@ pub enum Requester {
         /// Its name.
         name: String,
     },
+    /// A Vip of `kubeovn.io`.
+    Vip {
+        /// Its name.
+        name: String,
+    },
     /// A virtual machine. Its pods ask in its place; without them it still holds.
     VirtualMachine {
         /// Its namespace.
@@ -62,6 +67,11 @@ impl Requester {
     pub fn subnet(name: impl Into<String>) -> Self {
         Requester::Subnet { name: name.into() }
     }
+
+    /// A Vip.
+    pub fn vip(name: impl Into<String>) -> Self {
+        Requester::Vip { name: name.into() }
+    }
 }
 
 impl fmt::Display for Requester {
@@ -73,6 +83,7 @@ impl fmt::Display for Requester {
             }
             Requester::Node { name } => write!(f, "node/{name}"),
             Requester::Subnet { name } => write!(f, "subnet/{name}"),
+            Requester::Vip { name } => write!(f, "vip/{name}"),
             Requester::VirtualMachine { namespace, name } => write!(f, "vm/{namespace}/{name}"),
         }
     }

@@ -14,6 +14,7 @@ mod results;
 mod rivals;
 mod source;
 mod subnets;
+mod vips;
 mod vpcs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,7 @@ use crate::subnet::Subnet;
 use crate::unit::{Unit, UnitState};
 use crate::unreadable::Unreadable;
 use crate::view::{AttachmentView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView};
+use crate::vip::Vip;
 use crate::vpc::Vpc;
 
 /// What is the same for a whole cluster, said once.
@@ -82,6 +84,7 @@ pub struct World {
     subnets: BTreeMap<String, Rivals<Subnet>>,
     nads: BTreeMap<Name, Nad>,
     ip_pools: BTreeMap<String, IpPool>,
+    vips: BTreeMap<String, Vip>,
     nodes: BTreeMap<String, Node>,
     pods: BTreeMap<Name, PodEntry>,
     stateful_sets: BTreeMap<Name, StatefulSet>,

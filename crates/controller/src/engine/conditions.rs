@@ -9,7 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::ClusterResourceScope;
 use kube::{Resource, ResourceExt};
 use portolan_api::condition::{self, ConditionUpdate, READY, SUPPORTED, VALIDATED};
-use portolan_api::kubeovn::support::{unsupported_ip_pool, unsupported_subnet, unsupported_vpc};
+use portolan_api::kubeovn::support::{
+    unsupported_ip_pool, unsupported_subnet, unsupported_vip, unsupported_vpc,
+};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, Source, Unit, UnitState, doors};
 use portolan_watch::{Change, Listed, Object};
@@ -179,6 +181,14 @@ has_conditions!(
     kubeovn::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
     |u| unsupported_ip_pool(&u.spec).iter().map(ToString::to_string).collect(),
+    |_v| None
+);
+
+has_conditions!(
+    kubeovn::Vip,
+    kubeovn::set_condition,
+    |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
+    |u| unsupported_vip(&u.spec).iter().map(ToString::to_string).collect(),
     |_v| None
 );
 

@@ -99,6 +99,12 @@ impl Observed for kubeovn::IPPool {
     }
 }
 
+impl Observed for kubeovn::Vip {
+    fn after(engine: &mut Engine, change: &Change<Self>) {
+        engine.observe_vips(change);
+    }
+}
+
 impl Observed for IPLock {
     fn unreadable(&self, engine: &Engine) -> Option<String> {
         if !engine.world.has_unreadable_locks() {

@@ -209,7 +209,7 @@ impl Engine {
 }
 
 /// `Supported` is written once a field has no effect, and kept from then on.
-fn support(unsupported: &[String], said: Option<&Said>) -> Option<Statement> {
+pub(super) fn support(unsupported: &[String], said: Option<&Said>) -> Option<Statement> {
     let holds = unsupported.is_empty();
     let reason = if holds { "AllFieldsSupported" } else { "UnsupportedFields" };
     let message = unsupported.join("; ");

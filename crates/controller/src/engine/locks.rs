@@ -342,6 +342,7 @@ impl Engine {
         for claim in change.before.iter().chain(&change.after) {
             self.pools_of(claim);
         }
+        self.compare_vip_of_lock(name);
         let current = self.world.lock(name);
         let releasing = self.releasing.get(name).map(|releasing| &releasing.release);
         // A lock that changed since its release was decided may be in use again: its requester is decided anew.

@@ -41,6 +41,7 @@ struct Scene {
     reported: Vec<(&'static str, String)>,
     creations: usize,
     shown: Vec<PodResults>,
+    vips: BTreeMap<String, kubeovn::Vip>,
 }
 
 impl Scene {
@@ -66,6 +67,7 @@ impl Scene {
             reported: Vec::new(),
             creations: 0,
             shown: Vec::new(),
+            vips: BTreeMap::new(),
         }
     }
 
@@ -84,6 +86,7 @@ impl Scene {
         self.list::<kubeovn::Subnet>(vec![]);
         self.list::<NetworkAttachment>(vec![]);
         self.list::<kubeovn::IPPool>(vec![]);
+        self.list::<kubeovn::Vip>(vec![]);
         self.list::<StatefulSet>(vec![]);
         self.list::<kubevirt::VirtualMachine>(vec![]);
         self.list::<kubevirt::VirtualMachineInstance>(vec![]);
@@ -215,6 +218,7 @@ impl Scene {
                 self.engine.missing_read(&read, &confirmation);
             }
             Action::ValidateSubnets(_) | Action::SetConditions(_) | Action::SetPoolStatus(_) => {}
+            Action::SetVipStatus(_) => {}
             Action::ShowResults(results) => self.shown.push(results),
             Action::Report { reason, message, .. } => self.reported.push((reason, message)),
         }
@@ -255,6 +259,7 @@ impl Scene {
                     let mut subnets = self.subnets.iter();
                     subnets.find(|subnet| subnet.name_any() == *name).map(|subnet| drop(found.apply(subnet)))
                 }
+                Read::Vip { name } => self.vips.get(name).map(|vip| drop(found.apply(vip))),
                 Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
                 Read::VirtualMachine { name, .. } => {
                     self.machines.get(name).map(|machine| drop(found.apply(machine)))
@@ -724,3 +729,4 @@ mod machines;
 mod results;
 mod standby;
 mod unreadable;
+mod vips;

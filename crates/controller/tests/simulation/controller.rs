@@ -90,6 +90,7 @@ impl Controller {
         engine.feed(&Change::<kubeovn::Vpc>::listed(vec![]));
         engine.feed(&Change::<kubeovn::Subnet>::listed(vec![]));
         engine.feed(&Change::<kubeovn::IPPool>::listed(vec![]));
+        engine.feed(&Change::<kubeovn::Vip>::listed(vec![]));
         engine.feed(&Change::<NetworkAttachment>::listed(vec![]));
         engine.feed(&Change::<kubevirt::VirtualMachine>::listed(vec![]));
         engine.feed(&Change::<kubevirt::VirtualMachineInstance>::listed(vec![]));
@@ -142,7 +143,10 @@ impl Controller {
                 continue;
             }
             let reads = match &action {
-                Action::Report { .. } | Action::SetPoolStatus(_) | Action::ShowResults(_) => continue,
+                Action::Report { .. }
+                | Action::SetPoolStatus(_)
+                | Action::SetVipStatus(_)
+                | Action::ShowResults(_) => continue,
                 Action::Confirm(release) => release.reads(),
                 Action::ReadMissing(read) => vec![read.clone()],
                 Action::ConfirmAbsence { unit: Unit::Attachment(id), .. } => {
@@ -410,7 +414,10 @@ fn failed(action: &Action) -> Answer {
         Action::Confirm(_) | Action::ReadMissing(_) => Answer::Confirmed(Confirmation::Failed),
         Action::ConfirmAbsence { .. } => Answer::Absence(Absence::Unknown),
         Action::ValidateSubnets(_) => Answer::Lists(None),
-        Action::Report { .. } | Action::SetPoolStatus(_) | Action::ShowResults(_) => Answer::Nothing,
+        Action::Report { .. }
+        | Action::SetPoolStatus(_)
+        | Action::SetVipStatus(_)
+        | Action::ShowResults(_) => Answer::Nothing,
     }
 }
 
@@ -486,7 +493,10 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             );
             Answer::Moved(true)
         }
-        Action::Report { .. } | Action::SetPoolStatus(_) | Action::ShowResults(_) => Answer::Nothing,
+        Action::Report { .. }
+        | Action::SetPoolStatus(_)
+        | Action::SetVipStatus(_)
+        | Action::ShowResults(_) => Answer::Nothing,
     }
 }
 
@@ -524,6 +534,7 @@ fn read_one(server: &Server, read: &Read, found: &mut World) {
         }
         Read::VirtualMachine { .. }
         | Read::IpPool { .. }
+        | Read::Vip { .. }
         | Read::VirtualMachineInstance { .. }
         | Read::NetworkAttachment { .. } => None,
     };

@@ -19,7 +19,7 @@ pub const FIRST_INTERFACE: &str = "eth0";
 
 /// Last parts of Kube-OVN's annotations that ask for something.
 const KUBE_OVN: &[&str] =
-    &["ip_address", "mac_address", "ip_pool", "routes", "default_route", "logical_switch"];
+    &["ip_address", "mac_address", "ip_pool", "routes", "default_route", "logical_switch", "aaps"];
 
 /// A Pod as a value.
 pub fn pod(object: &core::v1::Pod) -> Pod {

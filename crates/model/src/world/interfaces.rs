@@ -3,7 +3,6 @@
 use portolan_api::nad::NadConfig;
 use portolan_api::nfn_network::{NFN_ROUTES, NfnRoute};
 use portolan_api::pod_annotations::{self, IpPool, parse_interface_request};
-use portolan_api::portolan::HolderKind;
 use portolan_api::{FieldError, GuestRoute, Provider, Reason};
 
 use super::evaluation::Evaluation;
@@ -156,8 +155,9 @@ impl<'w> Evaluation<'w> {
             self.request.waits.push(wait(name.to_owned()));
             return None;
         };
-        let node = self.request.holder.kind == HolderKind::Node;
-        if !node && !world.may_use(subnet, &self.namespace) {
+        // Nodes and Vips are in no namespace.
+        let is_namespaced = self.request.holder.kind.is_namespaced();
+        if is_namespaced && !world.may_use(subnet, &self.namespace) {
             let field = match subnet.group {
                 Group::Portolan => "spec.allowedNamespaces",
                 Group::KubeOvn => "spec.namespaces",
@@ -296,7 +296,16 @@ impl<'w> Evaluation<'w> {
             return;
         }
         let keys = pod.annotations.keys().filter(|key| is_kube_ovn_annotation(key) && !self.is_used(key));
-        for key in keys.collect::<Vec<_>>() {
+        let keys: Vec<_> = keys.collect();
+        let vips = pod.annotations.keys().filter(|key| key.ends_with(".kubernetes.io/aaps"));
+        self.request.warnings.extend(vips.map(|key| FieldError {
+            path: format!("metadata.annotations[{key}]"),
+            value: None,
+            reason: Reason::NotSupported,
+            message:
+                "is not supported yet: the Vip keeps its address, and the pod cannot send from it".to_owned(),
+        }));
+        for key in keys {
             let first = key.strip_prefix("ovn.kubernetes.io/").is_some();
             let message = if first && self.world.settings.first_interface == FirstInterface::Other {
                 "has no effect: another plugin makes the pod's first interface; name the network whose interface is meant, as in <name>.<namespace>.ovn.kubernetes.io/…"

@@ -20,6 +20,7 @@ use crate::node::Node;
 use crate::pod::{Pod, StatefulSet, VirtualMachine};
 use crate::subnet::Validation;
 use crate::unreadable::Unreadable;
+use crate::vip::Vip;
 
 /// A kind that the World is fed with.
 pub trait Source {
@@ -280,4 +281,5 @@ by_door!(core::v1::Node, Node, doors::node::node);
 by_door!(apps::v1::StatefulSet, StatefulSet, doors::pod::stateful_set);
 by_door!(NetworkAttachmentDefinition, Nad, doors::nad::nad);
 by_door!(kubeovn::IPPool, IpPool, doors::kubeovn::ip_pool);
+by_door!(kubeovn::Vip, Vip, doors::kubeovn::vip);
 by_door!(NetworkAttachment, RequestedAttachment, doors::attachment::network_attachment);

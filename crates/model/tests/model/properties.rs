@@ -20,6 +20,7 @@ enum Object {
     KubeOvnSubnet(portolan_api::kubeovn::Subnet),
     Nad(portolan_api::nad::NetworkAttachmentDefinition),
     IpPool(portolan_api::kubeovn::IPPool),
+    Vip(portolan_api::kubeovn::Vip),
     Node(Node),
     Pod(Pod),
     StatefulSet(StatefulSet),
@@ -37,6 +38,7 @@ macro_rules! each {
             Object::KubeOvnSubnet($inner) => $do,
             Object::Nad($inner) => $do,
             Object::IpPool($inner) => $do,
+            Object::Vip($inner) => $do,
             Object::Node($inner) => $do,
             Object::Pod($inner) => $do,
             Object::StatefulSet($inner) => $do,
@@ -236,6 +238,12 @@ fn other() -> impl Strategy<Value = Object> {
                 let namespaces: &[&str] = if own { &["default"] } else { &[] };
                 Object::IpPool(mk_ip_pool(name, subnet, &[ips], namespaces))
             }),
+        pick(&SUBNETS).prop_map(|subnet| {
+            let spec = serde_json::json!({"subnet": subnet, "v4ip": "10.0.0.6"});
+            let mut vip = portolan_api::kubeovn::Vip::new("front", serde_json::from_value(spec).unwrap());
+            vip.metadata.uid = Some("vip-front".to_owned());
+            Object::Vip(vip)
+        }),
         pick(&SUBNETS)
             .prop_map(|subnet| Object::NetworkAttachment(mk_network_attachment("default", "n", subnet))),
     ]
@@ -279,7 +287,8 @@ fn seen(world: &World) -> BTreeMap<Unit, (UnitState, String)> {
 /// What everyone who might ask asks for.
 fn asked(world: &World) -> BTreeMap<Requester, String> {
     let pods = PODS.iter().map(|name| Requester::pod("default", *name));
-    let others = [Requester::network_attachment("default", "n"), Requester::node("node-1")];
+    let others =
+        [Requester::network_attachment("default", "n"), Requester::node("node-1"), Requester::vip("front")];
     pods.chain(others)
         .map(|requester| (requester.clone(), format!("{:?}", world.request(&requester))))
         .collect()

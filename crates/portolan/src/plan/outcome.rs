@@ -162,7 +162,10 @@ fn name_of(requester: &Requester) -> Option<Name> {
     let (kind, namespace, name) = match requester {
         Requester::Pod { namespace, name } => ("Pod", namespace, name),
         Requester::NetworkAttachment { namespace, name } => ("NetworkAttachment", namespace, name),
-        Requester::Node { .. } | Requester::Subnet { .. } | Requester::VirtualMachine { .. } => return None,
+        Requester::Node { .. }
+        | Requester::Subnet { .. }
+        | Requester::Vip { .. }
+        | Requester::VirtualMachine { .. } => return None,
     };
     Some(Name { kind: kind.into(), namespace: Some(namespace.clone()), name: name.clone() })
 }

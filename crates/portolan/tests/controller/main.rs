@@ -5,6 +5,9 @@
 mod debug;
 mod election;
 mod exhaustion;
+mod ip_pools;
+mod results;
+mod vips;
 
 use portolan_testbed::{ApiKind, Daemon, Northbound, Process, TestLab, Testbed};
 
