@@ -248,7 +248,13 @@ impl Engine {
     /// Takes in what a change of the World made dirty.
     fn note(&mut self, dirty: Dirty, evidence: &Evidence) {
         self.note_units(dirty.units, evidence);
-        self.requesters.extend(dirty.requesters);
+        for requester in dirty.requesters {
+            // Whoever waits is decided in the order of coming, also if what it waits for changes for many at once.
+            match self.waiters.place(&requester) {
+                Some(place) => self.woken.insert((place, requester)),
+                None => self.requesters.insert(requester),
+            };
+        }
         for change in &dirty.locks {
             self.lock_changed(change);
         }

@@ -80,6 +80,19 @@ fn a_pool_that_grows_serves_those_who_wait() {
 }
 
 #[test]
+fn what_a_pool_grows_by_goes_to_who_came_first() {
+    let mut scene = Scene::new();
+    scene.pool("gold", &["10.0.0.7"]);
+    for pod in ["first", "z", "b"] {
+        scene.of_pool(pod, "gold");
+        scene.settle();
+    }
+    scene.pool("gold", &["10.0.0.7..10.0.0.8"]);
+    scene.settle();
+    assert_eq!(scene.addresses().keys().collect::<Vec<_>>(), ["first", "z"]);
+}
+
+#[test]
 fn a_pool_of_another_subnet_is_a_mistake_of_the_pod() {
     let mut scene = Scene::new();
     scene.engine.feed(&Change::Applied(mk_ip_pool("gold", "db", &["10.0.1.7"], &[])));
