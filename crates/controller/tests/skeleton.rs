@@ -185,7 +185,8 @@ fn a_pod_costs_one_write_per_address_and_leaves_nothing() {
         let mut others = stage.writes().split_off(before);
         others.retain(|(_, resource, _)| !["subnets", "iplocks"].contains(&resource.as_str()));
         // Nobody waits for what tells the pod what it got.
-        let told = others.extract_if(.., |(verb, resource, _)| (verb.as_str(), resource.as_str()) == ("patch", "pods"));
+        let told = others
+            .extract_if(.., |(verb, resource, _)| (verb.as_str(), resource.as_str()) == ("patch", "pods"));
         assert!(told.count() <= 1, "it is told once");
         assert_eq!(others, []);
         stage.empty().await;

@@ -112,7 +112,7 @@ impl IPPool {
         let mut config = IpPoolConfig::default();
         match filled(self.spec.subnet.as_ref()) {
             None => {
-                errors.add_bare(&spec.field("subnet"), Reason::Required, "name the Subnet of the addresses")
+                errors.add_bare(&spec.field("subnet"), Reason::Required, "name the Subnet of the addresses");
             }
             Some(name) => {
                 if let Err(problem) = check_object_name(name) {

@@ -116,7 +116,7 @@ impl Vip {
         let mut config = VipConfig::default();
         match filled(spec.subnet.as_ref()) {
             None => {
-                errors.add_bare(&root.field("subnet"), Reason::Required, "name the Subnet of the address")
+                errors.add_bare(&root.field("subnet"), Reason::Required, "name the Subnet of the address");
             }
             Some(name) => {
                 if let Err(problem) = check_object_name(name) {
