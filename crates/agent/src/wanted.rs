@@ -105,9 +105,9 @@ fn undecided(call: &Call<'_>, known: &Known) -> Wanted {
         let msg = format!("pod {} asks for interfaces that it cannot have", call.pod);
         return Wanted::Refused(CniError::new(Code::InvalidConfig, msg, problems.join("; ")));
     }
-    // Virtual machines are the controller's to follow: what is not known of one here says nothing.
-    let mut waits =
-        request.waits.iter().filter(|wait| !matches!(wait, Wait::VirtualMachine { .. })).peekable();
+    // Virtual machines and pools are the controller's to follow: what is not known of one here says nothing.
+    let is_followed = |wait: &&Wait| !matches!(wait, Wait::VirtualMachine { .. } | Wait::IpPool(_));
+    let mut waits = request.waits.iter().filter(is_followed).peekable();
     if waits.peek().is_some() {
         return Wanted::Missing(waits.map(|wait| format!("pod {}: {wait}", call.pod)).collect());
     }

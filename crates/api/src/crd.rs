@@ -27,6 +27,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         finish(portolan::IPLock::crd(), None),
         finish(kubeovn::Vpc::crd(), Some(&no_self_peering_of_kube_ovn)),
         finish(kubeovn::Subnet::crd(), None),
+        finish(kubeovn::IPPool::crd(), None),
+        finish(kubeovn::Vip::crd(), None),
         finish(NetworkAttachmentDefinition::crd(), None),
     ]
 }

@@ -6,18 +6,22 @@
 //! [`support`] tells which fields have an effect here.
 
 mod condition;
+mod ip_pool;
 mod subnet;
 pub mod support;
+mod vip;
 mod vpc;
 
 use std::collections::BTreeMap;
 
 pub use condition::{Condition, set_condition};
+pub use ip_pool::{IPPool, IpPoolConfig, IpPoolSpec, IpPoolStatus};
 pub use subnet::{
     Acl, NatOutgoingPolicyMatch, NatOutgoingPolicyRule, NatOutgoingPolicyRuleStatus, Subnet, SubnetSpec,
     SubnetStatus, U2oFeatures,
 };
 pub use support::{FieldReport, FieldSupport, SUPPORT, Support, kubeovn_support_markdown};
+pub use vip::{Vip, VipConfig, VipSpec, VipStatus};
 pub use vpc::{
     BfdPort, BfdPortStatus, DynamicRouting, PolicyRoute, StaticRoute, Vpc, VpcPeering, VpcSpec, VpcStatus,
 };

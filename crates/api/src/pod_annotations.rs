@@ -2,6 +2,10 @@
 //!
 //! Keys are `<provider>.kubernetes.io/<what>`. A pod that uses one network twice tells its interfaces apart by
 //! `<provider>.<interface>.kubernetes.io/<what>` or `<nad>.<namespace>.kubernetes.io/<what>.<interface>`.
+//!
+//! Kube-OVN writes what an interface got under the same keys by which users ask for it. Here a result must never become a wish, be it that
+//! the controller starts again, or that a pod is restored from a dump. So the keys of results are listed with their values in one more
+//! annotation ([`RESULTS`]): what it lists is no wish, whatever else is one.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +13,7 @@ use std::net::IpAddr;
 use crate::cidr::{AddressPair, Family, parse_address};
 use crate::field_error::{FieldErrors, FieldPath, Problem, Reason};
 use crate::mac::{Mac, parse_interface_mac};
-use crate::names::check_object_name;
+use crate::names::{check_object_name, is_dns_subdomain};
 use crate::networks_annotation::parse_requested_ip;
 use crate::nfn_network::parse_route_list;
 use crate::provider::Provider;
@@ -87,6 +91,76 @@ pub fn parse_interface_request(
         request.subnet = Some(text.to_owned());
     }
     std::mem::take(errors).into_result(request)
+}
+
+/// Last part of the annotation that lists which others are results, with their values.
+pub const RESULTS: &str = "portolan_results";
+
+/// What one interface got.
+#[derive(Clone, Debug)]
+pub struct InterfaceResult<'a> {
+    /// Its addresses.
+    pub addresses: &'a [IpAddr],
+    /// Its MAC address.
+    pub mac: Mac,
+    /// The prefixes of its subnet.
+    pub cidr: String,
+    /// The gateways of its subnet.
+    pub gateway: String,
+    /// Its subnet.
+    pub subnet: &'a str,
+    /// Its subnet's VPC.
+    pub vpc: Option<&'a str>,
+}
+
+/// The annotations that tell a pod what the interface on `provider` got; the one called `interface`, if the network is used more
+/// than once. What the pod asks for is left as it is.
+pub fn result_annotations(
+    result: &InterfaceResult<'_>,
+    provider: &Provider,
+    interface: Option<&str>,
+    asked: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let interface = interface.map(|interface| format!(".{interface}")).unwrap_or_default();
+    let prefix = format!("{provider}{interface}.kubernetes.io");
+    let mut annotations = BTreeMap::new();
+    // The names of some interfaces and long-named networks cannot be part of a key.
+    if !is_dns_subdomain(&prefix) {
+        return annotations;
+    }
+    let addresses: Vec<_> = result.addresses.iter().map(ToString::to_string).collect();
+    let mut results = BTreeMap::new();
+    for (what, value) in [
+        ("ip_address", addresses.join(",")),
+        ("mac_address", result.mac.to_string()),
+        ("logical_switch", result.subnet.to_owned()),
+    ] {
+        let key = format!("{prefix}/{what}");
+        if !asked.contains_key(&key) {
+            annotations.insert(key, value.clone());
+            results.insert(what, value);
+        }
+    }
+    if !results.is_empty() {
+        // Texts always serialize.
+        let results = serde_json::to_string(&results).unwrap_or_default();
+        annotations.insert(format!("{prefix}/{RESULTS}"), results);
+    }
+    annotations.insert(format!("{prefix}/allocated"), "true".to_owned());
+    annotations.insert(format!("{prefix}/cidr"), result.cidr.clone());
+    annotations.insert(format!("{prefix}/gateway"), result.gateway.clone());
+    if let Some(vpc) = result.vpc {
+        annotations.insert(format!("{prefix}/logical_router"), vpc.to_owned());
+    }
+    annotations
+}
+
+/// True if an annotation is a result, and so asks for nothing.
+pub fn is_result(annotations: &BTreeMap<String, String>, key: &str, value: &str) -> bool {
+    let Some((prefix, what)) = key.rsplit_once('/') else { return false };
+    let Some(results) = annotations.get(&format!("{prefix}/{RESULTS}")) else { return false };
+    let results = serde_json::from_str::<BTreeMap<String, String>>(results);
+    results.is_ok_and(|results| results.get(what).is_some_and(|result| result == value))
 }
 
 /// The key of an annotation about the interface on `provider`.
@@ -271,6 +345,37 @@ mod tests {
              metadata.annotations[ovn.kubernetes.io/default_route]: \"yes\" is neither true nor false; \
              metadata.annotations[ovn.kubernetes.io/logical_switch]: \"a/b\" cannot be the name of an object; names have up to 253 lower-case letters, digits, '-' and '.'"
         );
+    }
+
+    #[test]
+    fn results_are_no_wishes_and_wishes_are_no_results() {
+        let provider: Provider = "blue.default.ovn".parse().unwrap();
+        let addresses = ["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
+        let result = InterfaceResult {
+            addresses: &addresses,
+            mac: parse_interface_mac("0a:58:0a:00:00:05").unwrap(),
+            cidr: "10.0.0.0/24,fd00::/64".to_owned(),
+            gateway: "10.0.0.1,fd00::1".to_owned(),
+            subnet: "web",
+            vpc: Some("blue"),
+        };
+        let mac = "blue.default.ovn.kubernetes.io/mac_address".to_owned();
+        let asked = BTreeMap::from([(mac.clone(), "0a:58:0a:00:00:05".to_owned())]);
+        let mut annotations = asked.clone();
+        annotations.extend(result_annotations(&result, &provider, None, &asked));
+        assert_eq!(annotations["blue.default.ovn.kubernetes.io/ip_address"], "10.0.0.5,fd00::5");
+        assert_eq!(annotations["blue.default.ovn.kubernetes.io/logical_router"], "blue");
+        let is_wish = |key: &String, value: &String| !is_result(&annotations, key, value);
+        let wishes: Vec<_> = annotations.iter().filter(|(key, value)| is_wish(key, value)).collect();
+        let asks = |what: &str| wishes.iter().any(|(key, _)| key.ends_with(what));
+        assert!(asks("/mac_address") && !asks("/ip_address") && !asks("/logical_switch"), "{wishes:?}");
+        // Whoever edits a result means it.
+        let key = "blue.default.ovn.kubernetes.io/ip_address";
+        assert!(!is_result(&annotations, key, "10.0.0.6"));
+        // One that cannot be part of a key does not spoil the others.
+        assert!(result_annotations(&result, &provider, Some("Net_1"), &asked).is_empty());
+        let of_second = result_annotations(&result, &provider, Some("net2"), &asked);
+        assert!(of_second.contains_key("blue.default.ovn.net2.kubernetes.io/ip_address"), "{of_second:?}");
     }
 
     proptest! {

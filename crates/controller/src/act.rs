@@ -2,6 +2,8 @@
 
 pub(crate) mod events;
 pub(crate) mod finalizers;
+pub(crate) mod kubeovn_status;
+pub(crate) mod results;
 pub(crate) mod status;
 #[cfg(test)]
 mod tests;
@@ -20,10 +22,12 @@ use tokio::sync::mpsc::Sender;
 
 use self::events::{EventKey, EventWriter};
 use self::finalizers::FinalizerWriter;
+use self::kubeovn_status::KubeOvnStatusWriter;
+use self::results::ResultsWriter;
 use self::status::StatusWriter;
 use self::writer::Writer;
 use crate::control::Message;
-use crate::engine::{Action, Confirmation, Creation, Engine, Protected};
+use crate::engine::{Action, Confirmation, Creation, Engine, PoolStatus, Protected, VipUpdate};
 use crate::live;
 use crate::metrics::{LockWrite, Metrics};
 
@@ -38,6 +42,9 @@ pub(crate) struct Actor {
     pub(crate) status: Writer<StatusWriter>,
     pub(crate) events: Writer<EventWriter>,
     pub(crate) finalizers: Writer<FinalizerWriter>,
+    pub(crate) ip_pools: Writer<KubeOvnStatusWriter<PoolStatus>>,
+    pub(crate) vips: Writer<KubeOvnStatusWriter<VipUpdate>>,
+    pub(crate) results: Writer<ResultsWriter>,
     pub(crate) metrics: Metrics,
 }
 
@@ -46,7 +53,10 @@ impl Actor {
         let status = Writer::new(StatusWriter(client.clone()));
         let events = Writer::new(EventWriter(client.clone()));
         let finalizers = Writer::new(FinalizerWriter(client.clone()));
-        Actor { client, engine, status, events, finalizers, metrics }
+        let ip_pools = Writer::new(KubeOvnStatusWriter::new(client.clone()));
+        let vips = Writer::new(KubeOvnStatusWriter::new(client.clone()));
+        let results = Writer::new(ResultsWriter(client.clone()));
+        Actor { client, engine, status, events, finalizers, ip_pools, vips, results, metrics }
     }
 
     /// Nothing that is not urgent is written from now on; what was wanted is dropped.
@@ -54,6 +64,9 @@ impl Actor {
         self.status.pause();
         self.events.pause();
         self.finalizers.pause();
+        self.ip_pools.pause();
+        self.vips.pause();
+        self.results.pause();
     }
 
     /// What is wanted from now on is written.
@@ -61,6 +74,9 @@ impl Actor {
         self.status.resume();
         self.events.resume();
         self.finalizers.resume();
+        self.ip_pools.resume();
+        self.vips.resume();
+        self.results.resume();
     }
 
     /// Makes an action happen. What fails is answered, and tried again when the engine says so.
@@ -97,6 +113,11 @@ impl Actor {
             Action::ValidateSubnets(candidates) => self.validate_subnets(candidates).await,
             Action::ConfirmUnused(object) => self.confirm_unused(object).await,
             // These have queues of their own.
+            Action::ShowResults(results) => {
+                self.results.want((results.namespace.clone(), results.name.clone()), results);
+            }
+            Action::SetVipStatus(update) => self.vips.want(update.name.clone(), *update),
+            Action::SetPoolStatus(status) => self.ip_pools.want(status.name.clone(), *status),
             Action::SetConditions(update) => self.status.want((update.kind, update.name.clone()), update),
             Action::SetFinalizer(update) => {
                 let Protected { kind, name, .. } = &update.object;

@@ -15,6 +15,7 @@ mod counts;
 mod feed;
 mod finalizers;
 mod inspect;
+mod ip_pools;
 mod kinds;
 mod locks;
 mod missing;
@@ -22,10 +23,12 @@ mod nodes;
 mod northbound;
 mod readiness;
 mod reports;
+mod results;
 mod southbound;
 mod standby;
 mod status_fields;
 mod subnets;
+mod vips;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +45,8 @@ pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, Sta
 pub use self::counts::{Counts, Queues};
 use self::finalizers::Finalizers;
 pub use self::finalizers::{FinalizerChange, FinalizerUpdate, Protected, Usage};
+use self::ip_pools::IpPools;
+pub use self::ip_pools::PoolStatus;
 pub(crate) use self::kinds::for_each_kind;
 pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
@@ -53,11 +58,15 @@ pub use self::readiness::NorthboundRole;
 use self::readiness::Readiness;
 use self::reports::Reports;
 pub use self::reports::{Severity, Subject};
+pub use self::results::PodResults;
+use self::results::Results;
 pub use self::southbound::SouthboundStatus;
 use self::standby::Duty;
 pub use self::status_fields::StatusFields;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Candidates, Lists, SubnetKey, Verdict};
+pub use self::vips::VipUpdate;
+use self::vips::Vips;
 
 /// Something to be done outside, whose answer is to be told to the engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +112,12 @@ pub enum Action {
     SetFinalizer(FinalizerUpdate),
     /// List what may use an object that is being deleted: answer with [`Engine::usage`].
     ConfirmUnused(Protected),
+    /// Write annotations of a pod that tell what it got. The watch answers.
+    ShowResults(PodResults),
+    /// Write the status of a pool. The watch answers.
+    SetPoolStatus(Box<PoolStatus>),
+    /// Write the status of a Vip. The watch answers.
+    SetVipStatus(Box<VipUpdate>),
     /// Write an Event.
     Report {
         /// What it is about.
@@ -166,6 +181,9 @@ pub struct Engine {
     /// Objects whose conditions are to be compared with what they should be.
     to_compare: BTreeSet<(Kind, String)>,
     readiness: Readiness,
+    ip_pools: IpPools,
+    results: Results,
+    vips: Vips,
     reports: Reports,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
@@ -199,6 +217,9 @@ impl Engine {
             conditions: Conditions::default(),
             to_compare: BTreeSet::new(),
             readiness: Readiness::default(),
+            ip_pools: IpPools::default(),
+            results: Results::default(),
+            vips: Vips::default(),
             reports: Reports::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
@@ -230,6 +251,9 @@ impl Engine {
         }
         self.decide();
         self.compare_conditions();
+        self.compare_ip_pools();
+        self.compare_vips();
+        self.compare_results();
         self.judge_subnets();
         self.check_finalizers();
         std::mem::take(&mut self.actions)
@@ -258,7 +282,13 @@ impl Engine {
     /// Takes in what a change of the World made dirty.
     fn note(&mut self, dirty: Dirty, evidence: &Evidence) {
         self.note_units(dirty.units, evidence);
-        self.requesters.extend(dirty.requesters);
+        for requester in dirty.requesters {
+            // Whoever waits is decided in the order of coming, also if what it waits for changes for many at once.
+            match self.waiters.place(&requester) {
+                Some(place) => self.woken.insert((place, requester)),
+                None => self.requesters.insert(requester),
+            };
+        }
         for change in &dirty.locks {
             self.lock_changed(change);
             self.usage_changed(change.after.as_ref());

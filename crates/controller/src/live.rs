@@ -54,6 +54,12 @@ pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confir
                 get::<portolan::Subnet>(client, &Api::all(client.clone()), name, found).await?;
                 get::<kubeovn::Subnet>(client, &Api::all(client.clone()), name, found).await?;
             }
+            Read::IpPool { name } => {
+                get::<kubeovn::IPPool>(client, &Api::all(client.clone()), name, found).await?;
+            }
+            Read::Vip { name } => {
+                get::<kubeovn::Vip>(client, &Api::all(client.clone()), name, found).await?;
+            }
             Read::Lock { name } => get::<IPLock>(client, &Api::all(client.clone()), name, found).await?,
             Read::VirtualMachine { namespace, name } => {
                 get::<kubevirt::VirtualMachine>(client, &in_namespace(client, namespace), name, found)

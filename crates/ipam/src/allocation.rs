@@ -5,11 +5,12 @@ use std::net::IpAddr;
 
 use portolan_api::portolan::{LockAddress, LockName};
 use portolan_api::{AddressPair, Domain, Family, Mac, Vni};
-use portolan_model::{AttachmentId, InterfaceRequest, Request, Subnet, World};
+use portolan_model::{AttachmentId, InterfaceRequest, Pool, Request, Subnet, World};
 
 use crate::choice::Search;
-use crate::domain::{guest_range, reserved};
+use crate::domain::{guest_range, reserved, reserved_with_pools};
 use crate::ipam::{Ipam, Owner};
+use crate::pools::guest_ranges;
 use crate::refusal::Refusal;
 
 /// What one interface has and gets.
@@ -63,6 +64,7 @@ impl<'a> Allocation<'a> {
         for address in outside {
             self.refuse_address(*address, subnet);
         }
+        let has_asked = !interface.addresses.is_empty();
         let pooled =
             if interface.addresses.is_empty() { self.pooled(interface, subnet, &id, &held) } else { None };
         for family in subnet.config.cidr.families() {
@@ -77,8 +79,9 @@ impl<'a> Allocation<'a> {
                 );
             } else if let Some(held) = held.iter().find(of_family) {
                 addresses.push((*held, Standing::Held));
-            } else if pooled.is_some() || interface.pool.is_empty() || !interface.addresses.is_empty() {
-                addresses.extend(self.any(family, subnet, &id).map(|address| (address, Standing::New)));
+            } else if pooled.is_some() || !matches!(interface.pool, Pool::Listed(_)) || has_asked {
+                let chosen = self.any(family, subnet, &id, &interface.pool);
+                addresses.extend(chosen.map(|address| (address, Standing::New)));
             }
         }
         if self.refusals.len() > refused {
@@ -117,13 +120,24 @@ impl<'a> Allocation<'a> {
         }
     }
 
-    /// Any address of a family.
-    fn any(&mut self, family: Family, subnet: &Subnet, id: &AttachmentId) -> Option<IpAddr> {
-        let reserved = reserved(subnet);
+    /// Any address of a family, of a pool if it has such.
+    fn any(&mut self, family: Family, subnet: &Subnet, id: &AttachmentId, pool: &Pool) -> Option<IpAddr> {
+        let named = match pool {
+            Pool::Named { names, ranges } => {
+                let has_family = ranges.iter().any(|range| range.family() == family);
+                has_family.then(|| (names, guest_ranges(ranges, subnet, family)))
+            }
+            Pool::Any | Pool::Listed(_) => None,
+        };
+        let reserved =
+            if named.is_some() { reserved(subnet) } else { reserved_with_pools(self.world, subnet) };
         let chosen = loop {
             let addresses = self.ipam.domains.get(&subnet.domain);
             let search = Search { addresses, reserved: &reserved, promised: &self.promised };
-            let chosen = search.choose(subnet, family, id);
+            let chosen = match &named {
+                Some((_, ranges)) => search.choose_among(ranges, id),
+                None => search.choose(subnet, family, id),
+            };
             // A lock that cannot be read, in a domain whose name is too long to be in it, takes its address all the same.
             let free = |ip| {
                 let name = LockName::new(&subnet.domain, LockAddress::Ip(ip)).to_string();
@@ -138,7 +152,13 @@ impl<'a> Allocation<'a> {
             Some(address) => {
                 self.promised.insert(address);
             }
-            None => self.refusals.push(Refusal::Full { subnet: subnet.name.clone(), family }),
+            None => {
+                let subnet = subnet.name.clone();
+                self.refusals.push(match named {
+                    Some((names, _)) => Refusal::PoolFull { pools: names.clone(), subnet, family },
+                    None => Refusal::Full { subnet, family },
+                });
+            }
         }
         chosen
     }
@@ -151,9 +171,7 @@ impl<'a> Allocation<'a> {
         id: &AttachmentId,
         held: &[IpAddr],
     ) -> Option<AddressPair> {
-        if interface.pool.is_empty() {
-            return None;
-        }
+        let Pool::Listed(pool) = &interface.pool else { return None };
         let free = |address: IpAddr| {
             let owner = self.ipam.owner(self.world, &subnet.domain, LockAddress::Ip(address), id);
             self.is_for_guests(address, subnet)
@@ -162,10 +180,9 @@ impl<'a> Allocation<'a> {
         };
         let holds = |pair: &&AddressPair| pair.addresses().all(|address| held.contains(&address));
         let can_have = |pair: &&AddressPair| pair.addresses().all(free);
-        let found =
-            interface.pool.iter().find(holds).or_else(|| interface.pool.iter().find(can_have)).copied();
+        let found = pool.iter().find(holds).or_else(|| pool.iter().find(can_have)).copied();
         if found.is_none() {
-            let addresses = interface.pool.iter().flat_map(AddressPair::addresses);
+            let addresses = pool.iter().flat_map(AddressPair::addresses);
             let name = |ip| LockName::new(&subnet.domain, LockAddress::Ip(ip)).to_string();
             let locks = addresses.map(name).collect();
             let (subnet, interface) = (subnet.name.clone(), interface.interface.clone());

@@ -27,6 +27,30 @@ impl Search<'_> {
     /// The address for an interface.
     pub(crate) fn choose(&self, subnet: &Subnet, family: Family, id: &AttachmentId) -> Option<IpAddr> {
         let range = subnet.config.cidr.net(family).and_then(guest_range)?;
+        self.choose_in(range, id)
+    }
+
+    /// The address for an interface, in one of these ranges.
+    pub(crate) fn choose_among(&self, ranges: &[IpRange], id: &AttachmentId) -> Option<IpAddr> {
+        // Two deciders begin at the same range.
+        let first = (hash(id) % (ranges.len() as u128).max(1)) as usize;
+        let (before, from) = ranges.split_at_checked(first)?;
+        let ranges = || from.iter().chain(before);
+        let fresh = ranges().find_map(|range| {
+            let start = start(*range, id);
+            self.next_free(start, range.end()).or_else(|| self.next_free(range.start(), start))
+        });
+        fresh.or_else(|| ranges().find_map(|range| self.freed_first(*range)))
+    }
+
+    /// True if anyone could be given an address of one of these ranges.
+    pub(crate) fn has_any_among(&self, ranges: &[IpRange]) -> bool {
+        ranges.iter().any(|range| {
+            self.next_free(range.start(), range.end()).or_else(|| self.freed_first(*range)).is_some()
+        })
+    }
+
+    fn choose_in(&self, range: IpRange, id: &AttachmentId) -> Option<IpAddr> {
         let start = start(range, id);
         self.next_free(start, range.end())
             .or_else(|| self.next_free(range.start(), start))
@@ -77,6 +101,16 @@ impl Search<'_> {
 
 /// Where the search for an interface's address starts.
 fn start(range: IpRange, id: &AttachmentId) -> IpAddr {
+    let offset = hash(id) % range.count();
+    match range.start() {
+        // A range of IPv4 addresses has fewer than 2^32.
+        IpAddr::V4(v4) => IpAddr::from(v4.to_bits().wrapping_add(offset as u32).to_be_bytes()),
+        IpAddr::V6(v6) => IpAddr::from(v6.to_bits().wrapping_add(offset).to_be_bytes()),
+    }
+}
+
+/// A number that depends on who asks, and on nothing else.
+fn hash(id: &AttachmentId) -> u128 {
     let mut hash = Sha256::new();
     hash.update(b"portolan address\0");
     for part in [id.uid(), id.interface()] {
@@ -90,12 +124,7 @@ fn start(range: IpRange, id: &AttachmentId) -> IpAddr {
     let digest = hash.finalize();
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
-    let offset = u128::from_be_bytes(bytes) % range.count();
-    match range.start() {
-        // A range of IPv4 addresses has fewer than 2^32.
-        IpAddr::V4(v4) => IpAddr::from(v4.to_bits().wrapping_add(offset as u32).to_be_bytes()),
-        IpAddr::V6(v6) => IpAddr::from(v6.to_bits().wrapping_add(offset).to_be_bytes()),
-    }
+    u128::from_be_bytes(bytes)
 }
 
 fn next(address: IpAddr) -> Option<IpAddr> {

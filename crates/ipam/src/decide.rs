@@ -124,10 +124,11 @@ fn locks(request: &Request, shares: &[Share<'_>], interfaces: &[DecidedInterface
             subnet: share.subnet.name.clone(),
             mac: Some(share.mac.to_string()),
             holder: share.id.holder(),
-            node: Some(request.node.clone()),
+            node: Some(request.node.clone()).filter(|node| !node.is_empty()),
             host_ip: request.host_ip.map(|ip| ip.to_string()),
             user: request.user.clone(),
-            iface_id: Some(share.id.iface_id()),
+            // A Vip has no port.
+            iface_id: (request.holder.kind != HolderKind::Vip).then(|| share.id.iface_id()),
             interfaces: interfaces.to_vec(),
             ..IPLockSpec::default()
         };

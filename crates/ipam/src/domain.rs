@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use portolan_api::{Family, IpCount, IpRange};
-use portolan_model::Subnet;
+use portolan_model::{Subnet, World};
 
 use crate::range_set::RangeSet;
 
@@ -80,6 +80,24 @@ impl Taken {
         }
     }
 
+    /// The parts of a range that are in the set, in order.
+    pub fn ranges_within(&self, range: IpRange) -> Vec<IpRange> {
+        let of = |(start, end): (IpAddr, IpAddr)| IpRange::new(start, end).ok();
+        match (range.start(), range.end()) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                let parts = self.v4.parts_of(a.to_bits()..=b.to_bits());
+                let address = |bits: u32| IpAddr::from(bits.to_be_bytes());
+                parts.filter_map(|(start, end)| of((address(start), address(end)))).collect()
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => {
+                let parts = self.v6.parts_of(a.to_bits()..=b.to_bits());
+                let address = |bits: u128| IpAddr::from(bits.to_be_bytes());
+                parts.filter_map(|(start, end)| of((address(start), address(end)))).collect()
+            }
+            _ => Vec::new(), // a range has one family
+        }
+    }
+
     /// True if there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
@@ -100,6 +118,15 @@ pub fn guest_range(net: IpNet) -> Option<IpRange> {
         }
     };
     IpRange::new(first, last).ok()
+}
+
+/// What is given only to those who ask for it, and what is given to no one: to those who choose from no pool.
+pub(crate) fn reserved_with_pools(world: &World, subnet: &Subnet) -> Taken {
+    let mut reserved = reserved(subnet);
+    for range in world.pooled_ranges(&subnet.name) {
+        reserved.insert_range(range);
+    }
+    reserved
 }
 
 /// What is given only to those who ask for it, and what is given to no one.

@@ -10,7 +10,8 @@ use portolan_model::lock::Claim;
 use portolan_model::{AttachmentId, Subnet, World};
 
 use crate::choice::Search;
-use crate::domain::{Addresses, Usage, reserved};
+use crate::domain::{Addresses, Usage, reserved, reserved_with_pools};
+use crate::pools::guest_ranges;
 use crate::refusal::TakenBy;
 use crate::waiters::WaitKey;
 
@@ -120,9 +121,19 @@ impl Ipam {
             }
             WaitKey::Subnet { name, family } => world.subnet(name).is_some_and(|subnet| {
                 let (addresses, nothing) = (self.domains.get(&subnet.domain), BTreeSet::new());
-                let search = Search { addresses, reserved: &reserved(subnet), promised: &nothing };
+                let reserved = reserved_with_pools(world, subnet);
+                let search = Search { addresses, reserved: &reserved, promised: &nothing };
                 search.has_any(subnet, *family)
             }),
+            WaitKey::Pool { name, family } => {
+                let pool = world.ip_pool(name).and_then(|pool| pool.config.as_ref().ok());
+                let subnet = pool.and_then(|pool| world.subnet(&pool.subnet));
+                pool.zip(subnet).is_some_and(|(pool, subnet)| {
+                    let (addresses, nothing) = (self.domains.get(&subnet.domain), BTreeSet::new());
+                    let search = Search { addresses, reserved: &reserved(subnet), promised: &nothing };
+                    search.has_any_among(&guest_ranges(&pool.ranges, subnet, *family))
+                })
+            }
         }
     }
 

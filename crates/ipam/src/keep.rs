@@ -5,8 +5,8 @@
 
 use std::net::IpAddr;
 
-use portolan_api::{Domain, Family, Mac};
-use portolan_model::{AttachmentId, InterfaceRequest, Request, World};
+use portolan_api::{Domain, Family, IpRange, Mac};
+use portolan_model::{AttachmentId, InterfaceRequest, Pool, Request, World};
 
 /// True if a request asks for an interface with the addresses that its holder has, and perhaps more.
 pub(crate) fn keeps(world: &World, request: &Request, id: &AttachmentId) -> bool {
@@ -25,8 +25,17 @@ fn fits(world: &World, interface: &InterfaceRequest, id: &AttachmentId) -> bool 
             interface.addresses.contains(ip)
         } else {
             !interface.addresses.is_empty()
-                || interface.pool.is_empty()
-                || interface.pool.iter().any(|pair| pair.addresses().any(|address| address == *ip))
+                || match &interface.pool {
+                    Pool::Any => true,
+                    Pool::Listed(pairs) => {
+                        pairs.iter().any(|pair| pair.addresses().any(|address| address == *ip))
+                    }
+                    Pool::Named { ranges, .. } => {
+                        let of_family = |range: &&IpRange| range.family() == Family::of(*ip);
+                        let mut ranges = ranges.iter().filter(of_family).peekable();
+                        ranges.peek().is_none() || ranges.any(|range| range.contains(*ip))
+                    }
+                }
         }
     };
     let vni = match &first.domain {

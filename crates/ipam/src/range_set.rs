@@ -145,6 +145,17 @@ impl<N: Number> RangeSet<N> {
         head.into_iter().chain(inside).map(overlap).fold(0, u128::saturating_add)
     }
 
+    /// The parts of a range that are in the set, from first to last, in order.
+    pub fn parts_of(&self, range: RangeInclusive<N>) -> impl Iterator<Item = (N, N)> {
+        let (start, end) = range.into_inner();
+        let head = self.ranges.range(..start).next_back().filter(move |(_, last)| **last >= start);
+        let inside = self.ranges.range(start..).take_while(move |(first, _)| **first <= end);
+        head.into_iter()
+            .chain(inside)
+            .map(move |(first, last)| ((*first).max(start), (*last).min(end)))
+            .filter(|(first, last)| first <= last)
+    }
+
     /// How many ranges there are: what the memory follows.
     pub fn ranges(&self) -> usize {
         self.ranges.len()
@@ -188,6 +199,8 @@ mod tests {
                 prop_assert!(ranges.iter().all(|(a, b)| a <= b));
                 prop_assert!(ranges.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "{:?}", ranges);
                 prop_assert!((0..50).all(|n| set.contains(n) == model.contains(&n)));
+                let parts: Vec<u32> = set.parts_of(5..=20).flat_map(|(a, b)| a..=b).collect();
+                prop_assert_eq!(parts, model.range(5..=20).copied().collect::<Vec<_>>());
                 let counted = model.range(5..=20).count() as u128;
                 prop_assert_eq!(set.count(5..=20), counted);
             }

@@ -32,6 +32,15 @@ pub enum Refusal {
         /// The names of the locks on those addresses.
         locks: Vec<String>,
     },
+    /// Pools have no address of a family left.
+    PoolFull {
+        /// The `IPPool`s.
+        pools: Vec<String>,
+        /// The subnet.
+        subnet: String,
+        /// The family.
+        family: Family,
+    },
     /// The address that was asked for is taken.
     Taken {
         /// The address.
@@ -123,6 +132,7 @@ impl Refusal {
             Refusal::Waiting(_) => "Waiting",
             Refusal::Full { .. } => "SubnetFull",
             Refusal::PoolTaken { .. } => "PoolTaken",
+            Refusal::PoolFull { .. } => "PoolFull",
             Refusal::Taken { .. } => "AddressTaken",
             Refusal::OutOfRange { .. } => "AddressOutOfRange",
             Refusal::Gateway { .. } => "AddressIsGateway",
@@ -141,6 +151,10 @@ impl Refusal {
         match self {
             Refusal::Full { subnet, family } => {
                 vec![WaitKey::Subnet { name: subnet.clone(), family: *family }]
+            }
+            Refusal::PoolFull { pools, family, .. } => {
+                let key = |name: &String| WaitKey::Pool { name: name.clone(), family: *family };
+                pools.iter().map(key).collect()
             }
             Refusal::PoolTaken { locks, .. } => locks.iter().cloned().map(WaitKey::Lock).collect(),
             Refusal::Taken { address, domain, .. } => vec![lock(domain, LockAddress::Ip(*address))],
@@ -166,6 +180,11 @@ impl fmt::Display for Refusal {
             Refusal::Full { subnet, family } => {
                 write!(f, "Subnet {subnet} has no {family} address left; waiting for one to become free")
             }
+            Refusal::PoolFull { pools, subnet, family } => write!(
+                f,
+                "IPPool {} of Subnet {subnet} has no {family} address left; waiting for one to become free",
+                pools.join(", ")
+            ),
             Refusal::PoolTaken { subnet, interface, .. } => write!(
                 f,
                 "none of the addresses that {interface} may have in Subnet {subnet} is free; waiting for one"

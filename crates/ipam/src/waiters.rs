@@ -22,6 +22,13 @@ pub enum WaitKey {
         /// The family.
         family: Family,
     },
+    /// Any address of a family in a pool.
+    Pool {
+        /// The `IPPool`.
+        name: String,
+        /// The family.
+        family: Family,
+    },
 }
 
 /// Those who wait, in the order in which they came.

@@ -17,6 +17,8 @@ pub const NETWORK_ATTACHMENT_INTERFACE: &str = "attachment";
 pub const NODE_INTERFACE: &str = "node";
 /// The interface that a Subnet holds the addresses of its gateway for: a port of the VPC's router, and no attachment.
 pub const GATEWAY_INTERFACE: &str = "gateway";
+/// The interface that a Vip holds addresses for: none that exists, and no attachment.
+pub const VIP_INTERFACE: &str = "vip";
 
 /// Which interface of which holder. Cheap to clone; two lives of one pod name differ by their UIDs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,6 +119,7 @@ fn kind_text(kind: HolderKind) -> &'static str {
         HolderKind::NetworkAttachment => "networkattachment",
         HolderKind::Node => "node",
         HolderKind::Subnet => "subnet",
+        HolderKind::Vip => "vip",
     }
 }
 
@@ -143,7 +146,7 @@ impl FromStr for AttachmentId {
     fn from_str(text: &str) -> Result<Self, NoUnit> {
         let parts: Vec<_> = text.split('/').collect();
         let (kind, namespace, name, interface, uid) = match *parts.as_slice() {
-            [kind @ ("node" | "subnet"), name, interface, uid] => (kind, None, name, interface, uid),
+            [kind @ ("node" | "subnet" | "vip"), name, interface, uid] => (kind, None, name, interface, uid),
             [kind, namespace, name, interface, uid] => (kind, Some(namespace), name, interface, uid),
             _ => return Err(NoUnit),
         };
@@ -154,6 +157,7 @@ impl FromStr for AttachmentId {
             HolderKind::NetworkAttachment,
             HolderKind::Node,
             HolderKind::Subnet,
+            HolderKind::Vip,
         ];
         let holder = Holder {
             kind: kinds.into_iter().find(|k| kind_text(*k) == kind).ok_or(NoUnit)?,

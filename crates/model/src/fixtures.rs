@@ -78,6 +78,21 @@ pub fn mk_kubeovn_subnet(name: &str, cidr: &str) -> kubeovn::Subnet {
     subnet
 }
 
+/// A pool of addresses of a subnet.
+pub fn mk_ip_pool(name: &str, subnet: &str, ips: &[&str], namespaces: &[&str]) -> kubeovn::IPPool {
+    let list = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
+    let spec = kubeovn::IpPoolSpec {
+        subnet: Some(subnet.to_owned()),
+        ips: list(ips),
+        namespaces: list(namespaces),
+        ..kubeovn::IpPoolSpec::default()
+    };
+    let mut pool = kubeovn::IPPool::new(name, spec);
+    pool.metadata.uid = Some(format!("ippool-{name}"));
+    pool.metadata.generation = Some(1);
+    pool
+}
+
 /// A network attachment definition of Portolan.
 pub fn mk_nad(namespace: &str, name: &str) -> NetworkAttachmentDefinition {
     mk_nad_of(namespace, name, &format!(r#"{{"type":"kube-ovn","provider":"{name}.{namespace}.ovn"}}"#))

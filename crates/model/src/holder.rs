@@ -8,6 +8,7 @@
 //! | NetworkAttachment | the object | its node | the object is absent |
 //! | Node | the node | the node | the node is absent |
 //! | Subnet | the Subnet, for its gateway | the VPC's router | the Subnet is absent |
+//! | Vip | the object | nobody | the object is absent |
 //!
 //! There is one file per kind. [`released`] is asked twice: of the World that watches feed, which finds locks to be looked into,
 //! and of a World that has nothing but the objects which a live read returned ([`reads`] says which to read), which confirms
@@ -18,6 +19,7 @@ pub(crate) mod node;
 pub(crate) mod pod;
 pub(crate) mod stateful_set;
 pub(crate) mod subnet;
+pub(crate) mod vip;
 pub(crate) mod virtual_machine;
 
 use std::fmt;
@@ -100,6 +102,16 @@ pub enum Read {
         /// Its name.
         name: String,
     },
+    /// A pool of addresses.
+    IpPool {
+        /// Its name.
+        name: String,
+    },
+    /// A Vip.
+    Vip {
+        /// Its name.
+        name: String,
+    },
     /// A lock.
     Lock {
         /// Its name.
@@ -164,6 +176,7 @@ pub fn released(world: &World, id: &AttachmentId, users: &Users) -> Option<Relea
         HolderKind::NetworkAttachment => network_attachment::released(world, id),
         HolderKind::Node => node::released(world, id),
         HolderKind::Subnet => subnet::released(world, id),
+        HolderKind::Vip => vip::released(world, id),
     }
 }
 
@@ -176,6 +189,7 @@ pub fn reads(id: &AttachmentId, users: &Users) -> Vec<Read> {
         HolderKind::NetworkAttachment => network_attachment::reads(id),
         HolderKind::Node => node::reads(id),
         HolderKind::Subnet => subnet::reads(id),
+        HolderKind::Vip => vip::reads(id),
     };
     let namespace = namespace(id);
     for (name, _) in users.pods() {
@@ -195,6 +209,7 @@ pub(crate) fn requester(world: &World, id: &AttachmentId) -> Requester {
         HolderKind::NetworkAttachment => Requester::network_attachment(namespace(id), id.name()),
         HolderKind::Node => Requester::node(id.name()),
         HolderKind::Subnet => Requester::subnet(id.name()),
+        HolderKind::Vip => Requester::vip(id.name()),
     }
 }
 
@@ -222,7 +237,7 @@ pub(crate) fn is_used_by(id: &AttachmentId, user: Option<&LockUser>, pod: &Pod) 
         HolderKind::StatefulSet | HolderKind::VirtualMachine => {
             user.is_some_and(|user| user.pod == pod.name && user.uid == pod.uid)
         }
-        HolderKind::NetworkAttachment | HolderKind::Node | HolderKind::Subnet => false,
+        HolderKind::NetworkAttachment | HolderKind::Node | HolderKind::Subnet | HolderKind::Vip => false,
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use portolan_api::finalizer::IN_USE;
 use portolan_api::portolan::{Holder, LockUser};
-use portolan_api::{AddressPair, FieldError, GuestRoute, Mac, Provider};
+use portolan_api::{AddressPair, FieldError, GuestRoute, IpRange, Mac, Provider};
 
 /// Who asks for interfaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +31,11 @@ pub enum Requester {
     },
     /// A Subnet, for the addresses of its gateway.
     Subnet {
+        /// Its name.
+        name: String,
+    },
+    /// A Vip of `kubeovn.io`.
+    Vip {
         /// Its name.
         name: String,
     },
@@ -63,6 +68,11 @@ impl Requester {
     pub fn subnet(name: impl Into<String>) -> Self {
         Requester::Subnet { name: name.into() }
     }
+
+    /// A Vip.
+    pub fn vip(name: impl Into<String>) -> Self {
+        Requester::Vip { name: name.into() }
+    }
 }
 
 impl fmt::Display for Requester {
@@ -74,6 +84,7 @@ impl fmt::Display for Requester {
             }
             Requester::Node { name } => write!(f, "node/{name}"),
             Requester::Subnet { name } => write!(f, "subnet/{name}"),
+            Requester::Vip { name } => write!(f, "vip/{name}"),
             Requester::VirtualMachine { namespace, name } => write!(f, "vm/{namespace}/{name}"),
         }
     }
@@ -135,8 +146,8 @@ pub struct InterfaceRequest {
     pub provider: Option<Provider>,
     /// Addresses it is to have, in order. Several of one family are allowed; of a family that is not named, one is chosen.
     pub addresses: Vec<IpAddr>,
-    /// Addresses to choose from, in order of preference; empty if any will do.
-    pub pool: Vec<AddressPair>,
+    /// Addresses to choose from.
+    pub pool: Pool,
     /// MAC address it is to have.
     pub mac: Option<Mac>,
     /// Routes by this interface, as the requester asks for them.
@@ -147,6 +158,23 @@ pub struct InterfaceRequest {
     pub default_route: Option<Vec<IpAddr>>,
     /// Where in the object it was asked for.
     pub path: String,
+}
+
+/// Addresses to choose from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pool {
+    /// Any of the subnet that no pool keeps.
+    #[default]
+    Any,
+    /// These, in order of preference.
+    Listed(Vec<AddressPair>),
+    /// Those of pools; of a family that they have none of, any that no pool keeps.
+    Named {
+        /// The names of the pools: one that the requester names, or all that are for its namespace.
+        names: Vec<String>,
+        /// Their addresses.
+        ranges: Vec<IpRange>,
+    },
 }
 
 /// Something that is not there yet.
@@ -204,6 +232,10 @@ pub enum Wait {
     },
     /// A node.
     Node(String),
+    /// A pool of addresses.
+    IpPool(String),
+    /// A pool of addresses that is there, to be understood.
+    CorrectedIpPool(String),
 }
 
 impl fmt::Display for Wait {
@@ -254,6 +286,10 @@ impl fmt::Display for Wait {
                 write!(f, "waiting for pod {pod}, which runs the same virtual machine, to finish")
             }
             Wait::Node(name) => write!(f, "waiting for Node {name}, which does not exist"),
+            Wait::IpPool(name) => write!(f, "waiting for IPPool {name}, which does not exist"),
+            Wait::CorrectedIpPool(name) => {
+                write!(f, "waiting for IPPool {name} to be corrected; see its Events")
+            }
         }
     }
 }

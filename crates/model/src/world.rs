@@ -5,13 +5,16 @@ mod gateways;
 mod holding;
 mod index;
 mod interfaces;
+mod ip_pools;
 mod locks;
 mod missing;
 mod pods;
 mod requests;
+mod results;
 mod rivals;
 mod source;
 mod subnets;
+mod vips;
 mod vpcs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +36,7 @@ use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
 use crate::group::Group;
 use crate::holder::Read;
+use crate::ip_pool::IpPool;
 use crate::lock::{Claim, Lock, UnreadableLock};
 use crate::nad::Nad;
 use crate::node::Node;
@@ -43,6 +47,7 @@ use crate::subnet::Subnet;
 use crate::unit::{Unit, UnitState};
 use crate::unreadable::Unreadable;
 use crate::view::{AttachmentView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView};
+use crate::vip::Vip;
 use crate::vpc::Vpc;
 
 /// What is the same for a whole cluster, said once.
@@ -78,6 +83,8 @@ pub struct World {
     vpcs: BTreeMap<String, Rivals<Vpc>>,
     subnets: BTreeMap<String, Rivals<Subnet>>,
     nads: BTreeMap<Name, Nad>,
+    ip_pools: BTreeMap<String, IpPool>,
+    vips: BTreeMap<String, Vip>,
     nodes: BTreeMap<String, Node>,
     pods: BTreeMap<Name, PodEntry>,
     stateful_sets: BTreeMap<Name, StatefulSet>,
@@ -99,6 +106,8 @@ pub struct World {
     subnets_by_domain: Index<Domain, String>,
     subnets_by_namespace: Index<String, String>,
     default_subnets: Index<(), String>,
+    /// Those that can be understood.
+    ip_pools_by_subnet: Index<String, String>,
     vpcs_by_namespace: Index<String, String>,
     /// VPCs that name the key as their remote.
     vpcs_by_remote: Index<String, String>,

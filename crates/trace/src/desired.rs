@@ -98,6 +98,7 @@ pub(crate) fn object_of(unit: &Unit) -> ObjectReference {
                 HolderKind::NetworkAttachment => "NetworkAttachment",
                 HolderKind::Node => "Node",
                 HolderKind::Subnet => "Subnet",
+                HolderKind::Vip => "Vip",
             };
             object(kind, id.namespace(), id.name(), None)
         }

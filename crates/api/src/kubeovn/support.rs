@@ -1,14 +1,15 @@
 //! Which fields of `kubeovn.io` have an effect here.
 //!
 //! A field that would change traffic, but is not supported yet, must not be ignored silently: it is reported
-//! on the object that sets it, by [`unsupported_subnet`] and [`unsupported_vpc`].
+//! on the object that sets it, by [`unsupported_subnet`], [`unsupported_vpc`], [`unsupported_ip_pool`] and
+//! [`unsupported_vip`].
 
 use std::fmt;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{SubnetSpec, VpcSpec};
+use super::{IpPoolSpec, SubnetSpec, VipSpec, VpcSpec};
 
 /// What setting a field does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl fmt::Display for Support {
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldSupport {
-    /// `Subnet` or `Vpc`.
+    /// `Subnet`, `Vpc`, `IPPool` or `Vip`.
     pub kind: &'static str,
     /// The field within `spec`; `[]` stands for every element of a list. A row covers all fields below it that
     /// have none of their own.
@@ -55,9 +56,17 @@ const fn vpc(path: &'static str, support: Support, note: &'static str) -> FieldS
     FieldSupport { kind: "Vpc", path, support, neutral: None, note }
 }
 
+const fn ip_pool(path: &'static str, support: Support, note: &'static str) -> FieldSupport {
+    FieldSupport { kind: "IPPool", path, support, neutral: None, note }
+}
+
+const fn vip(path: &'static str, support: Support, note: &'static str) -> FieldSupport {
+    FieldSupport { kind: "Vip", path, support, neutral: None, note }
+}
+
 use Support::{Accepted, Acts, ReportedUnsupported as Reported};
 
-/// Every field of both kinds' `spec`.
+/// Every field of each kind's `spec`.
 pub const SUPPORT: &[FieldSupport] = &[
     subnet("default", Acts, ""),
     subnet("vpc", Acts, "Immutable. Empty with a NAD provider: an isolated switch."),
@@ -133,6 +142,18 @@ pub const SUPPORT: &[FieldSupport] = &[
     vpc("bfdPort.enabled", Reported, ""),
     vpc("dynamicRouting", Accepted, "Means something when enabled only."),
     vpc("dynamicRouting.enabled", Reported, ""),
+    ip_pool("subnet", Acts, ""),
+    ip_pool("namespaces", Acts, "Their pods choose from the pool unless they ask for other addresses."),
+    ip_pool("ips", Acts, "Addresses, ranges and prefixes. Those in the Subnet's `excludeIps` are not given."),
+    ip_pool("enableAddressSet", Reported, ""),
+    vip("namespace", Accepted, "Means something with `selector` only, which is reported."),
+    vip("subnet", Acts, ""),
+    vip("type", Reported, "The address is kept all the same."),
+    vip("v4ip", Acts, "Read once, when the address is taken."),
+    vip("v6ip", Acts, "As `v4ip`."),
+    vip("macAddress", Acts, "As `v4ip`."),
+    vip("selector", Reported, ""),
+    vip("attachSubnets", Reported, ""),
 ];
 
 /// A field that is set and has no effect.
@@ -158,6 +179,16 @@ pub fn unsupported_subnet(spec: &SubnetSpec) -> Vec<FieldReport> {
 /// The fields of a Vpc that are set and have no effect, unknown ones included.
 pub fn unsupported_vpc(spec: &VpcSpec) -> Vec<FieldReport> {
     unsupported("Vpc", spec, spec.unknown.keys())
+}
+
+/// The fields of an IPPool that are set and have no effect, unknown ones included.
+pub fn unsupported_ip_pool(spec: &IpPoolSpec) -> Vec<FieldReport> {
+    unsupported("IPPool", spec, spec.unknown.keys())
+}
+
+/// The fields of a Vip that are set and have no effect, unknown ones included.
+pub fn unsupported_vip(spec: &VipSpec) -> Vec<FieldReport> {
+    unsupported("Vip", spec, spec.unknown.keys())
 }
 
 fn unsupported<'a>(
@@ -227,7 +258,7 @@ pub fn kubeovn_support_markdown() -> String {
          object that sets it has the condition `Supported=False`, which names the field. Fields that no row names,\n\
          of other versions of Kube-OVN, are kept and reported too.\n",
     );
-    for kind in ["Subnet", "Vpc"] {
+    for kind in ["Subnet", "Vpc", "IPPool", "Vip"] {
         let _ = write!(text, "\n## {kind}\n\n| field of `spec` | acts | note |\n|---|---|---|\n");
         for row in SUPPORT.iter().filter(|row| row.kind == kind) {
             let _ = writeln!(text, "| `{}` | {} | {} |", row.path, row.support, row.note);
@@ -243,7 +274,7 @@ mod tests {
     use kube_core::CustomResourceExt;
     use serde_json::json;
 
-    use super::super::{Subnet, Vpc};
+    use super::super::{IPPool, Subnet, Vip, Vpc};
     use super::*;
 
     /// Every field below `spec`, down to what has no fields of its own. Selectors are Kubernetes', not ours.
@@ -269,8 +300,13 @@ mod tests {
 
     #[test]
     fn the_table_covers_every_field_of_the_schema() {
-        for (kind, paths) in [("Subnet", schema_paths(&Subnet::crd())), ("Vpc", schema_paths(&Vpc::crd()))] {
-            assert!(paths.len() > 10, "{paths:?}");
+        for (kind, least, paths) in [
+            ("Subnet", 11, schema_paths(&Subnet::crd())),
+            ("Vpc", 11, schema_paths(&Vpc::crd())),
+            ("IPPool", 4, schema_paths(&IPPool::crd())),
+            ("Vip", 8, schema_paths(&Vip::crd())),
+        ] {
+            assert!(paths.len() >= least, "{paths:?}");
             let rows: Vec<_> = SUPPORT.iter().filter(|row| row.kind == kind).map(|row| row.path).collect();
             for path in &paths {
                 let covers = |row: &&str| {

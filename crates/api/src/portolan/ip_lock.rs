@@ -109,7 +109,7 @@ pub struct IPLockSpec {
 pub struct Holder {
     /// The kind of the holder.
     pub kind: HolderKind,
-    /// Its namespace; none for a Node and a Subnet.
+    /// Its namespace; none for a Node, a Subnet and a Vip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
@@ -144,6 +144,8 @@ pub enum HolderKind {
     Node,
     /// A Subnet, for its gateway. Freed when the Subnet is deleted or has another gateway.
     Subnet,
+    /// A `Vip` of `kubeovn.io`. Freed when it is deleted.
+    Vip,
 }
 
 impl HolderKind {
@@ -155,7 +157,7 @@ impl HolderKind {
 
     /// True for holders that are in a namespace.
     pub fn is_namespaced(self) -> bool {
-        !matches!(self, HolderKind::Node | HolderKind::Subnet)
+        !matches!(self, HolderKind::Node | HolderKind::Subnet | HolderKind::Vip)
     }
 }
 
@@ -168,6 +170,7 @@ impl fmt::Display for HolderKind {
             HolderKind::NetworkAttachment => "NetworkAttachment",
             HolderKind::Node => "Node",
             HolderKind::Subnet => "the gateway of Subnet",
+            HolderKind::Vip => "Vip",
         })
     }
 }

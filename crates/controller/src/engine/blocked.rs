@@ -152,8 +152,8 @@ impl Engine {
                 let (namespace, name) = (namespace.to_owned(), id.name().to_owned());
                 (Requester::VirtualMachine { namespace, name }, id.uid())
             }
-            // Nobody uses it.
-            (HolderKind::StatefulSet | HolderKind::Subnet, None) => return None,
+            // Nobody uses it, or it has no port.
+            (HolderKind::StatefulSet | HolderKind::Subnet | HolderKind::Vip, None) => return None,
         };
         Some((Subject::from(&requester), uid.to_owned()))
     }

@@ -13,7 +13,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::ClusterResourceScope;
 use kube::{Resource, ResourceExt};
 use portolan_api::condition::{self, ConditionStatus, ConditionUpdate, PEERED, READY, SUPPORTED, VALIDATED};
-use portolan_api::kubeovn::support::{unsupported_subnet, unsupported_vpc};
+use portolan_api::kubeovn::support::{
+    unsupported_ip_pool, unsupported_subnet, unsupported_vip, unsupported_vpc,
+};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, PeeringProblem, Source, Unit, doors};
 use portolan_watch::{Change, Listed, Object};
@@ -203,6 +205,22 @@ has_conditions!(
     |v| doors::kubeovn::vpc(v).map(|vpc| vpc.config.peerings.into_iter().map(|peering| peering.remote_vpc))
 );
 
+has_conditions!(
+    kubeovn::IPPool,
+    kubeovn::set_condition,
+    |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
+    |u| unsupported_ip_pool(&u.spec).iter().map(ToString::to_string).collect(),
+    |_v| Ok::<Option<String>, String>(None)
+);
+
+has_conditions!(
+    kubeovn::Vip,
+    kubeovn::set_condition,
+    |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
+    |u| unsupported_vip(&u.spec).iter().map(ToString::to_string).collect(),
+    |_v| Ok::<Option<String>, String>(None)
+);
+
 /// What of an object its status depends on.
 #[derive(Debug)]
 pub(super) struct Facts {
@@ -332,6 +350,7 @@ impl Engine {
                 for vpc in vpcs {
                     self.conditions.defer(VPCS, &vpc);
                 }
+                self.compare_pools_of_subnet(name);
             }
             Unit::Vpc(name) => {
                 self.to_compare.extend(VPCS.map(|kind| (kind, name.clone())));

@@ -26,6 +26,7 @@ impl Engine {
         };
         for unit in &dirty.units {
             self.compare_conditions_of_unit(unit);
+            self.compare_results_of_unit(unit);
         }
         self.note(dirty, &Evidence::of(change));
         if matches!(change, Change::Listed(_)) {
@@ -48,6 +49,7 @@ impl Observed for NetworkAttachment {}
 impl Observed for Pod {
     fn after(engine: &mut Engine, change: &Change<Self>) {
         engine.check(change);
+        engine.observe_results(change);
     }
 }
 
@@ -97,6 +99,18 @@ macro_rules! observed_subnet {
 }
 
 observed_subnet!(portolan::Subnet, kubeovn::Subnet);
+
+impl Observed for kubeovn::IPPool {
+    fn after(engine: &mut Engine, change: &Change<Self>) {
+        engine.observe_ip_pools(change);
+    }
+}
+
+impl Observed for kubeovn::Vip {
+    fn after(engine: &mut Engine, change: &Change<Self>) {
+        engine.observe_vips(change);
+    }
+}
 
 impl Observed for IPLock {
     fn unreadable(&self, engine: &Engine) -> Option<String> {

@@ -15,6 +15,8 @@ macro_rules! for_each_kind {
             KubeOvnVpc: ::portolan_api::kubeovn::Vpc,
             Subnet: ::portolan_api::portolan::Subnet,
             KubeOvnSubnet: ::portolan_api::kubeovn::Subnet,
+            IPPool: ::portolan_api::kubeovn::IPPool,
+            Vip: ::portolan_api::kubeovn::Vip,
             NetworkAttachment: ::portolan_api::portolan::NetworkAttachment,
             IPLock: ::portolan_api::portolan::IPLock,
             NetworkAttachmentDefinition: ::portolan_api::nad::NetworkAttachmentDefinition,

@@ -363,6 +363,10 @@ impl Engine {
         let name = &change.lock;
         self.moving.remove(name);
         let freed = self.ipam.apply(change);
+        for claim in change.before.iter().chain(&change.after) {
+            self.pools_of(claim);
+        }
+        self.compare_vip_of_lock(name);
         let current = self.world.lock(name);
         let releasing = self.releasing.get(name).map(|releasing| &releasing.release);
         // A lock that changed since its release was decided may be in use again: its requester is decided anew.
@@ -424,7 +428,8 @@ impl Engine {
     fn wake(&mut self, freed: Option<Claim>) {
         let Some(claim) = freed else { return };
         self.usage_changed(Some(&claim));
-        let mut keys = vec![WaitKey::Lock(claim.lock)];
+        let mut keys = self.pools_of(&claim);
+        keys.push(WaitKey::Lock(claim.lock));
         if let Some(family) = claim.address.family() {
             let subnet = |name: &str| WaitKey::Subnet { name: name.to_owned(), family };
             match &claim.subnet {

@@ -47,6 +47,7 @@ impl From<&Requester> for Subject {
             Requester::Pod { namespace, name } => ("v1", "Pod", Some(namespace), name),
             Requester::Node { name } => ("v1", "Node", None, name),
             Requester::Subnet { name } => ("portolan.dev/v1alpha1", "Subnet", None, name),
+            Requester::Vip { name } => ("kubeovn.io/v1", "Vip", None, name),
             Requester::NetworkAttachment { namespace, name } => {
                 ("portolan.dev/v1alpha1", "NetworkAttachment", Some(namespace), name)
             }

@@ -57,6 +57,9 @@ impl Engine {
         self.compare_all_conditions();
         self.subnets.judge_all();
         self.finalizers.begin_anew();
+        self.results.begin_anew();
+        self.ip_pools.begin_anew();
+        self.vips.begin_anew();
         for (subject, uid, (reason, message)) in self.reports.all() {
             let severity = Severity::Warning;
             self.actions.push(Action::Report { subject, uid, severity, reason, message });
@@ -81,8 +84,9 @@ impl Engine {
             Action::ValidateSubnets(_) => self.subnets.end_judgement(),
             // All units are compared before the next plan, and all conditions and reports when this engine leads.
             Action::ConfirmAbsence { .. } | Action::SetConditions(_) | Action::Report { .. } => {}
-            // So are finalizers.
+            // So are finalizers, and what pods, pools and Vips say.
             Action::SetFinalizer(_) | Action::ConfirmUnused(_) => {}
+            Action::ShowResults(_) | Action::SetPoolStatus(_) | Action::SetVipStatus(_) => {}
         }
     }
 

@@ -94,6 +94,19 @@ impl From<&kubeovn::SubnetStatus> for StatusFields {
     }
 }
 
+/// Pools and Vips have writers of their own.
+impl From<&kubeovn::IpPoolStatus> for StatusFields {
+    fn from(_: &kubeovn::IpPoolStatus) -> Self {
+        StatusFields::default()
+    }
+}
+
+impl From<&kubeovn::VipStatus> for StatusFields {
+    fn from(_: &kubeovn::VipStatus) -> Self {
+        StatusFields::default()
+    }
+}
+
 impl From<&portolan::VpcStatus> for StatusFields {
     fn from(status: &portolan::VpcStatus) -> Self {
         let mut fields = StatusFields::default();

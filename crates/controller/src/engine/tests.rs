@@ -41,6 +41,8 @@ struct Scene {
     reported: Vec<(&'static str, String)>,
     conditions: Vec<StatusUpdate>,
     creations: usize,
+    shown: Vec<PodResults>,
+    vips: BTreeMap<String, kubeovn::Vip>,
 }
 
 impl Scene {
@@ -66,6 +68,8 @@ impl Scene {
             reported: Vec::new(),
             conditions: Vec::new(),
             creations: 0,
+            shown: Vec::new(),
+            vips: BTreeMap::new(),
         }
     }
 
@@ -83,6 +87,8 @@ impl Scene {
         self.list::<kubeovn::Vpc>(vec![]);
         self.list::<kubeovn::Subnet>(vec![]);
         self.list::<NetworkAttachment>(vec![]);
+        self.list::<kubeovn::IPPool>(vec![]);
+        self.list::<kubeovn::Vip>(vec![]);
         self.list::<StatefulSet>(vec![]);
         self.list::<kubevirt::VirtualMachine>(vec![]);
         self.list::<kubevirt::VirtualMachineInstance>(vec![]);
@@ -213,13 +219,14 @@ impl Scene {
                 let confirmation = self.found(std::slice::from_ref(&read));
                 self.engine.missing_read(&read, &confirmation);
             }
-            Action::ValidateSubnets(_) => {}
+            Action::ValidateSubnets(_) | Action::SetPoolStatus(_) | Action::SetVipStatus(_) => {}
             Action::SetConditions(update) => self.conditions.push(update),
             Action::SetFinalizer(update) => self.set_finalizer(&update),
             Action::ConfirmUnused(object) => {
                 let usage = self.usage(object.kind);
                 self.engine.usage(&object, &usage);
             }
+            Action::ShowResults(results) => self.shown.push(results),
             Action::Report { reason, message, .. } => self.reported.push((reason, message)),
         }
     }
@@ -259,6 +266,7 @@ impl Scene {
                     let mut subnets = self.subnets.iter();
                     subnets.find(|subnet| subnet.name_any() == *name).map(|subnet| drop(found.apply(subnet)))
                 }
+                Read::Vip { name } => self.vips.get(name).map(|vip| drop(found.apply(vip))),
                 Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
                 Read::VirtualMachine { name, .. } => {
                     self.machines.get(name).map(|machine| drop(found.apply(machine)))
@@ -724,9 +732,12 @@ mod blocked;
 mod conditions;
 mod finalizers;
 mod gate;
+mod ip_pools;
 mod locks;
 mod machines;
 mod readiness;
+mod results;
 mod standby;
 mod stepping_down;
 mod unreadable;
+mod vips;

@@ -21,8 +21,8 @@ impl Stopwatch {
     /// A lock was decided upon because of a change that came in then. If it was decided before, that counts.
     pub(crate) fn start(&self, lock: &IPLock, since: Instant) {
         let Ok(lock) = doors::portolan::lock(lock) else { return };
-        // A gateway is no interface: nobody waits for its lock, and it has no rows of its own.
-        if lock.attachment.kind() == HolderKind::Subnet {
+        // A gateway and a Vip are no interfaces: nobody waits for their locks, and they have no rows of their own.
+        if matches!(lock.attachment.kind(), HolderKind::Subnet | HolderKind::Vip) {
             return;
         }
         let mut started = self.started();

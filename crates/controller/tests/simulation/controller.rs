@@ -92,6 +92,8 @@ impl Controller {
         // These kinds have no objects here.
         engine.feed(&Change::<kubeovn::Vpc>::listed(vec![]));
         engine.feed(&Change::<kubeovn::Subnet>::listed(vec![]));
+        engine.feed(&Change::<kubeovn::IPPool>::listed(vec![]));
+        engine.feed(&Change::<kubeovn::Vip>::listed(vec![]));
         engine.feed(&Change::<NetworkAttachment>::listed(vec![]));
         engine.feed(&Change::<kubevirt::VirtualMachine>::listed(vec![]));
         engine.feed(&Change::<kubevirt::VirtualMachineInstance>::listed(vec![]));
@@ -149,7 +151,10 @@ impl Controller {
                 continue;
             }
             let reads = match &action {
-                Action::Report { .. } => continue,
+                Action::Report { .. }
+                | Action::SetPoolStatus(_)
+                | Action::SetVipStatus(_)
+                | Action::ShowResults(_) => continue,
                 Action::Confirm(release) => release.reads(),
                 Action::ReadMissing(read) => vec![read.clone()],
                 Action::ConfirmAbsence { unit: Unit::Attachment(id), .. } => {
@@ -471,7 +476,10 @@ fn failed(action: &Action) -> Answer {
         Action::Confirm(_) | Action::ReadMissing(_) => Answer::Confirmed(Confirmation::Failed),
         Action::ConfirmAbsence { .. } => Answer::Absence(Absence::Unknown),
         Action::ValidateSubnets(_) => Answer::Lists(None),
-        Action::Report { .. } => Answer::Nothing,
+        Action::Report { .. }
+        | Action::SetPoolStatus(_)
+        | Action::SetVipStatus(_)
+        | Action::ShowResults(_) => Answer::Nothing,
     }
 }
 
@@ -565,7 +573,10 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
                 Usage::Locks(locks.cloned().collect::<Vec<_>>().into())
             }
         }),
-        Action::Report { .. } => Answer::Nothing,
+        Action::Report { .. }
+        | Action::SetPoolStatus(_)
+        | Action::SetVipStatus(_)
+        | Action::ShowResults(_) => Answer::Nothing,
     }
 }
 
@@ -602,6 +613,8 @@ fn read_one(server: &Server, read: &Read, found: &mut World) {
             server.get::<NetworkAttachmentDefinition>(name).map(|nad| drop(found.apply(nad)))
         }
         Read::VirtualMachine { .. }
+        | Read::IpPool { .. }
+        | Read::Vip { .. }
         | Read::VirtualMachineInstance { .. }
         | Read::NetworkAttachment { .. } => None,
     };

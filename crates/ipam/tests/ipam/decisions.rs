@@ -1,8 +1,10 @@
 //! What is decided, and the words in which it is refused.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use kube_core::ResourceExt;
+use portolan_api::Family;
 use portolan_api::portolan::IPLock;
 use portolan_ipam::{Decision, Ipam, ReleaseReason, WaitKey};
 use portolan_model::fixtures::*;
@@ -387,4 +389,88 @@ fn a_holder_whose_lock_cannot_be_read_gets_no_second_address_and_keeps_the_other
     assert!(said.contains(&lock.name_any()) && said.contains("spec.address"), "{said}");
     scene.apply(&lock);
     assert!(scene.decide("a").is_empty());
+}
+
+#[test]
+fn who_names_a_pool_chooses_from_it_and_nobody_else_does() {
+    let mut scene = Scene::new("10.0.0.0/28");
+    scene.apply(&mk_ip_pool("gold", "web", &["10.0.0.4..10.0.0.5"], &[]));
+    let gold = |pod: &str| {
+        mk_pod("default", pod, &[(NETWORKS, "net"), ("net.default.ovn.kubernetes.io/ip_pool", "gold")])
+    };
+    let mut of_pool = BTreeSet::new();
+    for pod in ["a", "b"] {
+        scene.apply(&gold(pod));
+        let decision = scene.decide(pod);
+        of_pool.extend(names(&decision));
+        scene.store(&decision.create[0]);
+    }
+    assert_eq!(of_pool, ["10-0-0-4.subnet-web", "10-0-0-5.subnet-web"].map(str::to_owned).into());
+    scene.apply(&gold("c"));
+    let decision = scene.decide("c");
+    assert_eq!(
+        refusals(&decision),
+        ["IPPool gold of Subnet web has no IPv4 address left; waiting for one to become free"]
+    );
+    assert_eq!(
+        decision.waits_for(),
+        [WaitKey::Pool { name: "gold".into(), family: Family::IPv4 }].into(),
+        "it waits for the pool, not for the subnet"
+    );
+    // Fourteen addresses: the gateway, two in the pool, and eleven others.
+    for i in 0..11 {
+        scene.served(&format!("other-{i}"), "net");
+    }
+    scene.apply(&mk_pod("default", "late", &[(NETWORKS, "net")]));
+    assert_eq!(
+        refusals(&scene.decide("late")),
+        ["Subnet web has no IPv4 address left; waiting for one to become free"]
+    );
+    scene.free("10-0-0-5.subnet-web");
+    assert_eq!(scene.decide("late").create.len(), 0, "what a pool keeps is not for others");
+    scene.apply(&mk_ip_pool("gold", "web", &["10.0.0.4"], &[]));
+    assert_eq!(names(&scene.decide("late")), ["10-0-0-5.subnet-web"], "unless it keeps it no more");
+}
+
+#[test]
+fn the_pods_of_a_pools_namespace_choose_from_it_without_naming_it() {
+    let mut scene = Scene::new("10.0.0.0/28");
+    scene.apply(&mk_ip_pool("gold", "web", &["10.0.0.4"], &["default"]));
+    scene.apply(&mk_ip_pool("silver", "web", &["10.0.0.6"], &["default"]));
+    scene.apply(&mk_ip_pool("elsewhere", "db", &["10.9.0.6"], &["default"]));
+    let mut got: Vec<_> = ["a", "b"].map(|pod| scene.served(pod, "net").remove(0)).into();
+    got.sort_unstable();
+    assert_eq!(got, ["10-0-0-4.subnet-web", "10-0-0-6.subnet-web"]);
+    let decision = scene.pod("c", "net");
+    assert_eq!(
+        refusals(&decision),
+        ["IPPool gold, silver of Subnet web has no IPv4 address left; waiting for one to become free"]
+    );
+    assert_eq!(
+        names(&scene.pod("c", &asks(r#""10.0.0.9""#))),
+        ["10-0-0-9.subnet-web"],
+        "it may ask for others"
+    );
+}
+
+#[test]
+fn a_pool_that_changes_leaves_those_who_have_addresses_in_peace() {
+    let mut scene = Scene::new("10.0.0.0/28");
+    scene.apply(&mk_ip_pool("gold", "web", &["10.0.0.4"], &["default"]));
+    assert_eq!(scene.served("a", "net"), ["10-0-0-4.subnet-web"]);
+    scene.apply(&mk_ip_pool("gold", "web", &["10.0.0.7"], &["default"]));
+    assert!(scene.decide("a").is_empty());
+    scene.apply(&mk_ip_pool("gold", "web", &["nonsense"], &["default"]));
+    assert!(scene.decide("a").is_empty());
+    let _ = scene.world.delete(&mk_ip_pool("gold", "web", &[], &[]));
+    assert!(scene.decide("a").is_empty());
+}
+
+#[test]
+fn excluded_addresses_and_the_gateway_are_not_given_from_a_pool() {
+    let mut scene =
+        Scene::with("10.0.0.0/28", |subnet| subnet.spec.exclude_ips = vec!["10.0.0.2".to_owned()]);
+    scene.apply(&mk_ip_pool("gold", "web", &["10.0.0.0..10.0.0.3"], &["default"]));
+    assert_eq!(scene.served("a", "net"), ["10-0-0-3.subnet-web"]);
+    assert_eq!(scene.pod("b", "net").refusals.len(), 1);
 }

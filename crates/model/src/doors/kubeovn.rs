@@ -1,4 +1,4 @@
-//! `kubeovn.io`: Vpc and Subnet.
+//! `kubeovn.io`: Vpc, Subnet, IPPool and Vip.
 
 use kube_core::ResourceExt;
 use portolan_api::condition::VALIDATED;
@@ -6,7 +6,10 @@ use portolan_api::{FieldErrors, Provider, kubeovn};
 
 use super::Meta;
 use crate::group::Group;
+use crate::ip_pool::IpPool;
 use crate::subnet::{DEFAULT_VPC, Subnet, Validation};
+use crate::unreadable::Unreadable;
+use crate::vip::Vip;
 use crate::vpc::Vpc;
 
 /// A Vpc as a value.
@@ -34,6 +37,26 @@ pub fn subnet(object: &kubeovn::Subnet) -> Result<Subnet, FieldErrors> {
         validation: validation(object),
         life: meta.life,
     })
+}
+
+/// An IPPool as a value.
+pub fn ip_pool(object: &kubeovn::IPPool) -> IpPool {
+    IpPool { name: object.name_any(), uid: object.uid().unwrap_or_default(), config: object.parse() }
+}
+
+/// An IPPool that cannot be decoded.
+pub(crate) fn unreadable_ip_pool(object: &Unreadable<'_>) -> IpPool {
+    IpPool { name: object.name(), uid: object.uid(), config: Err(object.errors()) }
+}
+
+/// A Vip as a value.
+pub fn vip(object: &kubeovn::Vip) -> Vip {
+    Vip { name: object.name_any(), uid: object.uid().unwrap_or_default(), config: object.parse() }
+}
+
+/// A Vip that cannot be decoded.
+pub(crate) fn unreadable_vip(object: &Unreadable<'_>) -> Vip {
+    Vip { name: object.name(), uid: object.uid(), config: Err(object.errors()) }
 }
 
 /// What the condition `Validated` of a Subnet says.

@@ -8,6 +8,7 @@ use portolan_api::networks_annotation::{
     DEFAULT_NETWORK, NETWORKS, NetworkSelection, parse_default_network, parse_networks,
 };
 use portolan_api::nfn_network::{NFN_NETWORK, NFN_ROUTES, NfnRoute};
+use portolan_api::pod_annotations::is_result;
 use portolan_api::{FieldError, Mac};
 
 use super::ovn4nfv;
@@ -18,13 +19,14 @@ pub const FIRST_INTERFACE: &str = "eth0";
 
 /// Last parts of Kube-OVN's annotations that ask for something.
 const KUBE_OVN: &[&str] =
-    &["ip_address", "mac_address", "ip_pool", "routes", "default_route", "logical_switch"];
+    &["ip_address", "mac_address", "ip_pool", "routes", "default_route", "logical_switch", "aaps"];
 
 /// A Pod as a value.
 pub fn pod(object: &core::v1::Pod) -> Pod {
     let (spec, status) = (object.spec.as_ref(), object.status.as_ref());
     let phase = status.and_then(|status| status.phase.as_deref());
-    let annotations = object.annotations().iter().filter(|(key, _)| asks_for_networks(key));
+    let all = object.annotations();
+    let annotations = all.iter().filter(|(key, value)| asks_for_networks(key) && !is_result(all, key, value));
     Pod {
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),

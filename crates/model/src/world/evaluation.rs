@@ -24,6 +24,7 @@ impl World {
             }
             Requester::Node { name } => self.evaluate_node(name, requester),
             Requester::Subnet { name } => self.evaluate_subnet(name, requester),
+            Requester::Vip { name } => self.evaluate_vip(name, requester),
             Requester::VirtualMachine { .. } => None,
         }
     }

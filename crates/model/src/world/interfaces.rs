@@ -3,7 +3,6 @@
 use portolan_api::nad::NadConfig;
 use portolan_api::nfn_network::{NFN_ROUTES, NfnRoute};
 use portolan_api::pod_annotations::{self, IpPool, parse_interface_request};
-use portolan_api::portolan::HolderKind;
 use portolan_api::{FieldError, GuestRoute, Provider, Reason};
 
 use super::evaluation::Evaluation;
@@ -13,7 +12,7 @@ use crate::doors::pod::{RequestedInterface, RequestedNetwork, is_kube_ovn_annota
 use crate::group::Group;
 use crate::life::Life;
 use crate::pod::Pod;
-use crate::request::{InterfaceRequest, Wait};
+use crate::request::{InterfaceRequest, Pool, Wait};
 use crate::subnet::{DEFAULT_VPC, Subnet};
 use crate::unit::UnitState;
 
@@ -157,8 +156,9 @@ impl<'w> Evaluation<'w> {
             self.request.waits.push(wait(name.to_owned()));
             return None;
         };
-        let node = self.request.holder.kind == HolderKind::Node;
-        if !node && !world.may_use(subnet, &self.namespace) {
+        // Nodes and Vips are in no namespace.
+        let is_namespaced = self.request.holder.kind.is_namespaced();
+        if is_namespaced && !world.may_use(subnet, &self.namespace) {
             let field = match subnet.group {
                 Group::Portolan => "spec.allowedNamespaces",
                 Group::KubeOvn => "spec.namespaces",
@@ -214,13 +214,12 @@ impl<'w> Evaluation<'w> {
             self.problem(&wanted.path, None, Reason::Invalid, message);
         }
         let pool = match asked.pool {
-            None => Vec::new(),
-            Some(IpPool::Addresses(pairs)) => pairs,
-            Some(IpPool::Named(name)) => {
-                let message = "is an IPPool, which is not supported yet; list the addresses".to_owned();
-                self.problem(&wanted.path, Some(&name), Reason::NotSupported, message);
-                Vec::new()
+            None if asked.addresses.is_empty() && wanted.addresses.is_empty() => {
+                self.pool_of_namespace(&subnet)
             }
+            None => Pool::Any,
+            Some(IpPool::Addresses(pairs)) => Pool::Listed(pairs),
+            Some(IpPool::Named(name)) => self.named_pool(&name, &subnet, &wanted.path),
         };
         let by_annotation = asked.default_route.unwrap_or_default().then(Vec::new);
         (self.request.problems.len() == problems).then(|| InterfaceRequest {
@@ -235,6 +234,36 @@ impl<'w> Evaluation<'w> {
             default_route: wanted.default_route.clone().or(by_annotation),
             path: wanted.path.clone(),
         })
+    }
+
+    /// The pool that the requester names. While it is not there, the interface stays what it is without one.
+    fn named_pool(&mut self, name: &str, subnet: &str, path: &str) -> Pool {
+        self.topics.insert(Topic::IpPool(name.to_owned()));
+        match self.world.ip_pool(name).map(|pool| &pool.config) {
+            None => self.request.waits.push(Wait::IpPool(name.to_owned())),
+            Some(Err(_)) => self.request.waits.push(Wait::CorrectedIpPool(name.to_owned())),
+            Some(Ok(pool)) if pool.subnet != subnet => {
+                let message =
+                    format!("is an IPPool of Subnet {}, and the interface is on {subnet}", pool.subnet);
+                self.problem(path, Some(name), Reason::Invalid, message);
+            }
+            Some(Ok(pool)) => {
+                return Pool::Named { names: vec![name.to_owned()], ranges: pool.ranges.clone() };
+            }
+        }
+        Pool::Any
+    }
+
+    /// The pools that are for the pods of the namespace, if there are any on a subnet.
+    fn pool_of_namespace(&mut self, subnet: &str) -> Pool {
+        let (mut names, mut ranges) = (Vec::new(), Vec::new());
+        for (name, pool) in self.world.ip_pools_of_subnet(subnet) {
+            if pool.namespaces.contains(&self.namespace) {
+                names.push(name.to_owned());
+                ranges.extend(pool.ranges.iter().copied());
+            }
+        }
+        if names.is_empty() { Pool::Any } else { Pool::Named { names, ranges } }
     }
 
     /// Adds the further routes of OVN4NFV to the interfaces they go by.
@@ -277,7 +306,16 @@ impl<'w> Evaluation<'w> {
             return;
         }
         let keys = pod.annotations.keys().filter(|key| is_kube_ovn_annotation(key) && !self.is_used(key));
-        for key in keys.collect::<Vec<_>>() {
+        let keys: Vec<_> = keys.collect();
+        let vips = pod.annotations.keys().filter(|key| key.ends_with(".kubernetes.io/aaps"));
+        self.request.warnings.extend(vips.map(|key| FieldError {
+            path: format!("metadata.annotations[{key}]"),
+            value: None,
+            reason: Reason::NotSupported,
+            message:
+                "is not supported yet: the Vip keeps its address, and the pod cannot send from it".to_owned(),
+        }));
+        for key in keys {
             let first = key.strip_prefix("ovn.kubernetes.io/").is_some();
             let message = if first && self.world.settings.first_interface == FirstInterface::Other {
                 "has no effect: another plugin makes the pod's first interface; name the network whose interface is meant, as in <name>.<namespace>.ovn.kubernetes.io/…"
@@ -321,7 +359,7 @@ impl InterfaceRequest {
             subnet: subnet.to_owned(),
             provider: None,
             addresses: Vec::new(),
-            pool: Vec::new(),
+            pool: Pool::Any,
             mac: None,
             routes: Vec::new(),
             network_routes: Vec::new(),

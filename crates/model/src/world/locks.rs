@@ -235,6 +235,10 @@ impl World {
             return UnitState::Held;
         }
         let Some(attachment) = &holding.attachment else { return UnitState::Absent };
+        // A port would answer for the address, and nobody is behind it.
+        if id.kind() == HolderKind::Vip {
+            return UnitState::Absent;
+        }
         match self.subnet_state(&attachment.subnet) {
             UnitState::Live => {
                 // A subnet may have been made again under its name, elsewhere.

@@ -7,10 +7,12 @@ use super::{Source, World};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
 use crate::holder::Read;
+use crate::ip_pool::IpPool;
 use crate::nad::Nad;
 use crate::node::Node;
 use crate::pod::{Pod, StatefulSet};
 use crate::unreadable::Unreadable;
+use crate::vip::Vip;
 
 impl World {
     /// Takes all objects of a kind in, like [`World::reset_with`]; but nothing changes for one that is not among them until its absence
@@ -98,6 +100,8 @@ impl World {
                 let subnet = found.subnets.get(name).and_then(|rivals| rivals.get(*group)).cloned();
                 self.set_subnet(name, *group, subnet, &mut dirty);
             }
+            Read::IpPool { name } => self.settle::<IpPool>(name, found.ip_pool(name), &mut dirty),
+            Read::Vip { name } => self.settle::<Vip>(name, found.vip(name), &mut dirty),
             Read::Lock { name } => {
                 let lock = found.locks.get(name).cloned().map(Ok);
                 let lock = lock.or_else(|| found.unreadable_locks.get(name).cloned().map(Err));

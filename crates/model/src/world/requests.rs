@@ -27,6 +27,7 @@ pub(crate) enum Topic {
     Default,
     Machine(Name),
     Node(String),
+    IpPool(String),
 }
 
 impl World {
@@ -147,6 +148,7 @@ impl World {
                 self.network_attachment(namespace, name).is_some_and(|object| object.uid == id.uid())
             }
             Requester::Node { name } => self.node(name).is_some_and(|node| node.uid == id.uid()),
+            Requester::Vip { name } => self.vip(name).is_some_and(|vip| vip.uid == id.uid()),
             Requester::Subnet { .. } | Requester::VirtualMachine { .. } => false,
         }
     }
@@ -177,6 +179,7 @@ impl World {
                 object.is_some() && object == other.network_attachment(namespace, name)
             }
             Requester::Node { name } => self.node(name).is_some() && self.node(name) == other.node(name),
+            Requester::Vip { name } => self.vip(name).is_some() && self.vip(name) == other.vip(name),
             Requester::Subnet { name } => {
                 let facts = |world: &World| {
                     let subnet = world.known_subnet(name)?;
@@ -202,6 +205,7 @@ impl World {
             }
             Requester::Node { name } => (&[HolderKind::Node], None, name),
             Requester::Subnet { name } => (&[HolderKind::Subnet], None, name),
+            Requester::Vip { name } => (&[HolderKind::Vip], None, name),
             Requester::VirtualMachine { namespace, name } => {
                 (&[HolderKind::VirtualMachine], Some(namespace.clone()), name)
             }

@@ -14,11 +14,13 @@ use crate::doors::attachment::RequestedAttachment;
 use crate::doors::{self, Meta};
 use crate::group::Group;
 use crate::holder::Read;
+use crate::ip_pool::IpPool;
 use crate::nad::Nad;
 use crate::node::Node;
 use crate::pod::{Pod, StatefulSet, VirtualMachine};
 use crate::subnet::Validation;
 use crate::unreadable::Unreadable;
+use crate::vip::Vip;
 
 /// A kind that the World is fed with.
 pub trait Source {
@@ -278,4 +280,6 @@ by_door!(core::v1::Pod, Pod, doors::pod::pod);
 by_door!(core::v1::Node, Node, doors::node::node);
 by_door!(apps::v1::StatefulSet, StatefulSet, doors::pod::stateful_set);
 by_door!(NetworkAttachmentDefinition, Nad, doors::nad::nad);
+by_door!(kubeovn::IPPool, IpPool, doors::kubeovn::ip_pool);
+by_door!(kubeovn::Vip, Vip, doors::kubeovn::vip);
 by_door!(NetworkAttachment, RequestedAttachment, doors::attachment::network_attachment);

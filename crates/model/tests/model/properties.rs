@@ -19,6 +19,8 @@ enum Object {
     Subnet(portolan_api::portolan::Subnet),
     KubeOvnSubnet(portolan_api::kubeovn::Subnet),
     Nad(portolan_api::nad::NetworkAttachmentDefinition),
+    IpPool(portolan_api::kubeovn::IPPool),
+    Vip(portolan_api::kubeovn::Vip),
     Node(Node),
     Pod(Pod),
     StatefulSet(StatefulSet),
@@ -35,6 +37,8 @@ macro_rules! each {
             Object::Subnet($inner) => $do,
             Object::KubeOvnSubnet($inner) => $do,
             Object::Nad($inner) => $do,
+            Object::IpPool($inner) => $do,
+            Object::Vip($inner) => $do,
             Object::Node($inner) => $do,
             Object::Pod($inner) => $do,
             Object::StatefulSet($inner) => $do,
@@ -142,6 +146,9 @@ fn pod() -> impl Strategy<Value = Object> {
         if asks {
             pod.annotations.insert("k8s.v1.cni.cncf.io/networks".to_owned(), networks.to_owned());
         }
+        if asks && second_life {
+            pod.annotations.insert("net.default.ovn.kubernetes.io/ip_pool".to_owned(), "pool-1".to_owned());
+        }
         if nfn {
             let text = r#"{"type":"ovn4nfv","interface":[{"name":"db"}]}"#;
             pod.annotations.insert("k8s.plugin.opnfv.org/nfn-network".to_owned(), text.to_owned());
@@ -221,6 +228,22 @@ fn other() -> impl Strategy<Value = Object> {
             name: "machine".to_owned(),
             uid: uid.to_owned(),
         })),
+        (
+            pick(&["pool-1", "pool-2"]),
+            pick(&SUBNETS),
+            pick(&["10.0.0.5..10.0.0.9", "10.0.1.5", "broken"]),
+            any::<bool>()
+        )
+            .prop_map(|(name, subnet, ips, own)| {
+                let namespaces: &[&str] = if own { &["default"] } else { &[] };
+                Object::IpPool(mk_ip_pool(name, subnet, &[ips], namespaces))
+            }),
+        pick(&SUBNETS).prop_map(|subnet| {
+            let spec = serde_json::json!({"subnet": subnet, "v4ip": "10.0.0.6"});
+            let mut vip = portolan_api::kubeovn::Vip::new("front", serde_json::from_value(spec).unwrap());
+            vip.metadata.uid = Some("vip-front".to_owned());
+            Object::Vip(vip)
+        }),
         pick(&SUBNETS)
             .prop_map(|subnet| Object::NetworkAttachment(mk_network_attachment("default", "n", subnet))),
     ]
@@ -264,7 +287,8 @@ fn seen(world: &World) -> BTreeMap<Unit, (UnitState, String)> {
 /// What everyone who might ask asks for.
 fn asked(world: &World) -> BTreeMap<Requester, String> {
     let pods = PODS.iter().map(|name| Requester::pod("default", *name));
-    let others = [Requester::network_attachment("default", "n"), Requester::node("node-1")];
+    let others =
+        [Requester::network_attachment("default", "n"), Requester::node("node-1"), Requester::vip("front")];
     pods.chain(others)
         .map(|requester| (requester.clone(), format!("{:?}", world.request(&requester))))
         .collect()

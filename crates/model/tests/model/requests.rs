@@ -207,12 +207,6 @@ fn mistakes_are_told_and_nothing_is_decided() {
         ]
     );
     assert_eq!(
-        said(&[(NETWORKS, "net"), ("net.default.ovn.kubernetes.io/ip_pool", "pool-1")]),
-        [
-            r#"metadata.annotations[k8s.v1.cni.cncf.io/networks][0]: "pool-1" is an IPPool, which is not supported yet; list the addresses"#
-        ]
-    );
-    assert_eq!(
         said(&[(NETWORKS, "net"), ("ovnNetworkRoutes", r#"[{"dst": "10.9.0.0/16", "gw": "10.7.0.1"}]"#)]),
         [
             r#"metadata.annotations[ovnNetworkRoutes][0].gw: "10.7.0.1" is on no network of this pod; name the interface in dev"#

@@ -86,6 +86,7 @@ pub(crate) struct Lists {
     pub(crate) kubeovn_vpcs: Vec<kubeovn::Vpc>,
     pub(crate) subnets: Vec<portolan::Subnet>,
     pub(crate) kubeovn_subnets: Vec<kubeovn::Subnet>,
+    pub(crate) ip_pools: Vec<kubeovn::IPPool>,
     pub(crate) nads: Vec<NetworkAttachmentDefinition>,
     pub(crate) network_attachments: Vec<NetworkAttachment>,
     pub(crate) locks: Vec<IPLock>,
@@ -202,7 +203,7 @@ impl Snapshot {
                 )*
             };
         }
-        feed!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, nads, network_attachments, nodes);
+        feed!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, ip_pools, nads, network_attachments, nodes);
         feed!(stateful_sets, pods, locks);
         let portolan_conditions = |conditions: Option<&Vec<portolan_api::condition::Condition>>| {
             conditions.into_iter().flatten().map(Into::into).collect::<Vec<Condition>>()
@@ -266,7 +267,7 @@ impl Cluster {
         let (networks, locks, guests) = (kinds.networks, kinds.locks, kinds.guests.as_ref());
         let (
             (vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks),
-            (nads, network_attachments, pods, nodes, stateful_sets),
+            (ip_pools, nads, network_attachments, pods, nodes, stateful_sets),
         ) = futures::try_join!(
             async {
                 futures::try_join!(
@@ -279,6 +280,7 @@ impl Cluster {
             },
             async {
                 futures::try_join!(
+                    self.list::<kubeovn::IPPool>(self.all(guests.is_some())),
                     // Pods may use networks of other namespaces.
                     self.list::<NetworkAttachmentDefinition>(self.all(guests.is_some())),
                     self.list::<NetworkAttachment>(self.within(guests)),
@@ -310,7 +312,7 @@ impl Cluster {
             };
         }
         take!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks);
-        take!(nads, network_attachments, pods, nodes, stateful_sets);
+        take!(ip_pools, nads, network_attachments, pods, nodes, stateful_sets);
         Ok(Snapshot::of(lists))
     }
 

@@ -65,6 +65,7 @@ stores! {
     kubeovn_vpcs: kubeovn::Vpc,
     subnets: portolan::Subnet,
     kubeovn_subnets: kubeovn::Subnet,
+    ip_pools: kubeovn::IPPool,
     nads: NetworkAttachmentDefinition,
     network_attachments: NetworkAttachment,
     locks: IPLock,
@@ -90,7 +91,7 @@ impl Cluster {
         }
         let patient = self.patient_client(super::WATCH_SILENCE)?;
         let client = || patient.clone();
-        follow!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks, nads, nodes: Api::all(client()));
+        follow!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks, ip_pools, nads, nodes: Api::all(client()));
         match &kinds.guests {
             Some(Scope::Namespace(namespace)) => {
                 follow!(network_attachments, pods, stateful_sets: Api::namespaced(client(), namespace));

@@ -64,5 +64,6 @@ fn when_released(kind: HolderKind) -> &'static str {
         HolderKind::NetworkAttachment => "when the NetworkAttachment is deleted",
         HolderKind::Node => "when the Node is deleted",
         HolderKind::Subnet => "when the Subnet is deleted or has another gateway",
+        HolderKind::Vip => "when the Vip is deleted",
     }
 }

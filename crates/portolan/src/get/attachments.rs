@@ -43,7 +43,9 @@ pub(crate) fn rows(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<Attachme
     let world = &snapshot.world;
     let mut held: BTreeMap<&AttachmentId, Vec<&Lock>> = BTreeMap::new();
     // A gateway's address is locked too, and is no interface of anyone's.
-    for lock in world.locks().filter(|lock| lock.attachment.kind() != HolderKind::Subnet) {
+    for lock in
+        world.locks().filter(|lock| !matches!(lock.attachment.kind(), HolderKind::Subnet | HolderKind::Vip))
+    {
         held.entry(&lock.attachment).or_default().push(lock);
     }
     let pods = PodsByUid::of(snapshot);
@@ -51,7 +53,9 @@ pub(crate) fn rows(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<Attachme
     let have: BTreeSet<_> = held.keys().map(|id| (id.uid(), id.interface())).collect();
     for requester in world.unsatisfied() {
         let request = world.request(requester);
-        if let Some(request) = request.filter(|request| request.holder.kind != HolderKind::Subnet) {
+        if let Some(request) =
+            request.filter(|request| !matches!(request.holder.kind, HolderKind::Subnet | HolderKind::Vip))
+        {
             let has = |interface: &str| have.contains(&(request.holder.uid.as_str(), interface));
             rows.extend(requested_rows(requester, &request, has));
         }
@@ -125,7 +129,7 @@ fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
 fn of_holder(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks: &[&Lock]) -> Readiness {
     match id.kind() {
         HolderKind::Node => Readiness::unknown("NotReported", "agents do not report on their own interfaces"),
-        HolderKind::Subnet => Readiness::yes(),
+        HolderKind::Subnet | HolderKind::Vip => Readiness::yes(),
         HolderKind::NetworkAttachment => {
             let found =
                 snapshot.lists.network_attachments.iter().find(|one| one.uid().as_deref() == Some(id.uid()));
@@ -175,7 +179,9 @@ fn requested_rows(
         Requester::Pod { namespace, name }
         | Requester::NetworkAttachment { namespace, name }
         | Requester::VirtualMachine { namespace, name } => (Some(namespace.clone()), name.clone()),
-        Requester::Node { name } | Requester::Subnet { name } => (None, name.clone()),
+        Requester::Node { name } | Requester::Subnet { name } | Requester::Vip { name } => {
+            (None, name.clone())
+        }
     };
     let readiness = why(request);
     let row = |interface: Option<String>, subnet: Option<String>| AttachmentRow {

@@ -184,7 +184,10 @@ fn name_of(requester: &Requester) -> Option<Name> {
         Requester::NetworkAttachment { namespace, name } => {
             ("portolan.dev", "NetworkAttachment", namespace, name)
         }
-        Requester::Node { .. } | Requester::Subnet { .. } | Requester::VirtualMachine { .. } => return None,
+        Requester::Node { .. }
+        | Requester::Subnet { .. }
+        | Requester::Vip { .. }
+        | Requester::VirtualMachine { .. } => return None,
     };
     Some(Name {
         group: group.into(),

@@ -7,8 +7,11 @@ mod chassis;
 mod debug;
 mod election;
 mod exhaustion;
+mod ip_pools;
 mod life;
+mod results;
 mod status;
+mod vips;
 mod webhooks;
 
 use portolan_testbed::{ApiKind, Daemon, Northbound, Process, TestLab, Testbed};

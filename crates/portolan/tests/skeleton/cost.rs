@@ -13,32 +13,40 @@ const CONTROLLER: &str = "portolan-controller";
 /// Counts that only grow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
+    /// On the way of pods.
     pub(crate) api_writes: usize,
+    /// What pods are told by annotations, which nobody waits for.
+    pub(crate) told: usize,
     pub(crate) nb_transactions: usize,
 }
 
 impl Counts {
     /// As they stand now.
     pub(crate) fn of(stage: &Stage) -> Self {
-        Self { api_writes: api_writes(stage), nb_transactions: stage.northbound.transactions().len() }
+        let (told, api_writes): (Vec<_>, Vec<_>) = api_writes(stage).into_iter().partition(is_told);
+        let nb_transactions = stage.northbound.transactions().len();
+        Self { api_writes: api_writes.len(), told: told.len(), nb_transactions }
     }
 }
 
 /// What the controller and the agents wrote, as the API server's audit log has it; but not what VPCs and subnets say about themselves, such as
 /// how many addresses are taken: that is written beside, once a second for all pods, and no pod waits for it.
-fn api_writes(stage: &Stage) -> usize {
+fn api_writes(stage: &Stage) -> Vec<Value> {
     let audit = read(stage.testbed.api().audit_log().unwrap());
     let events = audit.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let ours = |user: &str| user == CONTROLLER || user.starts_with("node");
     let is_write = |verb: &str| ["create", "update", "patch", "delete"].contains(&verb);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let writes =
-        events.filter(|event| ours(&text(&event["user"]["username"])) && is_write(&text(&event["verb"])));
+    let is_ours = |event: &Value| ours(&text(&event["user"]["username"])) && is_write(&text(&event["verb"]));
     let is_beside = |event: &Value| {
         let object = &event["objectRef"];
         object["subresource"] == "status" && (object["resource"] == "subnets" || object["resource"] == "vpcs")
     };
-    writes.filter(|event| !is_beside(event)).count()
+    events.filter(|event| is_ours(event) && !is_beside(event)).collect()
+}
+
+fn is_told(event: &Value) -> bool {
+    event["verb"] == "patch" && event["objectRef"]["resource"] == "pods"
 }
 
 /// How long each step of each ADD took, as the agents say.

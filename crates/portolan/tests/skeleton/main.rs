@@ -94,6 +94,7 @@ fn walk_on(stage: &Stage, killed: Killed) {
         "{killed:?}: for 3 pods {api_writes} API writes and {nb_transactions} NB transactions; ADD by step:\n{by_step}"
     );
     assert_eq!(api_writes, 3, "one write per address, whoever was killed");
+    assert!(after.told - before.told <= 3, "each pod is told what it got at most once: {after:?}");
     assert!(nb_transactions <= 3, "at most one transaction per pod, there were {nb_transactions}");
 
     stage.empty(&[sandbox_of_a, sandbox_of_b, sandbox_of_c]);

@@ -15,13 +15,13 @@ const IP_ADDRESS: &str = "web.default.ovn.kubernetes.io/ip_address";
 
 impl Scene {
     /// A pod on network `web` with one more annotation.
-    fn annotated(&mut self, name: &str, uid: &str, networks: &str, annotation: (&str, &str)) {
+    pub(super) fn annotated(&mut self, name: &str, uid: &str, networks: &str, annotation: (&str, &str)) {
         let mut pod = mk_pod_object(name, uid, networks);
         pod.metadata.annotations.get_or_insert_default().insert(annotation.0.into(), annotation.1.into());
         self.start(pod);
     }
 
-    fn start(&mut self, pod: Pod) {
+    pub(super) fn start(&mut self, pod: Pod) {
         self.pods.insert(pod.name_any(), pod.clone());
         self.engine.feed(&Change::Applied(pod));
     }

@@ -1,0 +1,170 @@
+//! Pools: who chooses from them, who is woken, and what they say about themselves.
+
+use portolan_model::fixtures::mk_ip_pool;
+
+use super::*;
+
+const IP_POOL: &str = "web.default.ovn.kubernetes.io/ip_pool";
+
+impl Scene {
+    fn pool(&mut self, name: &str, ips: &[&str]) {
+        self.engine.feed(&Change::Applied(mk_ip_pool(name, "web", ips, &[])));
+    }
+
+    fn of_pool(&mut self, pod: &str, pool: &str) {
+        self.annotated(pod, &format!("uid-{pod}"), "web", (IP_POOL, pool));
+    }
+
+    fn addresses(&self) -> BTreeMap<String, String> {
+        let of = |lock: &IPLock| (lock.spec.holder.name.clone(), lock.spec.address.clone());
+        self.guest_locks().map(of).collect()
+    }
+
+    /// The statuses to be written now, with everything else done.
+    fn statuses(&mut self) -> Vec<PoolStatus> {
+        let mut statuses = Vec::new();
+        for _ in 0..20 {
+            for action in self.engine.actions() {
+                match action {
+                    Action::SetPoolStatus(status) => statuses.push(*status),
+                    other => self.perform(other),
+                }
+            }
+        }
+        statuses
+    }
+}
+
+#[test]
+fn a_pod_waits_for_its_pool_and_is_served_once_it_is_there() {
+    let mut scene = Scene::new();
+    scene.of_pool("a", "gold");
+    scene.settle();
+    assert_eq!(scene.reported.last().unwrap().1, "waiting for IPPool gold, which does not exist");
+    scene.pool("gold", &["nonsense"]);
+    scene.settle();
+    let messages: Vec<_> = scene.reported.iter().map(|(_, message)| message.as_str()).collect();
+    assert!(messages.contains(&"waiting for IPPool gold to be corrected; see its Events"), "{messages:?}");
+    scene.pool("gold", &["10.0.0.7"]);
+    scene.settle();
+    assert_eq!(scene.addresses(), [("a".into(), "10.0.0.7".into())].into());
+    assert!(scene.reasons().contains(&"Resolved"));
+}
+
+#[test]
+fn who_waits_for_a_full_pool_is_served_when_an_address_of_it_is_free() {
+    let mut scene = Scene::new();
+    scene.pool("gold", &["10.0.0.7"]);
+    for pod in ["a", "b", "c"] {
+        scene.of_pool(pod, "gold");
+        scene.settle();
+    }
+    assert_eq!(scene.addresses(), [("a".into(), "10.0.0.7".into())].into());
+    scene.delete_pod("a");
+    scene.settle();
+    assert_eq!(scene.addresses(), [("b".into(), "10.0.0.7".into())].into());
+}
+
+#[test]
+fn a_pool_that_grows_serves_those_who_wait() {
+    let mut scene = Scene::new();
+    scene.pool("gold", &["10.0.0.7"]);
+    for pod in ["a", "b"] {
+        scene.of_pool(pod, "gold");
+        scene.settle();
+    }
+    scene.pool("gold", &["10.0.0.7..10.0.0.8"]);
+    scene.settle();
+    assert_eq!(scene.addresses().len(), 2);
+    assert_eq!(scene.creations, 2);
+}
+
+#[test]
+fn what_a_pool_grows_by_goes_to_who_came_first() {
+    let mut scene = Scene::new();
+    scene.pool("gold", &["10.0.0.7"]);
+    for pod in ["first", "z", "b"] {
+        scene.of_pool(pod, "gold");
+        scene.settle();
+    }
+    scene.pool("gold", &["10.0.0.7..10.0.0.8"]);
+    scene.settle();
+    assert_eq!(scene.addresses().keys().collect::<Vec<_>>(), ["first", "z"]);
+}
+
+#[test]
+fn a_pool_of_another_subnet_is_a_mistake_of_the_pod() {
+    let mut scene = Scene::new();
+    scene.engine.feed(&Change::Applied(mk_ip_pool("gold", "db", &["10.0.1.7"], &[])));
+    scene.of_pool("a", "gold");
+    scene.settle();
+    assert!(
+        scene.reported.iter().any(|(_, message)| message
+            .contains(r#""gold" is an IPPool of Subnet db, and the interface is on web"#)),
+        "{:?}",
+        scene.reported
+    );
+}
+
+#[test]
+fn a_pool_says_how_much_of_it_is_taken_and_only_when_that_changes() {
+    let mut scene = Scene::new();
+    scene.settle();
+    scene.pool("gold", &["10.0.0.7..10.0.0.9"]);
+    let [status] = scene.statuses().try_into().unwrap();
+    assert_eq!(status.usage.v4_available_ips.0, 3);
+    assert_eq!(status.usage.v4_available_ip_range, "10.0.0.7-10.0.0.9");
+    assert_eq!(status.conditions[0].to_string(), "Ready=True");
+    scene.of_pool("a", "gold");
+    let last = scene.statuses().pop().unwrap();
+    let taken = scene.addresses()["a"].clone();
+    assert_eq!((last.usage.v4_available_ips.0, last.usage.v4_using_ips.0), (2, 1));
+    assert_eq!(last.usage.v4_using_ip_range, taken);
+    // It is written, and the watch shows it: nothing is left to say.
+    let mut pool = mk_ip_pool("gold", "web", &["10.0.0.7..10.0.0.9"], &[]);
+    let conditions = pool.updated(&status.conditions, &now()).unwrap();
+    let conditions = serde_json::from_value(conditions).unwrap();
+    pool.status = Some(kubeovn::IpPoolStatus { conditions, ..last.usage });
+    scene.engine.feed(&Change::Applied(pool.clone()));
+    assert_eq!(scene.statuses(), []);
+    scene.engine.feed(&Change::listed(vec![pool]));
+    assert_eq!(scene.statuses(), []);
+    // An address of the subnet that is not the pool's is none of its business.
+    scene.pod("other", "web");
+    assert_eq!(scene.statuses(), []);
+}
+
+#[test]
+fn mistakes_in_a_pool_are_said_on_it() {
+    let mut scene = Scene::new();
+    scene.settle();
+    let said = |scene: &mut Scene| scene.statuses().pop().unwrap().conditions[0].to_string();
+    scene.pool("gold", &["10.0.9.7"]);
+    assert_eq!(
+        said(&mut scene),
+        "Ready=False: spec.ips: 10.0.9.7 is not in Subnet web, which has 10.0.0.0/24"
+    );
+    scene.engine.feed(&Change::Applied(mk_ip_pool("gold", "none", &["10.0.0.7"], &[])));
+    assert_eq!(said(&mut scene), r#"Ready=False: spec.subnet: there is no Subnet "none""#);
+    scene.pool("gold", &["x"]);
+    assert!(said(&mut scene).starts_with("Ready=False: spec.ips[0]: \"x\" is neither"));
+    scene.pool("gold", &["10.0.0.7"]);
+    scene.statuses();
+    scene.pool("iron", &["10.0.0.4..10.0.0.7"]);
+    let both: BTreeSet<_> = scene.statuses().into_iter().map(|status| status.name).collect();
+    assert_eq!(both, ["gold".to_owned(), "iron".to_owned()].into(), "each says that it overlaps the other");
+    assert!(scene.reasons().contains(&"Overlaps"));
+    let mut pool = mk_ip_pool("iron", "web", &["10.0.0.4"], &[]);
+    pool.spec.enable_address_set = Some(true);
+    scene.engine.feed(&Change::Applied(pool));
+    assert!(scene.statuses().iter().any(|status| {
+        status.conditions.iter().any(|condition| {
+            condition.to_string()
+                == "Supported=False: spec.enableAddressSet: is not supported yet and has no effect"
+        })
+    }));
+}
+
+fn now() -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH)
+}
