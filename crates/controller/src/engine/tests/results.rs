@@ -152,6 +152,21 @@ fn who_stands_by_tells_nobody_and_whoever_leads_next_does() {
 }
 
 #[test]
+fn what_was_not_written_before_stepping_down_is_written_in_the_next_term() {
+    let mut scene = scene();
+    scene.pod("a", "vm");
+    scene.proposals().into_iter().for_each(|lock| scene.store(lock));
+    let actions = scene.engine.actions();
+    assert!(actions.iter().any(|action| matches!(action, Action::ShowResults(_))), "{actions:?}");
+    scene.engine.stand_by();
+    actions.into_iter().for_each(|action| scene.engine.dropped(action));
+    scene.engine.lead();
+    scene.engine.compare_all(&scene.cache);
+    scene.settle();
+    assert_eq!(scene.shown.len(), 1);
+}
+
+#[test]
 fn a_pod_that_asked_in_the_words_of_ovn4nfv_is_told_in_its_words() {
     let mut scene = scene();
     let mut subnet = subnets().remove(0);
