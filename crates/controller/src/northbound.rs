@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ovsdb::{
@@ -39,6 +41,8 @@ pub(crate) struct Northbound {
     status: watch::Receiver<Status>,
     /// The lock, unless another controller is to write.
     lock: Option<Lock>,
+    /// Counts the changes of the lock: what was planned before one is not sent after it.
+    term: Arc<AtomicU64>,
     /// Whether everything was compared with the copy since this controller has been the writer.
     compared: bool,
     metrics: Metrics,
@@ -86,7 +90,8 @@ impl Northbound {
         let client = builder.connect();
         let (changes, status) = (client.changes(), client.status());
         let pace = Pace::default();
-        Northbound { client, changes, status, lock: None, compared: false, metrics, writing: None, pace }
+        let term = Arc::default();
+        Northbound { client, changes, status, lock: None, term, compared: false, metrics, writing: None, pace }
     }
 
     /// Asks for the lock on being the writer. Once it is held, everything is compared with the copy.
@@ -105,6 +110,12 @@ impl Northbound {
     pub(crate) fn stand_by(&mut self) {
         self.compared = false;
         self.lock = None;
+        self.end_term();
+    }
+
+    /// What was planned so far and is not sent yet is not sent any more: others may write, or may have written.
+    fn end_term(&self) {
+        self.term.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether this client has the lock.
@@ -157,7 +168,12 @@ impl Northbound {
         let batches = engine.plan(&self.client.read(), BATCH_ROWS);
         if !batches.is_empty() {
             self.writing = Some(Box::pin(write(
-                Sender { client: self.client.clone(), metrics: self.metrics.clone() },
+                Sender {
+                    client: self.client.clone(),
+                    metrics: self.metrics.clone(),
+                    term: self.term.load(Ordering::Relaxed),
+                    current: Arc::clone(&self.term),
+                },
                 batches,
             )));
         }
@@ -204,6 +220,7 @@ impl Northbound {
             state = lock => match state {
                 Some(state) => {
                     tracing::info!(?state, "the lock on writing the northbound database");
+                    self.term.fetch_add(1, Ordering::Relaxed);
                     // Others may have written meanwhile.
                     self.compared = false;
                 }
@@ -262,12 +279,20 @@ fn report(written: Vec<Written>, engine: &mut Engine, metrics: &Metrics) {
 /// What batches are sent to.
 trait Commit {
     fn commit(&self, batch: &Batch) -> impl Future<Output = Result<(), TransactError>> + Send;
+
+    /// Whether what was planned may still be sent.
+    fn is_current(&self) -> bool {
+        true
+    }
 }
 
 /// The database itself.
 struct Sender {
     client: Client,
     metrics: Metrics,
+    /// The term in which the batches were planned, and the present one.
+    term: u64,
+    current: Arc<AtomicU64>,
 }
 
 impl Commit for Sender {
@@ -281,6 +306,10 @@ impl Commit for Sender {
         };
         self.metrics.transaction(transacted, transaction.operations().len());
         committed
+    }
+
+    fn is_current(&self) -> bool {
+        self.current.load(Ordering::Relaxed) == self.term
     }
 }
 
@@ -300,6 +329,11 @@ async fn send(database: &impl Commit, batches: Vec<Batch>) -> Vec<Written> {
     let mut queue = VecDeque::from(batches);
     let mut written = Vec::new();
     while let Some(batch) = queue.pop_front() {
+        if !database.is_current() {
+            queue.push_front(batch);
+            written.extend(queue.into_iter().map(|batch| Written { batch, result: WriteResult::Unsent }));
+            break;
+        }
         let Err(error) = database.commit(&batch).await else {
             tracing::info!(units = batch.len(), "committed");
             written.push(Written { batch, result: WriteResult::Committed });
@@ -346,7 +380,7 @@ fn transaction(batch: &Batch) -> Transaction {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use portolan_plan::memdb::MemDb;
     use portolan_plan::northbound::DATABASE;
@@ -412,6 +446,27 @@ mod tests {
         assert_eq!(units(&written, |result| matches!(result, WriteResult::Committed)), ["unit-0", "unit-1"]);
         assert_eq!(units(&written, |result| matches!(result, WriteResult::Outdated)), ["unit-2", "unit-3"]);
         assert_eq!(units(&written, |result| matches!(result, WriteResult::Unsent)), ["unit-4", "unit-5"]);
+    }
+
+    /// A database whose lock is another's after so many transactions.
+    struct Lost(AtomicUsize);
+
+    impl Commit for Lost {
+        async fn commit(&self, _: &Batch) -> Result<(), TransactError> {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn is_current(&self) -> bool {
+            self.0.load(Ordering::Relaxed) > 0
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_planned_before_the_lock_was_lost_is_not_sent_after_it() {
+        let written = send(&Lost(AtomicUsize::new(1)), of_units(6, 2)).await;
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Committed)), ["unit-0", "unit-1"]);
+        assert_eq!(units(&written, |result| matches!(result, WriteResult::Unsent)).len(), 4);
     }
 
     const MILLISECOND: Duration = Duration::from_millis(1);
