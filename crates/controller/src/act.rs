@@ -112,7 +112,13 @@ impl Actor {
             }
             Action::ValidateSubnets(candidates) => self.validate_subnets(candidates).await,
             Action::ConfirmUnused(object) => self.confirm_unused(object).await,
-            // These have queues of their own.
+            queued => drop(self.queue(queued)),
+        }
+    }
+
+    /// Leaves an action to the queue that it has of its own; returns one that has none.
+    pub(crate) fn queue(&self, action: Action) -> Option<Action> {
+        match action {
             Action::ShowResults(results) => {
                 self.results.want((results.namespace.clone(), results.name.clone()), results);
             }
@@ -126,7 +132,9 @@ impl Actor {
             Action::Report { subject, uid, severity, reason, message } => {
                 self.events.want(EventKey { subject, uid, reason, message }, severity);
             }
+            other => return Some(other),
         }
+        None
     }
 
     async fn answer(&self, message: impl FnOnce(&mut Engine) + Send + 'static) {

@@ -125,15 +125,22 @@ impl ChassisCleaner {
     /// Tags what is of a node, and removes what is of a node that is gone.
     async fn compare(&self, nodes: &NodesByChassis) -> Result<(), String> {
         let differences = compare(nodes, &rows_of(&self.southbound.read()));
+        // One that fails keeps no other from being dealt with.
+        let mut failures = Vec::new();
         for (row, node) in differences.untagged {
-            self.tag(&row, &node).await?;
+            failures.extend(self.tag(&row, &node).await.err());
         }
         for (row, node) in differences.stale {
-            if self.is_gone(&row, &node).await? {
-                self.remove(&row, &node).await?;
-            }
+            failures.extend(self.remove_if_gone(&row, &node).await.err());
         }
-        Ok(())
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+    }
+
+    async fn remove_if_gone(&self, row: &ChassisRow, node: &NodeOfChassis) -> Result<(), String> {
+        match self.is_gone(row, node).await? {
+            true => self.remove(row, node).await,
+            false => Ok(()),
+        }
     }
 
     async fn tag(&self, row: &ChassisRow, node: &NodeOfChassis) -> Result<(), String> {

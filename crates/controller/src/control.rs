@@ -132,6 +132,7 @@ pub(crate) async fn run(
                 actions.stand_by(&mut engine);
             }
         }
+        nb.set_elected(election.role().is_elected());
         engine.northbound_role(nb.role());
         actions.take(engine.actions(), since);
         if synced && acts {
@@ -224,7 +225,8 @@ impl Actions {
                 self.actor.metrics.stopwatch().start(lock, since);
             }
         }
-        self.waiting.extend(actions);
+        // What has a queue of its own never waits, and comes there in the order in which it was decided.
+        self.waiting.extend(actions.into_iter().filter_map(|action| self.actor.queue(action)));
         while self.running.len() < ACTIONS_AT_A_TIME
             && let Some(action) = self.waiting.pop_front()
         {

@@ -69,6 +69,11 @@ impl Role {
             Role::Leader | Role::Unelected => true,
         }
     }
+
+    /// Whether the Lease says so.
+    pub(crate) fn is_elected(self) -> bool {
+        self == Role::Leader
+    }
 }
 
 /// What became of the leader before this one.

@@ -193,6 +193,7 @@ impl Metrics {
         self.queue("units", queues.units);
         self.queue("units_waiting", queues.units_waiting);
         self.queue("units_refused", queues.units_refused);
+        self.queue("objects", queues.objects);
         self.queue("locks_creating", queues.locks_creating);
         self.queue("locks_releasing", queues.locks_releasing);
     }

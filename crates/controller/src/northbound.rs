@@ -25,6 +25,10 @@ use crate::metrics::{Metrics, Transacted};
 /// The OVSDB lock that the writer holds.
 const LOCK: &str = "portolan";
 
+/// How long a leader waits for the lock before it takes it away from whoever has it. That one does not lead, and may hang; it cannot
+/// be one that leads still, as a Lease ends earlier.
+const LONG_WAIT: Duration = Duration::from_secs(5);
+
 /// About how many rows one transaction changes.
 const BATCH_ROWS: usize = 1000;
 
@@ -41,6 +45,8 @@ pub(crate) struct Northbound {
     status: watch::Receiver<Status>,
     /// The lock, unless another controller is to write.
     lock: Option<Lock>,
+    /// Since when an elected leader has been without the lock.
+    waiting_since: Option<Instant>,
     /// Counts the changes of the lock: what was planned before one is not sent after it.
     term: Arc<AtomicU64>,
     /// Whether everything was compared with the copy since this controller has been the writer.
@@ -91,7 +97,19 @@ impl Northbound {
         let (changes, status) = (client.changes(), client.status());
         let pace = Pace::default();
         let term = Arc::default();
-        Northbound { client, changes, status, lock: None, term, compared: false, metrics, writing: None, pace }
+        let (lock, waiting_since, writing) = (None, None, None);
+        Northbound {
+            client,
+            changes,
+            status,
+            lock,
+            waiting_since,
+            term,
+            compared: false,
+            metrics,
+            writing,
+            pace,
+        }
     }
 
     /// Asks for the lock on being the writer. Once it is held, everything is compared with the copy.
@@ -106,8 +124,18 @@ impl Northbound {
         });
     }
 
+    /// Whether the Lease says that this controller leads: then whoever else has the lock for long does not.
+    pub(crate) fn set_elected(&mut self, elected: bool) {
+        let waits = elected && self.is_ready() && self.lock.is_some() && !self.is_writer();
+        match waits {
+            true => drop(self.waiting_since.get_or_insert_with(Instant::now)),
+            false => self.waiting_since = None,
+        }
+    }
+
     /// Gives the lock up.
     pub(crate) fn stand_by(&mut self) {
+        self.waiting_since = None;
         self.compared = false;
         self.lock = None;
         self.end_term();
@@ -197,6 +225,13 @@ impl Northbound {
                 None => pending().await,
             }
         };
+        let long_wait = self.waiting_since.map(|since| since + LONG_WAIT);
+        let long_wait = async {
+            match long_wait {
+                Some(end) => tokio::time::sleep_until(end).await,
+                None => pending().await,
+            }
+        };
         let lock = async {
             match &mut self.lock {
                 Some(lock) => lock.changed().await,
@@ -229,6 +264,11 @@ impl Northbound {
             // Whether this controller is fit to lead depends on it.
             Ok(()) = self.status.changed() => {}
             () = due => {}
+            () = long_wait => {
+                tracing::warn!("another controller keeps the lock on writing the northbound database although this one leads: taking it");
+                self.waiting_since = None;
+                self.lead(Predecessor::Silent);
+            }
         }
         Ok(())
     }

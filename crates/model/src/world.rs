@@ -343,6 +343,11 @@ impl World {
         self.holdings_by_subnet.get(subnet).filter_map(|id| self.attachment(id))
     }
 
+    /// True if there is anything on a subnet, in effect or not.
+    pub fn has_attachments(&self, subnet: &str) -> bool {
+        self.holdings_by_subnet.get(subnet).next().is_some()
+    }
+
     /// The attachments in effect on a node.
     pub fn attachments_of_node(&self, node: &str) -> impl Iterator<Item = &Attachment> {
         self.holdings_by_node.get(node).filter_map(|id| self.attachment(id))

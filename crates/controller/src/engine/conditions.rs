@@ -19,6 +19,7 @@ use portolan_api::kubeovn::support::{
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, PeeringProblem, Source, Unit, doors};
 use portolan_watch::{Change, Listed, Object};
+use serde::Serialize;
 
 use super::readiness::{Concern, Timing, is_subnet};
 use super::reports::Topic;
@@ -65,7 +66,7 @@ pub struct StatusUpdate {
 
 /// An object whose status is ours to write.
 pub trait HasConditions:
-    HasKind + Source<Key = String> + Object + Resource<Scope = ClusterResourceScope>
+    HasKind + Source<Key = String> + Object + Resource<Scope = ClusterResourceScope> + Serialize
 {
     /// The conditions as they should be stored, if they are to change.
     fn updated(&self, desired: &[DesiredCondition], now: &Time) -> Option<serde_json::Value>;

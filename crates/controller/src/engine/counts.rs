@@ -26,6 +26,8 @@ pub struct Queues {
     pub units_waiting: usize,
     /// Units whose rows the database refuses.
     pub units_refused: usize,
+    /// Objects whose conditions, finalizers or results are to be compared with what they should be.
+    pub objects: usize,
     /// Locks whose creation was requested and that no watch has shown yet.
     pub locks_creating: usize,
     /// Locks on their way out.
@@ -46,6 +48,11 @@ impl Engine {
             units: self.northbound.dirty(),
             units_waiting: self.northbound.waiting(),
             units_refused: self.blocked.refused(),
+            objects: self.to_compare.len()
+                + self.finalizers.checks()
+                + self.results.comparisons()
+                + self.ip_pools.comparisons()
+                + self.vips.comparisons(),
             locks_creating: self.creating.len(),
             locks_releasing: self.releasing.len(),
         }

@@ -32,12 +32,13 @@ use portolan_api::condition::TERMINATING;
 use portolan_api::portolan::IPLock;
 use portolan_api::{kubeovn, portolan};
 use portolan_model::life::{Life, is_protected};
+use portolan_model::subnet::DEFAULT_VPC;
 use portolan_model::{Group, LockChange, Unit, World, doors};
-use portolan_watch::{Change, Listed};
+use portolan_watch::{Change, Listed, Unreadable};
 
 use super::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
 use super::kinds::Kind;
-use super::subnets::{GatedSubnet, is_refusal_of_vpc};
+use super::subnets::{GatedSubnet, SubnetKey, is_refusal_of_vpc};
 use super::{Action, Engine, Retry, Severity, StatusFields, Subject};
 
 /// How many of those that use an object its condition names.
@@ -96,6 +97,8 @@ pub(super) struct Finalizers {
     terminating: BTreeMap<Key, Terminating>,
     /// Of those, the ones for which something changed.
     to_check: BTreeSet<Key>,
+    /// The VPCs that Subnets name, also Subnets that are not in effect, for what was made of them before may be.
+    named_vpcs: BTreeMap<SubnetKey, String>,
 }
 
 /// An object that someone deleted.
@@ -144,6 +147,17 @@ impl Finalizers {
         self.terminating.remove(key);
     }
 
+    /// Nothing is looked at until everything is.
+    pub(super) fn forget_checks(&mut self) {
+        self.to_protect.clear();
+        self.to_check.clear();
+    }
+
+    /// How many are to be looked at.
+    pub(super) fn checks(&self) -> usize {
+        self.to_protect.len() + self.to_check.len()
+    }
+
     /// Everything is looked at again, whatever was under way.
     pub(super) fn begin_anew(&mut self) {
         self.to_protect = self.unprotected.keys().cloned().collect();
@@ -153,8 +167,8 @@ impl Finalizers {
         }
     }
 
-    /// A Subnet names this VPC, or none any more.
-    fn subnet_names(&mut self, subnet: &(Group, String), vpc: Option<&str>) {
+    /// A Subnet uses this VPC, or none any more.
+    fn subnet_names(&mut self, subnet: &SubnetKey, vpc: Option<&str>) {
         let user = User::Subnet(subnet.0, subnet.1.clone());
         for (key, entry) in &mut self.terminating {
             if matches!(key.0, Kind::Vpc | Kind::KubeOvnVpc) && entry.is_effective {
@@ -180,10 +194,7 @@ impl Engine {
     pub(super) fn observe_life<K: HasConditions>(&mut self, change: &Change<K>) {
         match change {
             Change::Applied(object) => self.observe_life_of(object),
-            Change::Unreadable(unreadable) => {
-                let object = &unreadable.object;
-                self.observe_metadata(K::KIND, Subject::of(object), &object.metadata, None);
-            }
+            Change::Unreadable(unreadable) => self.observe_life_of_unreadable(unreadable),
             Change::Deleted(object) => self.forget_life(&(K::KIND, object.name_any())),
             Change::Listed(Listed { objects, unreadable }) => {
                 let listed = objects.iter().map(ResourceExt::name_any);
@@ -196,22 +207,48 @@ impl Engine {
                 let gone: Vec<Key> = known.filter(is_gone).cloned().collect();
                 gone.iter().for_each(|key| self.forget_life(key));
                 objects.iter().for_each(|object| self.observe_life_of(object));
-                for unreadable in unreadable {
-                    let object = &unreadable.object;
-                    self.observe_metadata(K::KIND, Subject::of(object), &object.metadata, None);
-                }
+                unreadable.iter().for_each(|unreadable| self.observe_life_of_unreadable(unreadable));
             }
         }
     }
 
     fn observe_life_of<K: HasConditions>(&mut self, object: &K) {
         if let Some(group) = subnet_group(K::KIND) {
-            let key = (group, object.name_any());
-            let vpc = vpc_of(object).filter(|_| !self.subnets.waits_for_another_vpc(&key));
-            self.finalizers.subnet_names(&key, vpc.as_deref());
+            self.observe_named_vpc((group, object.name_any()), vpc_of(object));
         }
         let said = Some(object.says(TERMINATING));
         self.observe_metadata(K::KIND, Subject::of(object), object.meta(), said);
+    }
+
+    fn observe_life_of_unreadable<K: HasConditions>(&mut self, unreadable: &Unreadable<K>) {
+        let object = &unreadable.object;
+        if let Some(group) = subnet_group(K::KIND) {
+            let vpc = unreadable.content["spec"]["vpc"].as_str().map(str::to_owned);
+            self.observe_named_vpc((group, object.name_any()), vpc);
+        }
+        self.observe_metadata(K::KIND, Subject::of(object), &object.metadata, None);
+    }
+
+    /// A Subnet names this VPC, or none any more.
+    fn observe_named_vpc(&mut self, subnet: SubnetKey, vpc: Option<String>) {
+        match vpc {
+            Some(vpc) => drop(self.finalizers.named_vpcs.insert(subnet.clone(), vpc)),
+            None => drop(self.finalizers.named_vpcs.remove(&subnet)),
+        }
+        self.reconsider_use_of_vpc(&subnet);
+    }
+
+    /// Something changed that decides whether a Subnet uses the VPC that it names.
+    fn reconsider_use_of_vpc(&mut self, subnet: &SubnetKey) {
+        let named = self.finalizers.named_vpcs.get(subnet).cloned();
+        let used = named.filter(|_| !self.is_of_no_account(subnet));
+        self.finalizers.subnet_names(subnet, used.as_deref());
+    }
+
+    /// True if a Subnet says that it was refused because its VPC is being deleted, and nothing is on it. One that was in use before
+    /// an edit was refused still needs its router.
+    fn is_of_no_account(&self, subnet: &SubnetKey) -> bool {
+        self.subnets.waits_for_another_vpc(subnet) && !self.world.has_attachments(&subnet.1)
     }
 
     fn observe_metadata(
@@ -265,7 +302,7 @@ impl Engine {
     pub(super) fn forget_life(&mut self, key: &Key) {
         self.finalizers.remove(key);
         if let Some(group) = subnet_group(key.0) {
-            self.finalizers.subnet_names(&(group, key.1.clone()), None);
+            self.observe_named_vpc((group, key.1.clone()), None);
         }
         self.reconsider_rival(key);
     }
@@ -299,9 +336,9 @@ impl Engine {
             return BTreeSet::new();
         }
         if subnet_group(*kind).is_none() {
-            let subnets = self.world.subnets_naming(name).map(|(group, subnet)| (group, subnet.to_owned()));
-            let subnets = subnets.filter(|subnet| !self.subnets.waits_for_another_vpc(subnet));
-            return subnets.map(|(group, subnet)| User::Subnet(group, subnet)).collect();
+            let naming = self.finalizers.named_vpcs.iter().filter(|(_, vpc)| *vpc == name);
+            let using = naming.filter(|(subnet, _)| !self.is_of_no_account(subnet));
+            return using.map(|((group, subnet), _)| User::Subnet(*group, subnet.clone())).collect();
         }
         let locks = self.world.locks().map(|lock| &lock.name);
         let unreadable = self.world.unreadable_locks().map(|lock| &lock.name);
@@ -325,6 +362,9 @@ impl Engine {
         let claims = change.before.iter().chain(&change.after);
         let subnets: BTreeSet<&String> = claims.filter_map(|claim| claim.subnet.as_ref()).collect();
         for subnet in subnets {
+            for group in [Group::Portolan, Group::KubeOvn] {
+                self.reconsider_use_of_vpc(&(group, subnet.clone()));
+            }
             for kind in [Kind::Subnet, Kind::KubeOvnSubnet] {
                 let key = (kind, subnet.clone());
                 let is_used = self.is_used_by(subnet, &change.lock);
@@ -438,11 +478,29 @@ impl Engine {
                 locks.chain(unreadable).collect()
             }
             Usage::Subnets(native, kubeovn) => {
-                let native = naming(native, name, Group::Portolan);
-                native.into_iter().chain(naming(kubeovn, name, Group::KubeOvn)).collect()
+                let native = self.naming(native, name, Group::Portolan);
+                native.into_iter().chain(self.naming(kubeovn, name, Group::KubeOvn)).collect()
             }
         };
         (users.len(), users.into_iter().take(NAMED).collect())
+    }
+
+    /// The Subnets of a list that use a VPC.
+    fn naming<K: HasConditions + GatedSubnet>(
+        &self,
+        subnets: &Listed<K>,
+        vpc: &str,
+        group: Group,
+    ) -> Vec<String> {
+        let is_in = |subnet: &&K| {
+            let is_refused = is_refusal_of_vpc(subnet.refusal().as_deref());
+            let is_of_no_account = is_refused && !self.world.has_attachments(&subnet.name_any());
+            vpc_of(*subnet).as_deref() == Some(vpc) && !is_of_no_account
+        };
+        let readable = subnets.objects.iter().filter(is_in).map(ResourceExt::name_any);
+        let unreadable = subnets.unreadable.iter().filter(|subnet| subnet.content["spec"]["vpc"] == vpc);
+        let names = readable.chain(unreadable.map(|subnet| subnet.object.name_any()));
+        names.map(|name| describe_subnet(group, &name)).collect()
     }
 
     fn describe(&self, user: &User) -> String {
@@ -502,21 +560,17 @@ fn uses(world: &World, subnet: &str, lock: &portolan_model::Lock) -> bool {
     }
 }
 
-/// The VPC that a Subnet names.
+/// The VPC that a Subnet names, also where the rest of it is wrong.
 fn vpc_of<K: HasConditions>(subnet: &K) -> Option<String> {
-    subnet.names_vpcs().ok()?.into_iter().next()
-}
-
-/// The Subnets that name a VPC.
-fn naming<K: HasConditions + GatedSubnet>(subnets: &Listed<K>, vpc: &str, group: Group) -> Vec<String> {
-    let is_in = |subnet: &&K| {
-        vpc_of(*subnet).as_deref() == Some(vpc) && !is_refusal_of_vpc(subnet.refusal().as_deref())
-    };
-    let readable = subnets.objects.iter().filter(is_in);
-    let readable = readable.map(ResourceExt::name_any);
-    let unreadable = subnets.unreadable.iter().filter(|subnet| subnet.content["spec"]["vpc"] == vpc);
-    let names = readable.chain(unreadable.map(|subnet| subnet.object.name_any()));
-    names.map(|name| describe_subnet(group, &name)).collect()
+    match subnet.names_vpcs() {
+        Ok(vpcs) => vpcs.into_iter().next(),
+        Err(_) => {
+            let object = serde_json::to_value(subnet).ok()?;
+            let text = |field: &str| object["spec"][field].as_str().filter(|text| !text.is_empty());
+            let is_default = K::KIND == Kind::KubeOvnSubnet && matches!(text("provider"), None | Some("ovn"));
+            text("vpc").or(is_default.then_some(DEFAULT_VPC)).map(str::to_owned)
+        }
+    }
 }
 
 fn describe_lock(lock: &portolan_model::Lock) -> String {

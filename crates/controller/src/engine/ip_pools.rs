@@ -52,6 +52,16 @@ pub(super) struct IpPools {
 }
 
 impl IpPools {
+    /// Nothing is to be compared until everything is.
+    pub(super) fn forget_comparisons(&mut self) {
+        self.to_compare.clear();
+    }
+
+    /// How many are to be compared.
+    pub(super) fn comparisons(&self) -> usize {
+        self.to_compare.len()
+    }
+
     /// Everything is compared again.
     pub(super) fn begin_anew(&mut self) {
         self.to_compare = self.seen.keys().cloned().collect();
@@ -95,7 +105,7 @@ impl Engine {
         self.ip_pools.seen.insert(pool.name_any(), seen);
     }
 
-    fn forget_ip_pool(&mut self, name: &str) {
+    pub(super) fn forget_ip_pool(&mut self, name: &str) {
         if let Some(seen) = self.ip_pools.seen.remove(name) {
             // Another one may overlap it no more.
             self.compare_pools_of_subnet(&seen.subnet);
@@ -110,10 +120,16 @@ impl Engine {
 
     /// An address became taken or free: the pools that have it are to be compared, and whoever waits for one of them is to be woken.
     pub(super) fn pools_of(&mut self, claim: &Claim) -> Vec<WaitKey> {
-        let (LockAddress::Ip(ip), Some(subnet)) = (claim.address, &claim.subnet) else { return Vec::new() };
+        let LockAddress::Ip(ip) = claim.address else { return Vec::new() };
+        // A gateway's lock, and one that cannot be read, may name no subnet: then it is any of the domain.
+        let subnets: Vec<&str> = match &claim.subnet {
+            Some(subnet) => vec![subnet],
+            None => self.world.subnets_of_domain(&claim.domain).map(|subnet| subnet.name.as_str()).collect(),
+        };
         let has = |ranges: &[IpRange]| ranges.iter().any(|range| range.contains(ip));
-        let pools = self.world.ip_pools_of_subnet(subnet).filter(|(_, pool)| has(&pool.ranges));
-        let names: Vec<String> = pools.map(|(name, _)| name.to_owned()).collect();
+        let pools = subnets.into_iter().flat_map(|subnet| self.world.ip_pools_of_subnet(subnet));
+        let names: Vec<String> =
+            pools.filter(|(_, pool)| has(&pool.ranges)).map(|(name, _)| name.to_owned()).collect();
         self.ip_pools.to_compare.extend(names.iter().cloned());
         names.into_iter().map(|name| WaitKey::Pool { name, family: Family::of(ip) }).collect()
     }

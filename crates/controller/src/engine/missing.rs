@@ -84,9 +84,11 @@ impl Engine {
         }
     }
 
-    /// What is kept of a VPC or subnet besides the World goes with it.
+    /// What is kept of an object besides the World goes with it.
     fn forget(&mut self, read: &Read) {
         let (kind, name) = match read {
+            Read::IpPool { name } => return self.forget_ip_pool(name),
+            Read::Vip { name } => return self.forget_vip(name),
             Read::Vpc { group: Group::Portolan, name } => (Kind::Vpc, name),
             Read::Vpc { group: Group::KubeOvn, name } => (Kind::KubeOvnVpc, name),
             Read::SubnetOf { group: Group::Portolan, name } => (Kind::Subnet, name),

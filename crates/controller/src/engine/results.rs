@@ -47,6 +47,16 @@ pub(super) struct Results {
 }
 
 impl Results {
+    /// Nothing is to be compared until everything is.
+    pub(super) fn forget_comparisons(&mut self) {
+        self.to_compare.clear();
+    }
+
+    /// How many are to be compared.
+    pub(super) fn comparisons(&self) -> usize {
+        self.to_compare.len()
+    }
+
     /// Everything is compared again, whatever was asked for.
     pub(super) fn begin_anew(&mut self) {
         self.to_compare = self.seen.keys().cloned().collect();

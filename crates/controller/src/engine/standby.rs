@@ -102,6 +102,12 @@ impl Engine {
             self.forget_comparisons();
         }
         self.drop_actions();
+        // Every object is compared when this engine leads.
+        self.to_compare.clear();
+        self.finalizers.forget_checks();
+        self.results.forget_comparisons();
+        self.ip_pools.forget_comparisons();
+        self.vips.forget_comparisons();
         if let Duty::Standby { room } = self.duty
             && self.requesters.len() > room
         {

@@ -47,6 +47,16 @@ pub(super) struct Vips {
 }
 
 impl Vips {
+    /// Nothing is to be compared until everything is.
+    pub(super) fn forget_comparisons(&mut self) {
+        self.to_compare.clear();
+    }
+
+    /// How many are to be compared.
+    pub(super) fn comparisons(&self) -> usize {
+        self.to_compare.len()
+    }
+
     /// Everything is compared again.
     pub(super) fn begin_anew(&mut self) {
         self.to_compare = self.seen.keys().cloned().collect();
@@ -59,8 +69,8 @@ impl Engine {
         match change {
             Change::Applied(vip) => self.observe_vip(vip),
             // Nothing can be written to what cannot be read.
-            Change::Unreadable(unreadable) => drop(self.vips.seen.remove(&unreadable.object.name_any())),
-            Change::Deleted(vip) => drop(self.vips.seen.remove(&vip.name_any())),
+            Change::Unreadable(unreadable) => self.forget_vip(&unreadable.object.name_any()),
+            Change::Deleted(vip) => self.forget_vip(&vip.name_any()),
             Change::Listed(Listed { objects, .. }) => {
                 let listed: BTreeSet<String> = objects.iter().map(ResourceExt::name_any).collect();
                 let world = &self.world;
@@ -90,6 +100,10 @@ impl Engine {
     pub(super) fn compare_vip_of_lock(&mut self, name: &str) {
         let lock = self.world.lock(name).filter(|lock| lock.attachment.kind() == HolderKind::Vip);
         self.vips.to_compare.extend(lock.map(|lock| lock.attachment.name().to_owned()));
+    }
+
+    pub(super) fn forget_vip(&mut self, name: &str) {
+        self.vips.seen.remove(name);
     }
 
     /// Asks for what differs.

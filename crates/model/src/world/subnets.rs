@@ -36,15 +36,6 @@ impl World {
         all.filter(move |subnet| subnet.domain == *domain)
     }
 
-    /// Every subnet that names a VPC and can be understood, of either group, whether or not it is in effect.
-    pub fn subnets_naming(&self, vpc: &str) -> impl Iterator<Item = (Group, &str)> {
-        let named = move |subnet: &Subnet| subnet.vpc() == Some(vpc);
-        self.subnets.iter().flat_map(move |(name, rivals)| {
-            let naming = rivals.iter().filter(move |(_, one)| one.value.as_ref().is_ok_and(named));
-            naming.map(move |(group, _)| (group, name.as_str()))
-        })
-    }
-
     /// The subnet of this name and group, if it can be understood, whether or not it has the name.
     pub fn subnet_of_group(&self, group: Group, name: &str) -> Option<&Subnet> {
         self.subnets.get(name)?.get(group)?.value.as_ref().ok()

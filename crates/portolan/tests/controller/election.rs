@@ -137,6 +137,29 @@ fn a_stopped_leader_is_replaced(lab: &TestLab, api: ApiKind) {
     }
 }
 
+/// One that hangs is next in line for the OVSDB lock when its successor gives it up.
+fn a_stopped_leader_does_not_get_the_lock_back(lab: &TestLab, api: ApiKind) {
+    let stage = Stage::with_objects(lab, api);
+    let first = stage.start("first", &[]);
+    stage.serve_pod("a");
+    stage.led_by("first");
+    let second = stage.start("second", &[]);
+    assert!(stage.get(&second, "/readyz").ends_with("\n200"), "{}", stage.get(&second, "/readyz"));
+    first.send(Signal::STOP);
+    stage.serve_pod("b");
+    let third = stage.start("third", &[]);
+    assert!(stage.get(&third, "/readyz").ends_with("\n200"), "{}", stage.get(&third, "/readyz"));
+    second.process.stop().unwrap();
+    stage.serve_pod("c");
+    stage.led_by("third");
+    first.send(Signal::CONT);
+}
+
+#[test]
+fn a_leader_that_hangs_does_not_keep_the_next_but_one_from_writing() {
+    portolan_testbed::test(async |lab| a_stopped_leader_does_not_get_the_lock_back(&lab, ApiKind::Portolan));
+}
+
 #[test]
 fn a_leader_that_hangs_is_replaced_and_does_no_harm_when_it_goes_on() {
     portolan_testbed::test(async |lab| a_stopped_leader_is_replaced(&lab, ApiKind::Portolan));

@@ -356,6 +356,52 @@ fn a_vpc_that_is_deleted_takes_no_new_subnets_and_goes_with_the_last() {
 }
 
 #[test]
+fn a_vpc_is_held_by_a_subnet_in_use_whose_last_edit_is_wrong_or_refused() {
+    for refused in [false, true] {
+        for edited_first in [false, true] {
+            let mut scene = Scene::new();
+            scene.pod("app", "web");
+            scene.settle();
+            let db = scene.subnets.iter().position(|subnet| subnet.name_any() == "db").unwrap();
+            let db = scene.subnets.remove(db);
+            scene.engine.feed(&Change::deleted(&db));
+            let mut web = scene.subnets[0].clone();
+            web.metadata.generation = Some(2);
+            if refused {
+                // As the gate would write it of an edit that makes the Subnet as good as new.
+                let message = format!("spec.vpc: {}", portolan_model::validate::VPC_IS_TERMINATING);
+                let update = portolan_api::condition::ConditionUpdate {
+                    type_: VALIDATED,
+                    status: false.into(),
+                    reason: "Invalid",
+                    message: &message,
+                    generation: Some(2),
+                };
+                let conditions = &mut web.status.get_or_insert_default().conditions;
+                portolan_api::condition::set_condition(conditions, update, &Time(Timestamp::UNIX_EPOCH));
+            } else {
+                web.spec.gateway = Some("nowhere".into());
+            }
+            scene.subnets[0] = web.clone();
+            if edited_first {
+                scene.engine.feed(&Change::Applied(web.clone()));
+                scene.delete_vpc();
+            } else {
+                scene.delete_vpc();
+                scene.engine.feed(&Change::Applied(web.clone()));
+            }
+            scene.settle();
+            assert_eq!(scene.vpcs.len(), 1, "refused: {refused}, edited first: {edited_first}");
+            assert!(scene.units().contains("vpc/blue"));
+            // With its last pod, one that was refused holds it no longer; one that is only wrong does.
+            scene.delete_pod("app");
+            scene.settle();
+            assert_eq!(scene.vpcs.is_empty(), refused, "refused: {refused}, edited first: {edited_first}");
+        }
+    }
+}
+
+#[test]
 fn a_vpc_is_held_by_subnets_of_both_groups_and_by_those_that_cannot_be_read() {
     let mut scene = Scene::new();
     scene.subnets.iter().for_each(|subnet| scene.engine.feed(&Change::deleted(subnet)));

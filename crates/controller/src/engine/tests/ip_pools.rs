@@ -66,6 +66,23 @@ fn who_waits_for_a_full_pool_is_served_when_an_address_of_it_is_free() {
 }
 
 #[test]
+fn who_waits_for_a_pool_with_the_gateways_address_is_served_when_the_gateway_moves() {
+    let mut scene = Scene::new();
+    scene.pool("gold", &["10.0.0.1"]);
+    scene.rest();
+    scene.of_pool("a", "gold");
+    scene.rest();
+    assert_eq!(scene.addresses(), BTreeMap::new());
+    let subnet = &mut scene.subnets[0];
+    assert_eq!(subnet.metadata.name.as_deref(), Some("web"));
+    subnet.spec.gateway = Some("10.0.0.254".into());
+    let subnet = subnet.clone();
+    scene.engine.feed(&Change::Applied(subnet));
+    scene.rest();
+    assert_eq!(scene.addresses(), [("a".into(), "10.0.0.1".into())].into());
+}
+
+#[test]
 fn a_pool_that_grows_serves_those_who_wait() {
     let mut scene = Scene::new();
     scene.pool("gold", &["10.0.0.7"]);

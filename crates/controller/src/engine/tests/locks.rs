@@ -77,7 +77,7 @@ impl Scene {
     }
 
     /// Settles, lets retries come due, and settles again.
-    fn rest(&mut self) {
+    pub(super) fn rest(&mut self) {
         for _ in 0..3 {
             self.settle();
             self.retry();

@@ -71,7 +71,7 @@ fn what_a_standby_keeps_follows_what_there_is_and_not_what_happens() {
     }
     assert_eq!(scene.engine.actions(), []);
     let kept = scene.engine.queues();
-    assert!(kept.requesters < 1100 && kept.units < 10, "{kept:?}");
+    assert!(kept.requesters < 1100 && kept.units < 10 && kept.objects < 10, "{kept:?}");
     assert!(scene.engine.actions.len() < 1100, "{} actions", scene.engine.actions.len());
     // What is still wrong is told by the next leader.
     let mut nad = mk_nad("default", "broken");
