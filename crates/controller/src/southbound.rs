@@ -23,6 +23,8 @@ pub(crate) struct Southbound {
     connection: Option<Connection>,
     /// Until when it may be out of reach without a word.
     patience: Option<Instant>,
+    /// That it is out of reach was told.
+    lost: bool,
 }
 
 struct Connection {
@@ -59,7 +61,7 @@ impl Southbound {
     /// Follows the database. Without an endpoint it counts as out of reach.
     pub(crate) fn connect(endpoints: Vec<Endpoint>, tls: Option<TlsFiles>) -> Self {
         if endpoints.is_empty() {
-            return Southbound { connection: None, patience: Some(Instant::now()) };
+            return Southbound { connection: None, patience: Some(Instant::now()), lost: false };
         }
         // Any member of a cluster shows what ovn-northd committed; the leader has enough to do.
         let mut builder = Client::builder("OVN_Southbound", endpoints).members(Members::Any);
@@ -72,7 +74,7 @@ impl Southbound {
             .condition(Condition::any_of([PortBinding::TYPE.equals(&"patch".to_owned())]));
         let client = builder.monitor(datapaths).monitor(ports).connect();
         let connection = Connection { changes: client.changes(), status: client.status(), _client: client };
-        Southbound { connection: Some(connection), patience: Some(Instant::now() + GRACE) }
+        Southbound { connection: Some(connection), patience: Some(Instant::now() + GRACE), lost: false }
     }
 
     /// Waits for something that the engine should know. Cancel-safe.
@@ -103,19 +105,22 @@ impl Southbound {
                 let status = connection.status.borrow_and_update().clone();
                 Ok(match status {
                     Status::Ready { endpoint } => {
-                        self.patience = None;
+                        (self.patience, self.lost) = (None, false);
                         tracing::info!(%endpoint, "following the southbound database");
                         let rows = std::iter::from_fn(|| connection.changes.try_next()).collect();
                         News::Status(rows, SouthboundStatus::Followed)
                     }
                     Status::Connecting { .. } | Status::Closed => {
-                        self.patience.get_or_insert_with(|| Instant::now() + GRACE);
+                        // Told once: each further attempt may fail for another reason, and every object would say so.
+                        if !self.lost {
+                            self.patience.get_or_insert_with(|| Instant::now() + GRACE);
+                        }
                         News::Nothing
                     }
                 })
             }
             () = patience_ends => {
-                self.patience = None;
+                (self.patience, self.lost) = (None, true);
                 let why = match &*connection.status.borrow() {
                     Status::Ready { .. } => return Ok(News::Nothing),
                     Status::Connecting { error: Some(error), .. } => error.to_string(),

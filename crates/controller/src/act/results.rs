@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use portolan_watch::Plain;
+use portolan_watch::{Plain, get, is_not_found};
 use serde_json::json;
 
 use super::writer::Write;
@@ -32,8 +32,15 @@ impl Write for ResultsWriter {
         let patch = json!({"metadata": {"uid": results.uid, "annotations": results.annotations}});
         match api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(_) => Ok(()),
-            // Gone, or another of its name.
-            Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(()),
+            Err(error) if is_not_found::<Pod>(&error, &name) => Ok(()),
+            // It is another of its name, or others wrote it too often meanwhile.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let found = get(&self.0, &api, &name).await.map_err(|error| Plain(&error).to_string())?;
+                match found.and_then(|pod| pod.metadata.uid) == Some(results.uid) {
+                    true => Err(status.message),
+                    false => Ok(()),
+                }
+            }
             // It would be refused again and again, for every pod.
             Err(kube::Error::Api(status)) if [400, 403, 422].contains(&status.code) => {
                 let pod = format!("{namespace}/{name}");
