@@ -343,9 +343,10 @@ impl World {
         self.holdings_by_subnet.get(subnet).filter_map(|id| self.attachment(id))
     }
 
-    /// True if there is anything on a subnet, in effect or not.
-    pub fn has_attachments(&self, subnet: &str) -> bool {
-        self.holdings_by_subnet.get(subnet).next().is_some()
+    /// True if the Subnet of this name and UID has locks on its own addresses, as one has that is or was in effect.
+    pub fn has_gateways(&self, subnet: &str, uid: &str) -> bool {
+        let holder = (HolderKind::Subnet, None, subnet.to_owned());
+        self.holdings_by_holder.get(&holder).any(|id| id.uid() == uid)
     }
 
     /// The attachments in effect on a node.

@@ -235,20 +235,16 @@ impl Engine {
             Some(vpc) => drop(self.finalizers.named_vpcs.insert(subnet.clone(), vpc)),
             None => drop(self.finalizers.named_vpcs.remove(&subnet)),
         }
-        self.reconsider_use_of_vpc(&subnet);
+        let named = self.finalizers.named_vpcs.get(&subnet).cloned();
+        let used = named.filter(|_| !self.is_of_no_account(&subnet));
+        self.finalizers.subnet_names(&subnet, used.as_deref());
     }
 
-    /// Something changed that decides whether a Subnet uses the VPC that it names.
-    fn reconsider_use_of_vpc(&mut self, subnet: &SubnetKey) {
-        let named = self.finalizers.named_vpcs.get(subnet).cloned();
-        let used = named.filter(|_| !self.is_of_no_account(subnet));
-        self.finalizers.subnet_names(subnet, used.as_deref());
-    }
-
-    /// True if a Subnet says that it was refused because its VPC is being deleted, and nothing is on it. One that was in use before
-    /// an edit was refused still needs its router.
+    /// True if a Subnet says that it was refused because its VPC is being deleted, and never was in effect. One that was, before an edit
+    /// was refused, still needs its router.
     fn is_of_no_account(&self, subnet: &SubnetKey) -> bool {
-        self.subnets.waits_for_another_vpc(subnet) && !self.world.has_attachments(&subnet.1)
+        let uid = self.subnets.uid(subnet).unwrap_or_default();
+        self.subnets.waits_for_another_vpc(subnet) && !self.world.has_gateways(&subnet.1, uid)
     }
 
     fn observe_metadata(
@@ -362,9 +358,6 @@ impl Engine {
         let claims = change.before.iter().chain(&change.after);
         let subnets: BTreeSet<&String> = claims.filter_map(|claim| claim.subnet.as_ref()).collect();
         for subnet in subnets {
-            for group in [Group::Portolan, Group::KubeOvn] {
-                self.reconsider_use_of_vpc(&(group, subnet.clone()));
-            }
             for kind in [Kind::Subnet, Kind::KubeOvnSubnet] {
                 let key = (kind, subnet.clone());
                 let is_used = self.is_used_by(subnet, &change.lock);
@@ -494,7 +487,8 @@ impl Engine {
     ) -> Vec<String> {
         let is_in = |subnet: &&K| {
             let is_refused = is_refusal_of_vpc(subnet.refusal().as_deref());
-            let is_of_no_account = is_refused && !self.world.has_attachments(&subnet.name_any());
+            let uid = subnet.uid().unwrap_or_default();
+            let is_of_no_account = is_refused && !self.world.has_gateways(&subnet.name_any(), &uid);
             vpc_of(*subnet).as_deref() == Some(vpc) && !is_of_no_account
         };
         let readable = subnets.objects.iter().filter(is_in).map(ResourceExt::name_any);

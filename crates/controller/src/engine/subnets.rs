@@ -206,6 +206,11 @@ impl SubnetGate {
         self.observed.get(key)?.refusal.as_deref()
     }
 
+    /// The UID of a subnet that was observed.
+    pub(super) fn uid(&self, key: &SubnetKey) -> Option<&str> {
+        self.observed.get(key).map(|observed| observed.uid.as_str())
+    }
+
     /// True if a subnet says of itself that it was refused because its VPC is being deleted.
     pub(super) fn waits_for_another_vpc(&self, key: &SubnetKey) -> bool {
         is_refusal_of_vpc(self.refusal(key))
