@@ -343,10 +343,12 @@ impl World {
         self.holdings_by_subnet.get(subnet).filter_map(|id| self.attachment(id))
     }
 
-    /// True if the Subnet of this name and UID has locks on its own addresses, as one has that is or was in effect.
-    pub fn has_gateways(&self, subnet: &str, uid: &str) -> bool {
+    /// True if something is on the Subnet of this name, and it is this Subnet and not an earlier one of its name: it has a lock on
+    /// its gateway, as one has that is or was in effect.
+    pub fn is_in_use(&self, subnet: &str, uid: &str) -> bool {
         let holder = (HolderKind::Subnet, None, subnet.to_owned());
-        self.holdings_by_holder.get(&holder).any(|id| id.uid() == uid)
+        self.holdings_by_subnet.get(subnet).next().is_some()
+            && self.holdings_by_holder.get(&holder).any(|id| id.uid() == uid)
     }
 
     /// The attachments in effect on a node.

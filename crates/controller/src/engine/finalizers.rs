@@ -30,7 +30,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use portolan_api::condition::TERMINATING;
 use portolan_api::portolan::IPLock;
-use portolan_api::{kubeovn, portolan};
+use portolan_api::{Domain, kubeovn, portolan};
 use portolan_model::life::{Life, is_protected};
 use portolan_model::subnet::DEFAULT_VPC;
 use portolan_model::{Group, LockChange, Unit, World, doors};
@@ -240,11 +240,11 @@ impl Engine {
         self.finalizers.subnet_names(&subnet, used.as_deref());
     }
 
-    /// True if a Subnet says that it was refused because its VPC is being deleted, and never was in effect. One that was, before an edit
-    /// was refused, still needs its router.
+    /// True if a Subnet says that it was refused because its VPC is being deleted, and is not in use. One that is, because only a
+    /// later edit of it was refused, still needs its router.
     fn is_of_no_account(&self, subnet: &SubnetKey) -> bool {
         let uid = self.subnets.uid(subnet).unwrap_or_default();
-        self.subnets.waits_for_another_vpc(subnet) && !self.world.has_gateways(&subnet.1, uid)
+        self.subnets.waits_for_another_vpc(subnet) && !self.world.is_in_use(&subnet.1, uid)
     }
 
     fn observe_metadata(
@@ -350,13 +350,33 @@ impl Engine {
         unreadable.and_then(|lock| lock.claim.as_ref()?.subnet.as_deref()) == Some(subnet)
     }
 
+    /// Which Subnets use a VPC may have changed.
+    fn reconsider_users_of_vpc(&mut self, vpc: &str) {
+        for kind in [Kind::Vpc, Kind::KubeOvnVpc] {
+            let key = (kind, vpc.to_owned());
+            let Some(entry) = self.finalizers.terminating.get(&key) else { continue };
+            let users = self.users_in_world(&key, entry.is_effective);
+            if users != entry.users
+                && let Some(entry) = self.finalizers.terminating.get_mut(&key)
+            {
+                entry.users = users;
+                self.finalizers.to_check.insert(key);
+            }
+        }
+    }
+
     /// The World has seen a lock come, change or go.
     pub(super) fn lock_of_subnet_changed(&mut self, change: &LockChange) {
         if self.finalizers.terminating.is_empty() {
             return;
         }
-        let claims = change.before.iter().chain(&change.after);
-        let subnets: BTreeSet<&String> = claims.filter_map(|claim| claim.subnet.as_ref()).collect();
+        let claims = || change.before.iter().chain(&change.after);
+        for claim in claims() {
+            if let Domain::Vpc(vpc) = &claim.domain {
+                self.reconsider_users_of_vpc(vpc);
+            }
+        }
+        let subnets: BTreeSet<&String> = claims().filter_map(|claim| claim.subnet.as_ref()).collect();
         for subnet in subnets {
             for kind in [Kind::Subnet, Kind::KubeOvnSubnet] {
                 let key = (kind, subnet.clone());
@@ -488,7 +508,7 @@ impl Engine {
         let is_in = |subnet: &&K| {
             let is_refused = is_refusal_of_vpc(subnet.refusal().as_deref());
             let uid = subnet.uid().unwrap_or_default();
-            let is_of_no_account = is_refused && !self.world.has_gateways(&subnet.name_any(), &uid);
+            let is_of_no_account = is_refused && !self.world.is_in_use(&subnet.name_any(), &uid);
             vpc_of(*subnet).as_deref() == Some(vpc) && !is_of_no_account
         };
         let readable = subnets.objects.iter().filter(is_in).map(ResourceExt::name_any);

@@ -166,7 +166,10 @@ fn finish_deletions(server: &mut Server, guests: &mut Guests) -> bool {
     if server.get::<Vpc>("blue").is_some_and(|vpc| is_deleted(&vpc.metadata)) {
         // Those that were made since wait for the next VPC.
         let is_in = |subnet: &&Subnet| {
-            !is_deleted(&subnet.metadata) && doors::portolan::validation(subnet) != Validation::Not
+            // One that never was in effect does not hold its VPC; one whose last edit was refused may be in use all the same.
+            let is_used = doors::portolan::validation(subnet) != Validation::Not
+                || server.locks.objects.values().any(|lock| lock.spec.subnet == subnet.name_any());
+            !is_deleted(&subnet.metadata) && is_used
         };
         let subnets = server.subnets.objects.values().filter(is_in);
         for name in subnets.map(ResourceExt::name_any).collect::<Vec<_>>() {
