@@ -91,7 +91,17 @@ impl Northbound {
         let (changes, status) = (client.changes(), client.status());
         let pace = Pace::default();
         let term = Arc::default();
-        Northbound { client, changes, status, lock: None, term, compared: false, metrics, writing: None, pace }
+        Northbound {
+            client,
+            changes,
+            status,
+            lock: None,
+            term,
+            compared: false,
+            metrics,
+            writing: None,
+            pace,
+        }
     }
 
     /// Asks for the lock on being the writer. Once it is held, everything is compared with the copy.
