@@ -3,7 +3,7 @@
 //! Keys are `<provider>.kubernetes.io/<what>`. A pod that uses one network twice tells its interfaces apart by
 //! `<provider>.<interface>.kubernetes.io/<what>` or `<nad>.<namespace>.kubernetes.io/<what>.<interface>`.
 //!
-//! Kube-OVN writes what an interface got under the same keys by which users ask for it. Here a result must never become a wish, be it that
+//! Kube-OVN writes what an interface got under the same keys by which users ask for it. Here a result must never be read as a request, be it that
 //! the controller starts again, or that a pod is restored from a dump. So the keys of results are listed with their values in one more
 //! annotation ([`RESULTS`]): what it lists is no wish, whatever else is one.
 

@@ -126,7 +126,7 @@ impl Southbound {
                     Status::Connecting { error: Some(error), .. } => error.to_string(),
                     Status::Connecting { .. } | Status::Closed => "it does not answer".to_owned(),
                 };
-                tracing::warn!(why, "cannot reach the southbound database: nobody knows what ovn-northd made");
+                tracing::warn!(why, "cannot reach the southbound database: the state of ovn-northd is unknown");
                 Ok(News::Status(Vec::new(), SouthboundStatus::Lost { why }))
             }
         }

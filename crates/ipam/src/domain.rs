@@ -141,7 +141,7 @@ pub(crate) fn reserved(subnet: &Subnet) -> Taken {
     reserved
 }
 
-/// How many addresses of a subnet are taken, and how many are to be had.
+/// How many addresses of a subnet are taken, and how many are available.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// IPv4 addresses taken.
@@ -155,7 +155,7 @@ pub struct Usage {
 }
 
 impl Addresses {
-    /// How many addresses of one family of a subnet are to be had, when so many of it are taken.
+    /// How many addresses of one family of a subnet are available, when so many of it are taken.
     pub(crate) fn available(&self, subnet: &Subnet, family: Family, using: u128) -> u128 {
         let Some(range) = subnet.config.cidr.net(family).and_then(guest_range) else { return 0 };
         let reserved = reserved(subnet);

@@ -216,7 +216,7 @@ impl Ipam {
         self.domains.get(domain).is_some_and(|addresses| addresses.taken.contains(ip))
     }
 
-    /// How many addresses of a subnet are taken, and how many are to be had.
+    /// How many addresses of a subnet are taken, and how many are available.
     pub fn usage(&self, subnet: &Subnet) -> Usage {
         let [v4, v6] = self.using.get(&subnet.name).copied().unwrap_or_default().map(u128::from);
         let nothing = Addresses::default();

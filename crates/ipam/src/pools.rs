@@ -9,7 +9,7 @@ use portolan_model::{Subnet, World};
 use crate::domain::{Addresses, Taken, guest_range, reserved};
 use crate::ipam::Ipam;
 
-/// Which addresses of a pool are taken, and which are to be had, of one family.
+/// Which addresses of a pool are taken, and which are available, of one family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolUsage {
     /// Taken, by whomever.
@@ -26,7 +26,7 @@ impl PoolUsage {
 }
 
 impl Ipam {
-    /// Which addresses of a pool are taken and to be had. Nothing of one whose subnet is not in effect.
+    /// Which addresses of a pool are taken and available. Nothing of one whose subnet is not in effect.
     pub fn pool_usage(&self, world: &World, pool: &IpPoolConfig, family: Family) -> PoolUsage {
         let Some(subnet) = world.subnet(&pool.subnet) else { return PoolUsage::default() };
         let nothing = Addresses::default();

@@ -1,4 +1,4 @@
-//! Which addresses of a subnet are taken, and which are to be had, as ranges for people to read.
+//! Which addresses of a subnet are taken, and which are available, as ranges for people to read.
 //!
 //! Guests get addresses from all over their subnet, so a large one has thousands of ranges. Only the first ones are listed, and
 //! finding them costs no more than that.
@@ -26,7 +26,7 @@ pub struct Ranges {
 }
 
 impl Ipam {
-    /// Which addresses of one family of a subnet are taken, and which are to be had.
+    /// Which addresses of one family of a subnet are taken, and which are available.
     pub fn ranges(&self, subnet: &Subnet, family: Family) -> Ranges {
         let Some(range) = subnet.config.cidr.net(family).and_then(guest_range) else {
             return Ranges::default();

@@ -214,7 +214,7 @@ impl fmt::Display for Refusal {
             Refusal::UnreadableLock { lock, errors } => {
                 write!(
                     f,
-                    "its IPLock {lock} cannot be read: {errors}; correct the lock, or delete it to have another address"
+                    "its IPLock {lock} cannot be read: {errors}; correct the lock; if you cannot, delete the pod first and then the lock"
                 )
             }
             Refusal::BadHolder => {

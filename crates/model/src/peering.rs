@@ -95,10 +95,13 @@ impl std::fmt::Display for PeeringProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             PeeringProblem::NoRemote { remote } => {
-                write!(f, "does not exist yet; the peering stands once VPC {remote} is made")
+                write!(f, "does not exist yet; the peering is established once VPC {remote} is created")
             }
             PeeringProblem::OneSided { vpc, remote } => {
-                write!(f, "does not name {vpc} in its vpcPeerings; the peering stands once {remote} does")
+                write!(
+                    f,
+                    "does not name {vpc} in its vpcPeerings; the peering is established once {remote} does"
+                )
             }
             PeeringProblem::OtherNetwork { remote, local, theirs } => write!(
                 f,

@@ -107,12 +107,12 @@ impl Validate for NetworkAttachment {
         };
         let spec = FieldPath::SPEC;
         if world.node(&config.node).is_none() {
-            let message = "is no Node that exists; the interface is made once it does";
+            let message = "is no Node that exists; the interface is created once it does";
             notes.warnings.add(&spec.field("node"), &config.node, Reason::Invalid, message);
         }
         let at = spec.field("subnet");
         let Some(subnet) = world.known_subnet(&config.subnet) else {
-            let message = "is no Subnet that exists; the interface is made once it does";
+            let message = "is no Subnet that exists; the interface is created once it does";
             notes.warnings.add(&at, &config.subnet, Reason::Invalid, message);
             return notes.into_findings();
         };

@@ -19,6 +19,31 @@ pub(crate) struct Arguments {
     /// How to reach the API server. Without it: the cluster that this runs in, or the user's own kubeconfig.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give agents the same.
+    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
+    mtu: u16,
+    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug, to be read, to connections from this host; a
+    /// port alone means 127.0.0.1. Not served unless given.
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
+    health_address: Option<SocketAddr>,
+    /// Serve all of these, with /debug, to whoever connects to this address, and let them change the log's filter. There is no
+    /// authentication.
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
+    debug_address: Option<SocketAddr>,
+    #[command(flatten)]
+    ovn: OvnDatabases,
+    #[command(flatten)]
+    election: Election,
+    #[command(flatten)]
+    trace: Trace,
+    #[command(flatten)]
+    webhook: Webhook,
+}
+
+/// Where OVN's databases are.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "OVN databases")]
+struct OvnDatabases {
     /// OVN's northbound database: `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`; all members of a cluster, separated by
     /// commas.
     #[arg(
@@ -37,25 +62,8 @@ pub(crate) struct Arguments {
         default_value = "unix:/run/ovn/ovnsb_db.sock"
     )]
     ovn_sb: Vec<Endpoint>,
-    /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give agents the same.
-    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
-    mtu: u16,
-    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug, to be read, to connections from this host; a
-    /// port alone means 127.0.0.1. Not served unless given.
-    #[arg(long, value_name = "[HOST:]PORT", value_parser = health_address)]
-    health_address: Option<SocketAddr>,
-    /// Serve all of these, with /debug, to whoever connects to this address, and let them change the log's filter. There is no
-    /// authentication.
-    #[arg(long, value_name = "[HOST:]PORT", value_parser = health_address)]
-    debug_address: Option<SocketAddr>,
-    #[command(flatten)]
-    election: Election,
     #[command(flatten)]
     tls: OvnTls,
-    #[command(flatten)]
-    trace: Trace,
-    #[command(flatten)]
-    webhook: Webhook,
 }
 
 /// How controllers agree on which of them acts.
@@ -98,19 +106,22 @@ fn identity() -> String {
 }
 
 /// `HOST:PORT`, or a port of this machine's own.
-fn health_address(text: &str) -> Result<SocketAddr, String> {
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    text.parse().map_err(|_| format!("{text:?} is neither a port nor an address with a port"))
+    text.parse().map_err(|_| {
+        "neither a port nor an IP address with a port; write 9444, 0.0.0.0:9444 or [::]:9444".to_owned()
+    })
 }
 
 /// The API `trace.portolan.dev`, which answers `portolan trace`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tracing (trace.portolan.dev)")]
 struct Trace {
-    /// Serve trace.portolan.dev at this address, for kube-apiserver; not served unless given.
-    #[arg(long, value_name = "ADDRESS")]
+    /// Serve trace.portolan.dev at this address, for kube-apiserver: 0.0.0.0:9443, unless both are on one host; a port alone means
+    /// 127.0.0.1. Not served unless given.
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     trace_address: Option<SocketAddr>,
     /// The Service by which kube-apiserver reaches that address, NAMESPACE/NAME.
     #[arg(long, value_name = "SERVICE", default_value = "portolan-system/portolan-trace", value_parser = service)]
@@ -121,8 +132,9 @@ struct Trace {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Validating webhook")]
 struct Webhook {
-    /// Serve the validating webhook at this address, for the API server; not served unless given.
-    #[arg(long, value_name = "ADDRESS")]
+    /// Serve the validating webhook at this address, for the API server: 0.0.0.0:9444, unless both are on one host; a port alone means
+    /// 127.0.0.1. Not served unless given.
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     webhook_address: Option<SocketAddr>,
     /// The Service by which the API server reaches that address, NAMESPACE/NAME.
     #[arg(long, value_name = "SERVICE", default_value = "portolan-system/portolan-webhook", value_parser = service)]
@@ -144,10 +156,10 @@ pub(crate) async fn run(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
-    let mut config = Config::new(kube.clone(), arguments.ovn_nb.clone());
-    config.sb.clone_from(&arguments.ovn_sb);
-    config.nb_tls = arguments.tls.files();
-    config.sb.clone_from(&arguments.ovn_sb);
+    let OvnDatabases { ovn_nb, ovn_sb, tls } = arguments.ovn;
+    let mut config = Config::new(kube.clone(), ovn_nb.clone());
+    config.sb.clone_from(&ovn_sb);
+    config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;
     config.health = arguments.health_address;
     config.debug = arguments.debug_address;
@@ -158,11 +170,7 @@ pub(crate) async fn run(
     // Whether an address can be listened at is known before anything begins.
     let traces = match arguments.trace.trace_address {
         Some(listen) => {
-            let databases = Databases {
-                northbound: arguments.ovn_nb,
-                southbound: arguments.ovn_sb,
-                tls: arguments.tls.files(),
-            };
+            let databases = Databases { northbound: ovn_nb, southbound: ovn_sb, tls: tls.files() };
             let tracer = Tracer::connect(&databases, config.plan);
             let server = portolan_trace_server::Config { listen, service: arguments.trace.trace_service };
             let server = portolan_trace_server::Server::bind(server).await?;
@@ -217,9 +225,43 @@ mod tests {
 
     #[test]
     fn a_port_alone_is_served_on_loopback() {
-        assert_eq!(health_address("9100").unwrap().to_string(), "127.0.0.1:9100");
-        assert_eq!(health_address("0.0.0.0:9100").unwrap().to_string(), "0.0.0.0:9100");
-        assert!(health_address("here").is_err());
+        assert_eq!(listen_address("9100").unwrap().to_string(), "127.0.0.1:9100");
+        assert_eq!(listen_address("0.0.0.0:9100").unwrap().to_string(), "0.0.0.0:9100");
+        let error = listen_address("here").unwrap_err();
+        assert!(error.contains("0.0.0.0:9444"), "{error}");
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn every_address_to_listen_at_may_be_a_port_alone() {
+        use clap::Parser as _;
+        let line = [
+            "controller",
+            "--health-address=1",
+            "--debug-address=2",
+            "--trace-address=3",
+            "--webhook-address=4",
+        ];
+        let Arguments { health_address, debug_address, trace, webhook, .. } =
+            Cli::try_parse_from(line).unwrap().arguments;
+        let addresses = [health_address, debug_address, trace.trace_address, webhook.webhook_address];
+        let addresses = addresses.map(|address| address.unwrap().to_string());
+        assert_eq!(addresses, ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"]);
+    }
+
+    #[test]
+    fn the_help_has_flags_of_ovn_under_one_heading() {
+        use clap::CommandFactory as _;
+        let command = Cli::command();
+        for flag in ["ovn_nb", "ovn_sb", "ovn_ca", "ovn_certificate", "ovn_private_key"] {
+            let found = command.get_arguments().find(|argument| argument.get_id() == flag).unwrap();
+            assert_eq!(found.get_help_heading(), Some("OVN databases"), "{flag}");
+        }
     }
 
     #[test]

@@ -73,6 +73,10 @@ enum Command {
   portolan lab down other    the lab called other")]
     Down {
         /// The lab; may be left out if there is one only.
+        #[arg(value_name = "NAME")]
+        lab: Option<String>,
+        /// The same, as other commands take it.
+        #[arg(long, value_name = "NAME", conflicts_with = "lab")]
         name: Option<String>,
     },
     /// Show the nodes and components of a lab, and how they are.
@@ -220,7 +224,7 @@ async fn carry_out<S: Future<Output = ()>>(
     match arguments.command {
         Command::Up { name, shape } => up::up(&labs, &name, &shape),
         Command::Run { name, shape } => supervisor::run(&labs, &name, shape, stop()?).await,
-        Command::Down { name } => down::down(&labs, name.as_deref()),
+        Command::Down { lab, name } => down::down(&labs, lab.or(name).as_deref()),
         Command::Status { which } => show::status(&find(which)?),
         Command::List => show::list(&labs),
         Command::Exec { which, pod, command } => enter::exec(&find(which)?, pod.target(), &command),

@@ -183,7 +183,7 @@ impl Authority {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SignError {
     #[error(
-        "the authority expired at {0}: put another into its Secret, or delete the Secret, and a new one is made"
+        "the authority expired at {0}: put another into its Secret, or delete the Secret, and a new one is created"
     )]
     Expired(Timestamp),
     #[error("a certificate cannot be made: {0}")]

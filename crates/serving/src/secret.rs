@@ -101,7 +101,7 @@ impl Keeper {
         match Authority::read(&secret) {
             Err(problem) => {
                 tracing::error!(
-                    "{} has no usable authority: {problem}; delete it, and a new one is made",
+                    "{} has no usable authority: {problem}; delete it, and a new one is created",
                     self.secret
                 );
             }
@@ -127,7 +127,7 @@ impl Keeper {
         let expires = authority.expires();
         tracing::warn!(
             %expires,
-            "{}: the authority soon expires or has expired, and is not replaced as it was not made here: put another into the Secret, or delete the Secret, and a new one is made",
+            "{}: the authority soon expires or has expired, and is not replaced as it was not made here: put another into the Secret, or delete the Secret, and a new one is created",
             self.secret
         );
         Ok(())

@@ -9,7 +9,7 @@
 //! **Nothing depends on it.** The controller checks every object again. So whatever cannot be known, or not in time, is allowed: a
 //! refusal for the sake of others is only ever made from live lists, never from what a watch has shown.
 //!
-//! **Nobody is locked in.** Deletions are not asked about; an update that leaves `spec` as it was passes; so does one of an object
+//! **Repairs are never blocked.** Deletions are not asked about; an update that leaves `spec` as it was passes; so does one of an object
 //! that is being deleted; and what was wrong before the update is a warning.
 //!
 //! This crate knows neither OVN nor the controller: [`Worlds`] lends it a World. Start reading at [`Server`] and `judge`.

@@ -122,6 +122,22 @@ fn locks_and_attachments_can_be_watched_by_node_and_subnet() {
 }
 
 #[test]
+fn every_kind_shows_its_age_and_those_that_get_ready_whether_they_are() {
+    for crd in crds() {
+        let name = crd.metadata.name.unwrap_or_default();
+        // The definition is that of the network plumbing working group.
+        if name == "network-attachment-definitions.k8s.cni.cncf.io" {
+            continue;
+        }
+        let version = crd.spec.versions.into_iter().next().unwrap();
+        let columns = version.additional_printer_columns.unwrap();
+        assert!(columns.iter().any(|column| column.name == "Age"), "{name}");
+        let is_ready = columns.iter().any(|column| column.name == "Ready");
+        assert_eq!(is_ready, name != "iplocks.portolan.dev", "{name}");
+    }
+}
+
+#[test]
 fn unknown_fields_of_kube_ovn_are_kept() {
     for name in ["subnets.kubeovn.io", "vpcs.kubeovn.io", "ippools.kubeovn.io", "vips.kubeovn.io"] {
         for part in ["spec", "status"] {

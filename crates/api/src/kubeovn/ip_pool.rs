@@ -33,7 +33,13 @@ use crate::names::check_object_name;
     printcolumn(name = "V4Used", type_ = "number", json_path = ".status.v4UsingIPs"),
     printcolumn(name = "V4Available", type_ = "number", json_path = ".status.v4AvailableIPs"),
     printcolumn(name = "V6Used", type_ = "number", json_path = ".status.v6UsingIPs"),
-    printcolumn(name = "V6Available", type_ = "number", json_path = ".status.v6AvailableIPs")
+    printcolumn(name = "V6Available", type_ = "number", json_path = ".status.v6AvailableIPs"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct IpPoolSpec {
@@ -64,7 +70,7 @@ pub struct IpPoolStatus {
     /// Its conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
-    /// IPv4 addresses still to be had.
+    /// IPv4 addresses that are still available.
     #[serde(rename = "v4AvailableIPs")]
     pub v4_available_ips: IpCount,
     /// Which ones.
@@ -76,7 +82,7 @@ pub struct IpPoolStatus {
     /// Which ones.
     #[serde(rename = "v4UsingIPRange")]
     pub v4_using_ip_range: String,
-    /// IPv6 addresses still to be had.
+    /// IPv6 addresses that are still available.
     #[serde(rename = "v6AvailableIPs")]
     pub v6_available_ips: IpCount,
     /// Which ones.

@@ -44,7 +44,8 @@ use crate::subnet_config::{SubnetConfig, SubnetFields};
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    )
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -315,7 +316,7 @@ pub struct SubnetStatus {
     /// `Ready`, `Validated` and `Error`; and `Supported`, which is Portolan's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
-    /// IPv4 addresses still to be had.
+    /// IPv4 addresses that are still available.
     #[serde(rename = "v4availableIPs")]
     pub v4_available_ips: IpCount,
     /// Which ones.
@@ -327,7 +328,7 @@ pub struct SubnetStatus {
     /// Which ones.
     #[serde(rename = "v4usingIPrange", skip_serializing_if = "Option::is_none")]
     pub v4_using_ip_range: Option<String>,
-    /// IPv6 addresses still to be had.
+    /// IPv6 addresses that are still available.
     #[serde(rename = "v6availableIPs")]
     pub v6_available_ips: IpCount,
     /// Which ones.

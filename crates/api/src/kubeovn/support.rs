@@ -204,8 +204,8 @@ fn unsupported<'a>(
             let neutral = row.neutral.is_some_and(|neutral| value.as_str() == Some(neutral));
             if is_set(value) && !neutral {
                 let message = match row.note {
-                    "" => "is not supported yet and has no effect".to_owned(),
-                    note => format!("is not supported yet and has no effect. {note}"),
+                    "" => "not supported yet; it has no effect".to_owned(),
+                    note => format!("not supported yet; it has no effect. {note}"),
                 };
                 reports.push(FieldReport { path, message });
             }
@@ -345,9 +345,9 @@ mod tests {
         assert_eq!(
             subnet_reports(spec),
             [
-                "spec.gatewayType: is not supported yet and has no effect. `distributed`, which clients write by default, is not reported.",
-                "spec.natOutgoing: is not supported yet and has no effect",
-                "spec.acls: is not supported yet and has no effect",
+                "spec.gatewayType: not supported yet; it has no effect. `distributed`, which clients write by default, is not reported.",
+                "spec.natOutgoing: not supported yet; it has no effect",
+                "spec.acls: not supported yet; it has no effect",
                 "spec.brandNew: is a field that Portolan does not know; it is kept and has no effect",
             ]
         );
@@ -368,8 +368,8 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "spec.staticRoutes[1].bfdId: is not supported yet and has no effect. The route is used whether or not its next hop lives.",
-                "spec.dynamicRouting.enabled: is not supported yet and has no effect",
+                "spec.staticRoutes[1].bfdId: not supported yet; it has no effect. The route is used whether or not its next hop lives.",
+                "spec.dynamicRouting.enabled: not supported yet; it has no effect",
             ]
         );
     }

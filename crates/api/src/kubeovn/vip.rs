@@ -32,7 +32,8 @@ use crate::names::check_object_name;
     printcolumn(name = "Mac", type_ = "string", json_path = ".status.mac"),
     printcolumn(name = "Subnet", type_ = "string", json_path = ".spec.subnet"),
     printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready"),
-    printcolumn(name = "Type", type_ = "string", json_path = ".status.type")
+    printcolumn(name = "Type", type_ = "string", json_path = ".status.type"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VipSpec {

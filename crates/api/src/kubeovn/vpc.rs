@@ -57,7 +57,7 @@ pub struct VpcSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub policy_routes: Option<Vec<PolicyRoute>>,
-    /// VPCs to be connected with. A peering stands once both sides name each other.
+    /// VPCs to be connected with. A peering is established once both sides name each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub vpc_peerings: Option<Vec<VpcPeering>>,

@@ -229,7 +229,7 @@ pub struct DecidedInterface {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IPLockStatus {
-    /// Why a lock is not in effect, if it is not.
+    /// Why a lock is not in effect, if it is not. Not written yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -47,7 +47,7 @@ use crate::names::check_object_name;
     {"rule": "self == oldSelf", "message": "spec is immutable; make a new NetworkAttachment"}
 ]))]
 pub struct NetworkAttachmentSpec {
-    /// The node the interface is made on.
+    /// The node the interface is created on.
     #[schemars(length(min = 1, max = 253))]
     pub node: String,
     /// The subnet the interface is attached to.
@@ -66,30 +66,30 @@ pub struct NetworkAttachmentSpec {
     pub mac: Option<String>,
 }
 
-/// The interface that was made.
+/// The interface that was created. Not written yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkAttachmentStatus {
-    /// `Ready`: the interface exists and its traffic flows.
+    /// `Ready`: the interface exists and its traffic flows. Not written yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Its address, or one of each family separated by a comma.
+    /// Its address, or one of each family separated by a comma. Not written yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 61))]
     pub address: Option<String>,
-    /// Its MAC address.
+    /// Its MAC address. Not written yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 17))]
     pub mac: Option<String>,
-    /// The virtual network of the VXLAN fabric it is in, if its subnet has one.
+    /// The virtual network of the VXLAN fabric it is in, if its subnet has one. Not written yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<i64>,
-    /// Its name in the node's network namespace; chosen by the node's agent.
+    /// Its name in the node's network namespace; chosen by the node's agent. Not written yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 15))]
     pub interface: Option<String>,
-    /// The address other nodes send its traffic to.
+    /// The address other nodes send its traffic to. Not written yet.
     #[serde(default, rename = "hostIP", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 45))]
     pub host_ip: Option<String>,

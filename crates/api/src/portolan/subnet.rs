@@ -154,7 +154,7 @@ pub struct SubnetStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// IPv4 addresses still to be had.
+    /// IPv4 addresses that are still available.
     #[serde(default, rename = "v4availableIPs")]
     pub v4_available_ips: IpCount,
     /// Which ones; a long list is cut and ends in `...`.
@@ -166,7 +166,7 @@ pub struct SubnetStatus {
     /// Which ones; a long list is cut and ends in `...`.
     #[serde(default, rename = "v4usingIPrange", skip_serializing_if = "Option::is_none")]
     pub v4_using_ip_range: Option<String>,
-    /// IPv6 addresses still to be had.
+    /// IPv6 addresses that are still available.
     #[serde(default, rename = "v6availableIPs")]
     pub v6_available_ips: IpCount,
     /// Which ones; a long list is cut and ends in `...`.

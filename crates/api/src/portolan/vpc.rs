@@ -50,7 +50,7 @@ pub struct VpcSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512))]
     pub policy_routes: Vec<PolicyRoute>,
-    /// VPCs to be connected with. A peering stands once both sides name each other.
+    /// VPCs to be connected with. A peering is established once both sides name each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["remoteVpc"]))]
     pub vpc_peerings: Vec<VpcPeering>,

@@ -412,7 +412,7 @@ impl Engine {
         }
         if !entry.users.is_empty() {
             let names: Vec<_> = entry.users.iter().take(NAMED).map(|user| self.describe(user)).collect();
-            let uses = in_use(key.0, &names, entry.users.len());
+            let uses = in_use(key, &names, entry.users.len());
             self.set_stage(key, |stage| if stage == Stage::Unused { Stage::Idle } else { stage });
             return self.say_in_use(key, uses);
         }
@@ -464,7 +464,7 @@ impl Engine {
             self.retries.insert(Retry::Usage(key.0, key.1.clone()));
         }
         if count > 0 && !self.stands_by() {
-            self.say_in_use(&key, in_use(key.0, &names, count));
+            self.say_in_use(&key, in_use(&key, &names, count));
         }
         self.finalizers.to_check.insert(key);
     }
@@ -600,17 +600,26 @@ fn describe_subnet(group: Group, name: &str) -> String {
 }
 
 /// What a condition says of those that use an object.
-fn in_use(kind: Kind, names: &[String], count: usize) -> String {
-    let what = match (subnet_group(kind), count) {
+fn in_use((kind, name): &Key, names: &[String], count: usize) -> String {
+    let what = match (subnet_group(*kind), count) {
         (Some(_), 1) => "1 address is in use",
         (Some(_), _) => "addresses are in use",
         (None, 1) => "1 Subnet is in it",
         (None, _) => "Subnets are in it",
     };
     let number = if count == 1 { String::new() } else { format!("{count} ") };
-    let more = count.saturating_sub(names.len());
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    format!("{number}{what}: {}{more}; it is removed once nothing uses it", names.join(", "))
+    let (more, list) = match (count.saturating_sub(names.len()), subnet_group(*kind)) {
+        (0, _) => (String::new(), String::new()),
+        (more, Some(_)) => (
+            format!(" and {more} more"),
+            format!("; list them: kubectl get iplocks --field-selector spec.subnet={name}"),
+        ),
+        (more, None) => (
+            format!(" and {more} more"),
+            "; list them: kubectl get subnets.kubeovn.io,subnets.portolan.dev".to_owned(),
+        ),
+    };
+    format!("{number}{what}: {}{more}; it is removed once nothing uses it{list}", names.join(", "))
 }
 
 fn subnet_group(kind: Kind) -> Option<Group> {

@@ -165,14 +165,14 @@ fn peerings() {
     assert_eq!(
         check(&green, &world).1,
         [
-            r#"spec.vpcPeerings[0].remoteVpc: "red" does not exist yet; the peering stands once VPC red is made"#
+            r#"spec.vpcPeerings[0].remoteVpc: "red" does not exist yet; the peering is established once VPC red is created"#
         ]
     );
     peer(&mut green, "blue", "169.254.0.1/30");
     assert_eq!(
         check(&green, &world).1,
         [
-            r#"spec.vpcPeerings[0].remoteVpc: "blue" does not name green in its vpcPeerings; the peering stands once blue does"#
+            r#"spec.vpcPeerings[0].remoteVpc: "blue" does not name green in its vpcPeerings; the peering is established once blue does"#
         ]
     );
     let mut blue = mk_vpc("blue");
@@ -266,7 +266,7 @@ fn network_attachments() {
         (
             vec![r#"spec.address: "10.0.0.1" is the gateway of Subnet web"#.to_owned()],
             vec![
-                r#"spec.node: "node-1" is no Node that exists; the interface is made once it does"#
+                r#"spec.node: "node-1" is no Node that exists; the interface is created once it does"#
                     .to_owned()
             ]
         )
@@ -292,6 +292,6 @@ fn fields_without_effect_are_reported() {
     subnet.spec.vpc = Some("blue".to_owned());
     assert_eq!(
         check(&subnet, &world()),
-        (vec![], vec!["spec.natOutgoing: is not supported yet and has no effect".to_owned()])
+        (vec![], vec!["spec.natOutgoing: not supported yet; it has no effect".to_owned()])
     );
 }

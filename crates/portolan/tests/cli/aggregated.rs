@@ -12,6 +12,8 @@ use crate::{Harbour, PORTOLAN, in_a_harbour_of};
 /// Who serves traces, as `deploy/trace.yaml` names it.
 const CONTROLLER: &str = "portolan-system:portolan-controller";
 const MANIFEST: &str = include_str!("../../../../deploy/trace.yaml");
+/// What it may besides.
+const RIGHTS: &str = include_str!("../../../../deploy/controller-rbac.yaml");
 
 impl Harbour {
     /// The kubeconfig of a user without any right.
@@ -35,30 +37,10 @@ impl Harbour {
         self.cluster.underlay().home_address()
     }
 
-    /// The kubeconfig of the controller's service account, which has the rights of `deploy/trace.yaml` and those of a controller
-    /// that serves no traces.
+    /// The kubeconfig of the controller's service account, which has the rights of `deploy/trace.yaml` and
+    /// `deploy/controller-rbac.yaml`.
     fn kubeconfig_of_controller(&self) -> PathBuf {
-        let rule = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
-        let follow = ["get", "list", "watch"];
-        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "portolan-controller"},
-        "rules": [
-            rule(&["portolan.dev", "kubeovn.io"], &["*"], &["*"]),
-            rule(&["k8s.cni.cncf.io"], &["network-attachment-definitions"], &follow),
-            rule(&[""], &["pods", "nodes"], &follow),
-            rule(&[""], &["events"], &["create", "patch"]),
-            rule(&["apps"], &["statefulsets"], &follow),
-            rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &follow),
-            rule(&["apiregistration.k8s.io"], &["apiservices"], &follow),
-        ]});
-        self.cluster.apply(&role.to_string()).unwrap();
-        self.kubectl(&[
-            "create",
-            "clusterrolebinding",
-            "portolan-controller",
-            "--clusterrole=portolan-controller",
-            &format!("--serviceaccount={CONTROLLER}"),
-        ]);
+        self.cluster.apply(RIGHTS).unwrap();
         let token = self.kubectl(&["create", "token", "portolan-controller", "-n", "portolan-system"]);
         let ApiServer::Lab(server) = self.cluster.api() else { panic!("the API server is the lab's own") };
         let directory = self.lab.directory("controller").unwrap();

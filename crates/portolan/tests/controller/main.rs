@@ -10,9 +10,12 @@ mod exhaustion;
 mod ip_pools;
 mod life;
 mod results;
+mod rights;
 mod status;
 mod vips;
 mod webhooks;
+
+use std::path::Path;
 
 use portolan_testbed::{ApiKind, Daemon, Northbound, Process, TestLab, Testbed};
 
@@ -35,8 +38,8 @@ pub(crate) struct Controller {
 
 impl<'a> Stage<'a> {
     pub(crate) fn new(lab: &'a TestLab, api: ApiKind) -> Self {
-        let testbed =
-            Testbed::builder().nodes(0).api(api).without_controller().without_agents().start(lab).unwrap();
+        let testbed = Testbed::builder().nodes(0).api(api).audit_log().without_controller().without_agents();
+        let testbed = testbed.start(lab).unwrap();
         let northbound = testbed.northbound();
         Stage { lab, testbed, northbound }
     }
@@ -59,6 +62,17 @@ impl<'a> Stage<'a> {
 
     /// With a northbound database of its own.
     pub(crate) fn start_with(&self, name: &str, northbound: &str, arguments: &[&str]) -> Controller {
+        self.start_as(name, self.testbed.kubeconfig(), northbound, arguments)
+    }
+
+    /// As the user of a kubeconfig.
+    pub(crate) fn start_as(
+        &self,
+        name: &str,
+        kubeconfig: &Path,
+        northbound: &str,
+        arguments: &[&str],
+    ) -> Controller {
         let port = self.lab.port();
         let central = self.testbed.central();
         let process = Daemon::new(name, PORTOLAN)
@@ -70,7 +84,7 @@ impl<'a> Stage<'a> {
                 &central.sb().endpoint(),
                 "--kubeconfig",
             ])
-            .arg(self.testbed.kubeconfig())
+            .arg(kubeconfig)
             .arg(format!("--health-address=0.0.0.0:{port}"))
             .args(arguments)
             .env("POD_NAME", name)

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Stage;
 
 const MANIFEST: &str = include_str!("../../../../deploy/webhook.yaml");
-const CONFIGURATION: &str = "validatingwebhookconfiguration/portolan-webhook";
+pub(crate) const CONFIGURATION: &str = "validatingwebhookconfiguration/portolan-webhook";
 /// With all three, VPC `blue` and Subnet `blue-1` of it.
 const GOOD: &str = "
 apiVersion: kubeovn.io/v1
@@ -61,7 +61,7 @@ impl Stage<'_> {
     }
 
     /// Has the API server find the webhook at an address of this lab; returns the controller's argument.
-    fn install_webhook(&self) -> String {
+    pub(crate) fn install_webhook(&self) -> String {
         self.testbed.apply(MANIFEST).unwrap();
         let (home, port) = (self.testbed.underlay().home_address(), self.lab.port());
         let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",

@@ -221,7 +221,7 @@ fn labs_live_side_by_side_and_a_killed_one_is_cleared_away() {
     let list = labs.run(&["list"]);
     assert!(list.lines().any(|line| line.starts_with("one") && line.contains("dead")), "{list}");
     assert!(labs.refused(&["status", "--name", "one"]).contains("`portolan lab down one` clears it away"));
-    labs.run(&["down", "one"]);
+    labs.run(&["down", "--name", "one"]);
     one.assert_gone();
     assert!(!labs.run(&["status", "--name", "two"]).contains("! ended"), "the other is as it was");
 

@@ -344,7 +344,7 @@ async fn what_cannot_be_known_in_time_is_allowed() {
     let mut subnet = mk_kubeovn_subnet("new", "10.0.7.0/24");
     subnet.spec.nat_outgoing = Some(true);
     let said = scene.create(&subnet).await;
-    let unsupported = "spec.natOutgoing: is not supported yet and has no effect";
+    let unsupported = "spec.natOutgoing: not supported yet; it has no effect";
     assert_eq!(said, json!({"uid": "u1", "allowed": true, "warnings": [unsupported]}));
     // What is wrong by itself is refused all the same.
     assert!(!allowed(&scene.create(&mk_kubeovn_subnet("new", "10.300.0.0/24")).await));

@@ -191,7 +191,9 @@ fn of_many_users_the_first_are_named_and_the_others_counted() {
     scene.settle();
     let says = scene.says("web").unwrap();
     assert!(says.starts_with("InUse: 5 addresses are in use: "), "{says}");
-    assert!(says.ends_with(" and 2 more; it is removed once nothing uses it"), "{says}");
+    assert!(says.ends_with(
+        " and 2 more; it is removed once nothing uses it; list them: kubectl get iplocks --field-selector spec.subnet=web"
+    ), "{says}");
     assert_eq!(
         scene.says("blue").unwrap(),
         "InUse: 2 Subnets are in it: db of portolan.dev, web of portolan.dev; it is removed once nothing uses it"

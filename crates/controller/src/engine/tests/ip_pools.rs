@@ -177,7 +177,7 @@ fn mistakes_in_a_pool_are_said_on_it() {
     assert!(scene.statuses().iter().any(|status| {
         status.conditions.iter().any(|condition| {
             condition.to_string()
-                == "Supported=False: spec.enableAddressSet: is not supported yet and has no effect"
+                == "Supported=False: spec.enableAddressSet: not supported yet; it has no effect"
         })
     }));
 }

@@ -469,15 +469,15 @@ fn a_peering_that_the_other_vpc_does_not_name_says_what_it_must_name() {
     stage.rest();
     assert_eq!(
         stage.says("blue", PEERED),
-        "False RemoteVpcNotFound: spec.vpcPeerings[0].remoteVpc: \"green\" does not exist yet; the peering stands \
-         once VPC green is made"
+        "False RemoteVpcNotFound: spec.vpcPeerings[0].remoteVpc: \"green\" does not exist yet; the peering is established \
+         once VPC green is created"
     );
     stage.apply_vpc(mk_vpc("green"));
     stage.rest();
     assert_eq!(
         stage.says("blue", PEERED),
         "False OneSidedPeering: spec.vpcPeerings[0].remoteVpc: \"green\" does not name blue in its vpcPeerings; the \
-         peering stands once green does; add to VPC green in spec.vpcPeerings: remoteVpc blue, with a localConnectIP in \
+         peering is established once green does; add to VPC green in spec.vpcPeerings: remoteVpc blue, with a localConnectIP in \
          one network with 169.254.0.1/30"
     );
     assert_eq!(stage.scene.reasons(), ["RemoteVpcNotFound", "OneSidedPeering"]);

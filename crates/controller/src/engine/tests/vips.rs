@@ -77,7 +77,7 @@ fn a_vip_says_which_address_it_has_and_what_has_no_effect() {
     assert_eq!((last.status.ready, last.status.v4ip.as_str()), (true, "10.0.0.9"));
     assert_eq!(last.status.mac, "0a:58:0a:00:00:09");
     assert_eq!(last.conditions[0].to_string(), "Ready=True");
-    assert!(last.conditions[1].to_string().starts_with("Supported=False: spec.type: is not supported yet"));
+    assert!(last.conditions[1].to_string().starts_with("Supported=False: spec.type: not supported yet"));
     let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
     let conditions = serde_json::from_value(vip.updated(&last.conditions, &now).unwrap()).unwrap();
     vip.status = Some(kubeovn::VipStatus { conditions, ..last.status });
