@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ovsdb::{
-    Changes, Client, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, Outcome, Status, TlsFiles,
-    TransactError, Transaction,
+    Changes, Client, ConnectionError, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, Outcome,
+    Status, TlsFiles, TransactError, Transaction,
 };
 use portolan_plan::{Batch, Urgency};
 use tokio::sync::watch;
@@ -91,7 +91,17 @@ impl Northbound {
         let (changes, status) = (client.changes(), client.status());
         let pace = Pace::default();
         let term = Arc::default();
-        Northbound { client, changes, status, lock: None, term, compared: false, metrics, writing: None, pace }
+        Northbound {
+            client,
+            changes,
+            status,
+            lock: None,
+            term,
+            compared: false,
+            metrics,
+            writing: None,
+            pace,
+        }
     }
 
     /// Asks for the lock on being the writer. Once it is held, everything is compared with the copy.
@@ -128,13 +138,9 @@ impl Northbound {
         if self.is_writer() {
             return NorthboundRole::Writer;
         }
-        match &*self.client.status().borrow() {
-            ovsdb::Status::Connecting { error: Some(error), .. } => {
-                NorthboundRole::Unreachable { why: error.to_string() }
-            }
-            // It was not tried yet, or another one is the writer.
-            _ => NorthboundRole::Reader,
-        }
+        // Otherwise it was not tried yet, or another one is the writer.
+        unreachable(&self.client.status().borrow())
+            .map_or(NorthboundRole::Reader, |why| NorthboundRole::Unreachable { why })
     }
 
     /// The client, for others who read the copy.
@@ -375,6 +381,29 @@ fn transaction(batch: &Batch) -> Transaction {
         len => format!("portolan-controller: {first} and {} more", len - 1),
     });
     transaction
+}
+
+/// Where a database was tried last and why it could not be reached, for people; none if it was not tried yet, or is reached.
+pub(crate) fn unreachable(status: &Status) -> Option<String> {
+    let Status::Connecting { endpoint, error: Some(error) } = status else { return None };
+    let mut text = match &**error {
+        // That it cannot be reached is said already.
+        ConnectionError::Connect(error) => error.to_string(),
+        error => error.to_string(),
+    };
+    let mut source = match &**error {
+        ConnectionError::Connect(error) => std::error::Error::source(error),
+        error => std::error::Error::source(error),
+    };
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    let at = endpoint.as_ref().map(|endpoint| format!(" at {endpoint}")).unwrap_or_default();
+    Some(format!("cannot be reached{at}: {text}"))
 }
 
 #[cfg(test)]
