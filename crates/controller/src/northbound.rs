@@ -386,15 +386,12 @@ fn transaction(batch: &Batch) -> Transaction {
 /// Where a database was tried last and why it could not be reached, for people; none if it was not tried yet, or is reached.
 pub(crate) fn unreachable(status: &Status) -> Option<String> {
     let Status::Connecting { endpoint, error: Some(error) } = status else { return None };
-    let mut text = match &**error {
+    let error: &dyn std::error::Error = match &**error {
         // That it cannot be reached is said already.
-        ConnectionError::Connect(error) => error.to_string(),
-        error => error.to_string(),
+        ConnectionError::Connect(error) => error,
+        error => error,
     };
-    let mut source = match &**error {
-        ConnectionError::Connect(error) => std::error::Error::source(error),
-        error => std::error::Error::source(error),
-    };
+    let (mut text, mut source) = (error.to_string(), error.source());
     while let Some(cause) = source {
         let cause_text = cause.to_string();
         if !text.contains(&cause_text) {
@@ -418,6 +415,21 @@ mod tests {
     use super::*;
 
     const NB_SCHEMA: &str = include_str!("../../ovn-schema/schemas/ovn-nb.ovsschema");
+
+    #[test]
+    fn a_database_that_cannot_be_reached_is_named_with_its_endpoint_and_the_error_of_the_system() {
+        let refused = || ConnectionError::Connect(std::io::ErrorKind::ConnectionRefused.into());
+        let status = |error| Status::Connecting {
+            endpoint: Some("unix:/run/ovn/ovnnb_db.sock".parse().unwrap()),
+            error: Some(Arc::new(error)),
+        };
+        let why = "cannot be reached at unix:/run/ovn/ovnnb_db.sock: connection refused";
+        assert_eq!(unreachable(&status(refused())).unwrap(), why);
+        let why = "cannot be reached at unix:/run/ovn/ovnnb_db.sock: the connection broke: broken pipe";
+        let broke = ConnectionError::Io(std::io::ErrorKind::BrokenPipe.into());
+        assert_eq!(unreachable(&status(broke)).unwrap(), why);
+        assert_eq!(unreachable(&Status::Connecting { endpoint: None, error: None }), None);
+    }
 
     /// A database that fails every transaction with one unit in it.
     struct Fails {

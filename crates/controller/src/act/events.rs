@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    fn forbidden(details: serde_json::Value) -> Status {
+    fn forbidden(details: &serde_json::Value) -> Status {
         serde_json::from_value(json!({"status": "Failure", "code": 403, "reason": "Forbidden",
             "message": "events.events.k8s.io is forbidden", "details": details}))
         .unwrap()
@@ -166,9 +166,9 @@ mod tests {
     async fn a_missing_right_is_said_once_for_each_namespace_that_is_not_going() {
         let writer = EventWriter::new(FakeApi::default().client());
         let going =
-            forbidden(json!({"causes": [{"reason": "NamespaceTerminating", "message": "", "field": ""}]}));
+            forbidden(&json!({"causes": [{"reason": "NamespaceTerminating", "message": "", "field": ""}]}));
         assert!(!writer.is_news("default", &going));
-        let missing = forbidden(json!({"kind": "events"}));
+        let missing = forbidden(&json!({"kind": "events"}));
         assert!(writer.is_news("default", &missing), "also if it was going before");
         assert!(!writer.is_news("default", &missing));
         assert!(writer.is_news("other", &missing));

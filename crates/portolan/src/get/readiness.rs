@@ -125,7 +125,10 @@ impl Readiness {
             return Self::no("InvalidSpec", errors(described));
         };
         match (subnet.validation, described.condition(VALIDATED)) {
-            (Validation::Not, Some(condition)) => return Self::of(condition),
+            (Validation::Not, Some(condition)) => {
+                let message = format!("the subnet is not used: {}", condition.message);
+                return Self::no("NotValidated", message);
+            }
             (Validation::Not, None) => {
                 return Self::unknown(
                     "NotValidated",
