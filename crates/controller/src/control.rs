@@ -158,6 +158,8 @@ pub(crate) async fn run(
         metrics.queue("messages", messages.len());
         metrics.leader(acts);
         metrics.writer(nb.is_writer());
+        metrics.northbound_connected(nb.is_ready());
+        metrics.southbound_connected(sb.is_ready());
         metrics.synced(synced);
         tokio::select! {
             () = &mut shutdown => break,

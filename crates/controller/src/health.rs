@@ -327,7 +327,7 @@ mod tests {
             debug: Debug::new(engine.clone(), database(), None),
             metrics: Metrics::new(),
             status: Writer::new(StatusWriter(api.client())),
-            events: Writer::new(EventWriter(api.client())),
+            events: Writer::new(EventWriter::new(api.client())),
             finalizers: Writer::new(FinalizerWriter(api.client())),
         }
     }

@@ -95,6 +95,8 @@ struct Inner {
     leader_transitions: Counter,
     chassis_removed: Counter,
     writer: Gauge,
+    northbound_connected: Gauge,
+    southbound_connected: Gauge,
     synced: Gauge,
     stopwatch: Stopwatch,
 }
@@ -128,6 +130,8 @@ impl Metrics {
             leader_transitions: Counter::default(),
             chassis_removed: Counter::default(),
             writer: Gauge::default(),
+            northbound_connected: Gauge::default(),
+            southbound_connected: Gauge::default(),
             synced: Gauge::default(),
             stopwatch: Stopwatch::default(),
             registry: Registry::default(),
@@ -167,6 +171,10 @@ impl Metrics {
         registry.register("leader_transitions", help, inner.leader_transitions.clone());
         let help = "1 if this controller has the OVSDB lock on writing the northbound database";
         registry.register("northbound_writer", help, inner.writer.clone());
+        let help = "1 while the copy of OVN's northbound database is in step";
+        registry.register("northbound_connected", help, inner.northbound_connected.clone());
+        let help = "1 while the copy of OVN's southbound database is in step; 0 also without --ovn-sb";
+        registry.register("southbound_connected", help, inner.southbound_connected.clone());
         registry.register("synced", "1 once every kind was listed", inner.synced.clone());
         all.register_collector(Box::new(ProcessCollector));
         Metrics(Arc::new(Inner { registry: all, ..inner }))
@@ -257,6 +265,14 @@ impl Metrics {
         self.0.writer.set(writes.into());
     }
 
+    pub(crate) fn northbound_connected(&self, connected: bool) {
+        self.0.northbound_connected.set(connected.into());
+    }
+
+    pub(crate) fn southbound_connected(&self, connected: bool) {
+        self.0.southbound_connected.set(connected.into());
+    }
+
     pub(crate) fn synced(&self, synced: bool) {
         self.0.synced.set(synced.into());
     }
@@ -295,6 +311,7 @@ mod tests {
         metrics.transaction(Transacted::Refused, 7);
         metrics.queues(Queues { units: 5, ..Queues::default() });
         metrics.time_to_lock(Duration::from_millis(3));
+        metrics.northbound_connected(true);
         let text = metrics.encode();
         for line in [
             "portolan_controller_decisions_total 3",
@@ -305,6 +322,8 @@ mod tests {
             "portolan_controller_queue_depth{queue=\"units\"} 5",
             "portolan_controller_lock_seconds_bucket{le=\"0.004\"} 1",
             "portolan_controller_lock_seconds_count 1",
+            "portolan_controller_northbound_connected 1",
+            "portolan_controller_southbound_connected 0",
         ] {
             assert!(text.lines().any(|one| one == line), "{line} is not in:\n{text}");
         }

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ovsdb::{
-    Changes, Client, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, Outcome, Status, TlsFiles,
-    TransactError, Transaction,
+    Changes, Client, ConnectionError, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, Outcome,
+    Status, TlsFiles, TransactError, Transaction,
 };
 use portolan_plan::{Batch, Urgency};
 use tokio::sync::watch;
@@ -156,13 +156,9 @@ impl Northbound {
         if self.is_writer() {
             return NorthboundRole::Writer;
         }
-        match &*self.client.status().borrow() {
-            ovsdb::Status::Connecting { error: Some(error), .. } => {
-                NorthboundRole::Unreachable { why: error.to_string() }
-            }
-            // It was not tried yet, or another one is the writer.
-            _ => NorthboundRole::Reader,
-        }
+        // Otherwise it was not tried yet, or another one is the writer.
+        unreachable(&self.client.status().borrow())
+            .map_or(NorthboundRole::Reader, |why| NorthboundRole::Unreachable { why })
     }
 
     /// The client, for others who read the copy.
@@ -417,6 +413,26 @@ fn transaction(batch: &Batch) -> Transaction {
     transaction
 }
 
+/// Where a database was tried last and why it could not be reached, for people; none if it was not tried yet, or is reached.
+pub(crate) fn unreachable(status: &Status) -> Option<String> {
+    let Status::Connecting { endpoint, error: Some(error) } = status else { return None };
+    let error: &dyn std::error::Error = match &**error {
+        // That it cannot be reached is said already.
+        ConnectionError::Connect(error) => error,
+        error => error,
+    };
+    let (mut text, mut source) = (error.to_string(), error.source());
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    let at = endpoint.as_ref().map(|endpoint| format!(" at {endpoint}")).unwrap_or_default();
+    Some(format!("cannot be reached{at}: {text}"))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 mod tests {
@@ -429,6 +445,21 @@ mod tests {
     use super::*;
 
     const NB_SCHEMA: &str = include_str!("../../ovn-schema/schemas/ovn-nb.ovsschema");
+
+    #[test]
+    fn a_database_that_cannot_be_reached_is_named_with_its_endpoint_and_the_error_of_the_system() {
+        let refused = || ConnectionError::Connect(std::io::ErrorKind::ConnectionRefused.into());
+        let status = |error| Status::Connecting {
+            endpoint: Some("unix:/run/ovn/ovnnb_db.sock".parse().unwrap()),
+            error: Some(Arc::new(error)),
+        };
+        let why = "cannot be reached at unix:/run/ovn/ovnnb_db.sock: connection refused";
+        assert_eq!(unreachable(&status(refused())).unwrap(), why);
+        let why = "cannot be reached at unix:/run/ovn/ovnnb_db.sock: the connection broke: broken pipe";
+        let broke = ConnectionError::Io(std::io::ErrorKind::BrokenPipe.into());
+        assert_eq!(unreachable(&status(broke)).unwrap(), why);
+        assert_eq!(unreachable(&Status::Connecting { endpoint: None, error: None }), None);
+    }
 
     /// A database that fails every transaction with one unit in it.
     struct Fails {

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::engine::{Engine, SouthboundStatus};
+use crate::northbound::unreachable;
 
 /// How long the database may be out of reach before that is said on every VPC and subnet: more than a change of its leader, or a
 /// start of everything at once, takes.
@@ -77,6 +78,11 @@ impl Southbound {
         Southbound { connection: Some(connection), patience: Some(Instant::now() + GRACE), lost: false }
     }
 
+    /// Whether the copy is in step.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.connection.as_ref().is_some_and(|one| matches!(*one.status.borrow(), Status::Ready { .. }))
+    }
+
     /// Waits for something that the engine should know. Cancel-safe.
     ///
     /// # Errors
@@ -92,7 +98,7 @@ impl Southbound {
         let Some(connection) = &mut self.connection else {
             patience_ends.await;
             self.patience = None;
-            let why = "no endpoint of it was given".to_owned();
+            let why = "cannot be reached: no endpoint of it was given".to_owned();
             return Ok(News::Status(Vec::new(), SouthboundStatus::Lost { why }));
         };
         tokio::select! {
@@ -120,13 +126,13 @@ impl Southbound {
                 })
             }
             () = patience_ends => {
-                (self.patience, self.lost) = (None, true);
+                self.patience = None;
                 let why = match &*connection.status.borrow() {
                     Status::Ready { .. } => return Ok(News::Nothing),
-                    Status::Connecting { error: Some(error), .. } => error.to_string(),
-                    Status::Connecting { .. } | Status::Closed => "it does not answer".to_owned(),
+                    status => unreachable(status).unwrap_or_else(|| "does not answer".to_owned()),
                 };
-                tracing::warn!(why, "cannot reach the southbound database: the state of ovn-northd is unknown");
+                tracing::warn!("OVN's southbound database {why}; the state of ovn-northd is unknown");
+                self.lost = true;
                 Ok(News::Status(Vec::new(), SouthboundStatus::Lost { why }))
             }
         }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::doors::pod::is_kube_ovn_annotation;
+
 /// A pod, as far as networks are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
@@ -26,6 +28,13 @@ pub struct Pod {
     pub controller: PodController,
     /// Those of its annotations that ask for networks.
     pub annotations: BTreeMap<String, String>,
+}
+
+impl Pod {
+    /// True if it has annotations of Kube-OVN, which may have no effect.
+    pub fn has_kube_ovn_annotations(&self) -> bool {
+        self.annotations.keys().any(|key| is_kube_ovn_annotation(key))
+    }
 }
 
 /// Who makes a pod again when it goes, if it keeps its addresses then.

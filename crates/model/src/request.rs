@@ -252,7 +252,10 @@ impl fmt::Display for Wait {
             }
             Wait::Subnet(name) => write!(f, "waiting for Subnet {name}, which does not exist"),
             Wait::Validated(name) => {
-                write!(f, "waiting for Subnet {name} to be validated; see its conditions")
+                write!(
+                    f,
+                    "waiting for Subnet {name}, which is not used; see its conditions Validated and Ready"
+                )
             }
             Wait::Terminating(name) => {
                 write!(
@@ -270,7 +273,7 @@ impl fmt::Display for Wait {
                 )
             }
             Wait::Corrected(name) => {
-                write!(f, "waiting for Subnet {name} to be corrected; see its conditions")
+                write!(f, "waiting for Subnet {name}, which is invalid and not used; see its condition Ready")
             }
             Wait::Vpc { subnet, vpc } => {
                 write!(f, "waiting for VPC {vpc}, which Subnet {subnet} names and which does not exist")
@@ -288,7 +291,7 @@ impl fmt::Display for Wait {
             Wait::Node(name) => write!(f, "waiting for Node {name}, which does not exist"),
             Wait::IpPool(name) => write!(f, "waiting for IPPool {name}, which does not exist"),
             Wait::CorrectedIpPool(name) => {
-                write!(f, "waiting for IPPool {name} to be corrected; see its Events")
+                write!(f, "waiting for IPPool {name} to be corrected; see its condition Ready")
             }
         }
     }

@@ -249,6 +249,47 @@ fn is_set(value: &Value) -> bool {
     }
 }
 
+/// An annotation by which users of Kube-OVN ask something of one of a pod's interfaces.
+#[derive(Clone, Copy, Debug)]
+pub struct PodAnnotation {
+    /// What follows `<provider>.kubernetes.io/`.
+    pub what: &'static str,
+    /// What the pod is told, if it has no effect yet.
+    pub unsupported: Option<&'static str>,
+    /// What to know about it.
+    pub note: &'static str,
+}
+
+const fn acts(what: &'static str, note: &'static str) -> PodAnnotation {
+    PodAnnotation { what, unsupported: None, note }
+}
+
+const fn reported(what: &'static str) -> PodAnnotation {
+    PodAnnotation { what, unsupported: Some("not supported yet; it has no effect"), note: "" }
+}
+
+/// Every annotation of Kube-OVN that asks something of an interface.
+pub const POD_ANNOTATIONS: &[PodAnnotation] = &[
+    acts("ip_address", ""),
+    acts("mac_address", ""),
+    acts("ip_pool", "Addresses, or the name of an IPPool."),
+    acts("routes", ""),
+    acts("default_route", ""),
+    acts("logical_switch", "The Subnet. It must have the provider."),
+    PodAnnotation {
+        what: "aaps",
+        unsupported: Some("not supported yet; the Vip keeps its address, and the pod cannot send from it"),
+        note: "The Vip keeps its address; the pod cannot send from it.",
+    },
+    reported("security_groups"),
+    reported("port_security"),
+    reported("ingress_rate"),
+    reported("egress_rate"),
+    reported("vip"),
+    reported("eip"),
+    reported("snat"),
+];
+
 /// The table as Markdown, for the documentation.
 pub fn kubeovn_support_markdown() -> String {
     let mut text = String::from(
@@ -263,6 +304,17 @@ pub fn kubeovn_support_markdown() -> String {
         for row in SUPPORT.iter().filter(|row| row.kind == kind) {
             let _ = writeln!(text, "| `{}` | {} | {} |", row.path, row.support, row.note);
         }
+    }
+    text.push_str(
+        "\n## Annotations of pods\n\n\
+         Keys are `<provider>.kubernetes.io/<annotation>`, such as `net1.default.ovn.kubernetes.io/ip_address`. An annotation\n\
+         marked *reported*, and one for a network on which the pod has no interface, has no effect: the pod gets an Event\n\
+         `NoEffect`, which names it.\n\n\
+         | annotation | acts | note |\n|---|---|---|\n",
+    );
+    for annotation in POD_ANNOTATIONS {
+        let support = if annotation.unsupported.is_some() { Reported } else { Acts };
+        let _ = writeln!(text, "| `{}` | {support} | {} |", annotation.what, annotation.note);
     }
     text
 }
@@ -377,7 +429,11 @@ mod tests {
     #[test]
     fn the_documentation_has_a_row_per_field() {
         let text = kubeovn_support_markdown();
-        assert_eq!(text.lines().filter(|line| line.starts_with("| `")).count(), SUPPORT.len());
+        assert_eq!(
+            text.lines().filter(|line| line.starts_with("| `")).count(),
+            SUPPORT.len() + POD_ANNOTATIONS.len()
+        );
         assert!(text.contains("| `natOutgoing` | not yet; reported |  |"));
+        assert!(text.contains("| `security_groups` | not yet; reported |  |"));
     }
 }

@@ -1,13 +1,16 @@
 //! Events. One that says something new is a new one: the recorder of kube would count it as another of its reason, and keep the
 //! old text.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::core::Status;
 use kube::{Api, Client};
 use portolan_watch::Plain;
 use serde_json::json;
@@ -19,6 +22,8 @@ use crate::engine::{Severity, Subject};
 const CONTROLLER: &str = "portolan-controller";
 /// The API server refuses longer notes.
 const LONGEST_NOTE: usize = 1024;
+/// The cause that the API server gives while it deletes a namespace.
+const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// What an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +35,26 @@ pub(crate) struct EventKey {
 }
 
 /// Writes Events.
-pub(crate) struct EventWriter(pub(crate) Client);
+pub(crate) struct EventWriter {
+    client: Client,
+    /// Namespaces of which was said that no Events can be written there.
+    forbidden: Mutex<BTreeSet<String>>,
+}
+
+impl EventWriter {
+    pub(crate) fn new(client: Client) -> Self {
+        EventWriter { client, forbidden: Mutex::default() }
+    }
+
+    /// Whether somebody has to give a right: the API server forbids to write to a namespace that is not going, and that was not said
+    /// of this namespace yet.
+    fn is_news(&self, namespace: &str, status: &Status) -> bool {
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let is_going = causes.clone().any(|cause| cause.reason == NAMESPACE_TERMINATING);
+        let mut forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
+        status.code == 403 && !is_going && forbidden.insert(namespace.to_owned())
+    }
+}
 
 impl Write for EventWriter {
     type Key = EventKey;
@@ -44,7 +68,7 @@ impl Write for EventWriter {
 
     async fn write(&self, key: EventKey, severity: Severity) -> Result<(), String> {
         let namespace = key.subject.namespace.as_deref().unwrap_or("default");
-        let events = Api::<Event>::namespaced(self.0.clone(), namespace);
+        let events = Api::<Event>::namespaced(self.client.clone(), namespace);
         let event = event(&key, severity, namespace);
         let name = event.metadata.name.clone().unwrap_or_default();
         tracing::info!(
@@ -58,8 +82,15 @@ impl Write for EventWriter {
         match events.create(&PostParams::default(), &event).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => again(&events, &name).await,
-            // The object is going, and its namespace with it.
+            // It would be no better the next time: the right is missing, or the namespace is going.
             Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => {
+                if self.is_news(namespace, &status) {
+                    tracing::warn!(
+                        namespace,
+                        error = status.message,
+                        "the controller may not write Events of events.k8s.io here, so nobody sees them; give it the right to create, get and patch them"
+                    );
+                }
                 tracing::debug!(name, error = status.message, "no Event can be written");
                 Ok(())
             }
@@ -115,5 +146,33 @@ fn event(key: &EventKey, severity: Severity, namespace: &str) -> Event {
             ..ObjectReference::default()
         }),
         ..Event::default()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+mod tests {
+    use portolan_watch::fake::FakeApi;
+
+    use super::*;
+
+    fn forbidden(details: &serde_json::Value) -> Status {
+        serde_json::from_value(json!({"status": "Failure", "code": 403, "reason": "Forbidden",
+            "message": "events.events.k8s.io is forbidden", "details": details}))
+        .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_missing_right_is_said_once_for_each_namespace_that_is_not_going() {
+        let writer = EventWriter::new(FakeApi::default().client());
+        let going =
+            forbidden(&json!({"causes": [{"reason": "NamespaceTerminating", "message": "", "field": ""}]}));
+        assert!(!writer.is_news("default", &going));
+        let missing = forbidden(&json!({"kind": "events"}));
+        assert!(writer.is_news("default", &missing), "also if it was going before");
+        assert!(!writer.is_news("default", &missing));
+        assert!(writer.is_news("other", &missing));
+        let absent = Status { code: 404, ..missing };
+        assert!(!writer.is_news("third", &absent));
     }
 }

@@ -99,6 +99,11 @@ impl Said {
     pub(super) fn reason(&self) -> &str {
         &self.reason
     }
+
+    /// Why it says so, for people.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
 }
 
 impl DesiredCondition {

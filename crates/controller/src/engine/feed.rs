@@ -49,6 +49,14 @@ impl Observed for NetworkAttachment {}
 impl Observed for Pod {
     fn after(engine: &mut Engine, change: &Change<Self>) {
         engine.check(change);
+        let pods = match change {
+            Change::Applied(pod) => std::slice::from_ref(pod),
+            Change::Listed(Listed { objects, .. }) => objects,
+            Change::Unreadable(_) | Change::Deleted(_) => &[],
+        };
+        for pod in pods {
+            engine.report_annotations(&pod.namespace().unwrap_or_default(), &pod.name_any());
+        }
         engine.observe_results(change);
     }
 }

@@ -144,8 +144,12 @@ impl Engine {
             let Some(seen) = self.ip_pools.seen.get(&name) else { continue };
             let usage = self.pool_usage(pool);
             let problem = self.pool_problem(pool);
-            let (reason, message) = problem.clone().unwrap_or(("Ready", String::new()));
-            let ready = Statement { status: problem.is_none().into(), reason, message };
+            // Pools that overlap are used all the same.
+            let overlap = if problem.is_none() { self.pool_overlap(pool) } else { None };
+            let status = problem.is_none().into();
+            let (reason, message) =
+                problem.or_else(|| overlap.clone()).unwrap_or(("InEffect", String::new()));
+            let ready = Statement { status, reason, message };
             let desired = [
                 (READY, Some(ready), seen.ready.as_ref()),
                 (SUPPORTED, support(&seen.unsupported, seen.supported.as_ref()), seen.supported.as_ref()),
@@ -157,7 +161,7 @@ impl Engine {
             let problems = says
                 .filter(|says| says.status != ConditionStatus::True)
                 .map(|says| (says.reason, says.message.clone()));
-            let problems = problems.collect();
+            let problems = problems.chain(overlap).collect();
             let differing = desired.iter().filter(|(desired, said)| !desired.is_said_by(*said));
             let conditions: Vec<_> = differing.map(|(desired, _)| desired.clone()).collect();
             let uid = seen.uid.clone();
@@ -197,7 +201,7 @@ impl Engine {
     fn pool_problem(&self, pool: &IpPool) -> Option<(&'static str, String)> {
         let config = match &pool.config {
             Ok(config) => config,
-            Err(errors) => return Some(("Invalid", errors.to_string())),
+            Err(errors) => return Some(("InvalidSpec", errors.to_string())),
         };
         let name = &config.subnet;
         let Some(subnet) = self.world.subnet(name) else {
@@ -217,6 +221,13 @@ impl Engine {
                 format!("spec.ips: {range} is not in Subnet {name}, which has {}", subnet.config.cidr);
             return Some(("OutOfSubnet", message));
         }
+        None
+    }
+
+    /// Which pool of the same subnet has addresses of this one, as a reason and for people.
+    fn pool_overlap(&self, pool: &IpPool) -> Option<(&'static str, String)> {
+        let config = pool.config.as_ref().ok()?;
+        let name = &config.subnet;
         let overlaps = |a: &IpRange, b: &IpRange| {
             a.family() == b.family() && a.start() <= b.end() && b.start() <= a.end()
         };

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt;
 use ovsdb::Cache;
 use portolan_api::portolan::HolderKind;
-use portolan_ipam::{Decision, Release, ReleaseReason, WaitKey};
+use portolan_ipam::{Decision, Refusal, Release, ReleaseReason, WaitKey};
 use portolan_model::holder::Read;
 use portolan_model::{Claim, Group, LockChange, Requester, Unit, UnitState, World, doors};
 use portolan_plan::{Target as _, Urgency};
 
 use super::northbound::Evidence;
 use super::reports::Topic;
-use super::{Action, Engine, Retry, Subject};
+use super::{Action, Engine, Retry, Subject, vips};
 
 /// A lock whose creation was requested and that no watch has shown yet. Its address is promised in the Ipam.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Creations {
         self.by_name.values().any(|creating| creating.subnet == subnet)
     }
 
-    fn has_any_of(&self, requester: &Requester) -> bool {
+    pub(super) fn has_any_of(&self, requester: &Requester) -> bool {
         self.by_requester.contains_key(requester)
     }
 }
@@ -209,8 +209,17 @@ impl Engine {
         let Some(request) = self.world.request(requester) else { return };
         // The Event is about the pod, also where something that outlives it holds the addresses.
         let uid = request.user.map_or(request.holder.uid, |user| user.uid);
-        let problems = decision.refusals.iter().map(|refusal| (refusal.reason(), refusal.to_string()));
+        let text = |refusal: &Refusal| match requester {
+            Requester::Vip { .. } => vips::refusal_text(refusal),
+            _ => refusal.to_string(),
+        };
+        let problems = decision.refusals.iter().map(|refusal| (refusal.reason(), text(refusal)));
         self.report(self.subject(requester), uid, Topic::Request, problems.collect());
+        match requester {
+            Requester::Pod { namespace, name } => self.report_annotations(namespace, name),
+            Requester::Vip { name } => self.compare_vip(name),
+            _ => {}
+        }
     }
 
     /// The object that a report to a requester is about.

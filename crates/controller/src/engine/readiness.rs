@@ -18,8 +18,9 @@
 use std::collections::BTreeMap;
 
 use portolan_api::condition::ConditionStatus::{self, False, True, Unknown};
+use portolan_model::life::Life;
 use portolan_model::world::GatewayProblem;
-use portolan_model::{Subnet, Unit, UnitState, Validation, VpcPair};
+use portolan_model::{Group, Subnet, Unit, UnitState, Validation, VpcPair};
 use portolan_plan::northbound::southbound::{Expected, expected};
 use portolan_plan::{DatabaseTarget, Round, Target as _};
 
@@ -47,7 +48,7 @@ pub enum NorthboundRole {
     Writer,
     /// It cannot reach it.
     Unreachable {
-        /// Why not.
+        /// Where and why not, as in `cannot be reached at unix:/run/ovn/ovnnb_db.sock: …`.
         why: String,
     },
 }
@@ -110,7 +111,11 @@ impl Finding {
 impl Engine {
     /// What this controller is to the northbound database now.
     pub fn northbound_role(&mut self, role: NorthboundRole) {
-        if self.readiness.role == role {
+        use NorthboundRole::Unreachable;
+        let still_unreachable =
+            matches!((&self.readiness.role, &role), (Unreachable { .. }, Unreachable { .. }));
+        // Every attempt fails at another server, or in another way: the first is what is said.
+        if still_unreachable || self.readiness.role == role {
             return;
         }
         if role != NorthboundRole::Writer {
@@ -123,13 +128,17 @@ impl Engine {
 
     /// What `Ready` of an object should say; none if this controller has nothing to say about it.
     pub(super) fn readiness_of(&self, kind: Kind, name: &str, facts: &Facts) -> Option<Finding> {
+        let unit = if is_subnet(kind) { Unit::Subnet(name.to_owned()) } else { Unit::Vpc(name.to_owned()) };
         match &facts.needs {
             Err(errors) => {
-                let message = format!("{errors}; what was made of the object before stays as it is");
+                let effect = if self.had_effect(&unit, facts) { LAST_VALID_STAYS } else { NO_EFFECT };
+                let message = format!("{errors}; {effect}");
                 let finding = Finding::new(False, "InvalidSpec", message);
                 // VPCs have an Event about that already.
                 return Some(if is_subnet(kind) { finding.with_event() } else { finding });
             }
+            // Deletion makes a new generation, which nobody validates any more: the last verdict stays.
+            Ok(_) if self.was_never_valid_and_is_deleted(name, facts) => return None,
             Ok(vpcs) if is_subnet(kind) => {
                 if let Some(finding) =
                     self.subnet_obstacle(kind, name, facts, vpcs.first().map(String::as_str))
@@ -139,15 +148,31 @@ impl Engine {
             }
             Ok(_) => {}
         }
-        let unit = if is_subnet(kind) { Unit::Subnet(name.to_owned()) } else { Unit::Vpc(name.to_owned()) };
         if self.world.owner(&unit)? != facts.uid {
             let message = format!(
-                "another API group has {} of this name, which counts because it was validated or made first; delete one of the two",
+                "metadata.name: {name:?} is the name of {} of {}, which is the one in effect; delete one of the two",
                 if is_subnet(kind) { "a Subnet" } else { "a Vpc" },
+                other_group(kind),
             );
             return Some(Finding::new(False, "NameTaken", message).with_event());
         }
         self.rows_of(&unit, facts).map_or_else(|| self.made_of(&unit), Result::ok)
+    }
+
+    /// Whether a subnet is being deleted whose last verdict is not that it is valid.
+    fn was_never_valid_and_is_deleted(&self, name: &str, facts: &Facts) -> bool {
+        let subnet = self.world.known_subnet(name).filter(|subnet| subnet.uid == facts.uid);
+        subnet.is_some_and(|subnet| subnet.life == Life::Terminating && subnet.validation == Validation::Not)
+    }
+
+    /// Whether an object that is invalid was in effect before. A controller that starts knows it by what was said.
+    fn had_effect(&self, unit: &Unit, facts: &Facts) -> bool {
+        let has_rows =
+            matches!(self.readiness.progress.get(unit), Some(Progress::Committed | Progress::Changed));
+        let was_said = facts.ready.as_ref().is_some_and(|said| {
+            ABOUT_COMMITTED_ROWS.contains(&said.reason()) || said.message().ends_with(LAST_VALID_STAYS)
+        });
+        self.world.owner(unit) == Some(facts.uid.as_str()) && (has_rows || was_said)
     }
 
     /// What stands in a subnet's way before OVN comes into play.
@@ -157,7 +182,9 @@ impl Engine {
             return Some(Finding::new(False, "NotValidated", message).with_event());
         }
         let subnet = self.world.known_subnet(name).filter(|subnet| subnet.uid == facts.uid);
-        if subnet.is_some_and(|subnet| subnet.validation != Validation::Current) {
+        let is_unjudged =
+            |subnet: &Subnet| subnet.validation != Validation::Current && subnet.life != Life::Terminating;
+        if subnet.is_some_and(is_unjudged) {
             let message = "it was not compared with the other subnets yet; see the condition Validated";
             return Some(Finding::new(False, "NotValidated", message).later());
         }
@@ -216,7 +243,7 @@ impl Engine {
         match &self.readiness.role {
             NorthboundRole::Reader => return Some(Err(Silence)),
             NorthboundRole::Unreachable { why } => {
-                let message = format!("OVN's northbound database cannot be reached: {why}");
+                let message = format!("OVN's northbound database {why}; nothing is lost, changes wait");
                 return unless_said(Finding::new(Unknown, "NorthboundUnreachable", message));
             }
             NorthboundRole::Writer => {}
@@ -251,7 +278,7 @@ impl Engine {
             SouthboundStatus::Connecting => return None,
             SouthboundStatus::Lost { why } => {
                 let message = format!(
-                    "its rows are committed; what ovn-northd made of them is not known: OVN's southbound database cannot be reached: {why}"
+                    "its rows are committed; what ovn-northd made of them is not known: OVN's southbound database {why}"
                 );
                 return Some(Finding::new(Unknown, "SouthboundUnreachable", message));
             }
@@ -343,6 +370,13 @@ impl Engine {
 const ABOUT_ROWS: [&str; 6] =
     ["InEffect", "Pending", "Refused", "WaitingForNorthd", "NorthboundUnreachable", "SouthboundUnreachable"];
 
+/// The ones of them that are given once rows are committed.
+const ABOUT_COMMITTED_ROWS: [&str; 3] = ["InEffect", "WaitingForNorthd", "SouthboundUnreachable"];
+
+/// What becomes of an invalid object that was in effect before, and of one that never was.
+const LAST_VALID_STAYS: &str = "its last valid version stays in effect";
+const NO_EFFECT: &str = "the object has no effect until this is corrected";
+
 /// Nothing is to be said.
 struct Silence;
 
@@ -353,6 +387,14 @@ pub(super) fn is_watched(unit: &Unit) -> bool {
 
 pub(super) fn is_subnet(kind: Kind) -> bool {
     matches!(kind, Kind::Subnet | Kind::KubeOvnSubnet)
+}
+
+/// The API group that has the same kind, but for the one of this kind.
+fn other_group(kind: Kind) -> Group {
+    match kind {
+        Kind::Subnet | Kind::Vpc => Group::KubeOvn,
+        _ => Group::Portolan,
+    }
 }
 
 fn gate_key(kind: Kind, name: &str) -> SubnetKey {

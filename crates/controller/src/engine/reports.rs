@@ -7,7 +7,7 @@ use kube::{Resource, ResourceExt};
 use portolan_api::nad::{NadConfig, NetworkAttachmentDefinition};
 use portolan_api::{FieldErrors, kubeovn, portolan};
 use portolan_model::validate::validate;
-use portolan_model::{Requester, Settings, World, doors};
+use portolan_model::{Needs, Requester, Settings, World, doors};
 use portolan_watch::{Change, Listed, Unreadable};
 
 use super::{Action, Engine, Observed};
@@ -76,6 +76,8 @@ pub(super) enum Topic {
     Content,
     /// The object by itself.
     Object,
+    /// Annotations without effect, by what else there is.
+    Annotations,
     /// What its conditions say.
     Conditions,
     /// What it asks for.
@@ -87,22 +89,45 @@ pub(super) enum Topic {
 /// A problem: a reason of one word, and what is wrong and how to fix it.
 pub(super) type Problem = (&'static str, String);
 
-/// The problems that were reported: by subject and topic, with the subject's UID.
+/// The problems that were reported, by subject and topic, with the subject's UID.
 #[derive(Debug, Default)]
-pub(super) struct Reports(BTreeMap<(Subject, Topic), (String, BTreeSet<Problem>)>);
+pub(super) struct Reports {
+    told: BTreeMap<(Subject, Topic), (String, BTreeSet<Problem>)>,
+    /// Objects that are being deleted, with their UIDs: nothing about them is resolved by that.
+    terminating: BTreeMap<Subject, String>,
+}
 
 impl Reports {
     /// What only a decision finds out is not known any more.
     pub(super) fn forget_decisions(&mut self) {
-        self.0.retain(|(_, topic), _| match topic {
-            Topic::Content | Topic::Object => true,
+        self.told.retain(|(_, topic), _| match topic {
+            Topic::Content | Topic::Object | Topic::Annotations => true,
             Topic::Conditions | Topic::Request | Topic::Northbound => false,
         });
     }
 
+    /// The problems of an object in a topic.
+    pub(super) fn of(&self, subject: &Subject, uid: &str, topic: Topic) -> impl Iterator<Item = &Problem> {
+        let told = self.told.get(&(subject.clone(), topic)).filter(|(of, _)| of == uid);
+        told.into_iter().flat_map(|(_, problems)| problems)
+    }
+
+    /// Notes whether an object is being deleted.
+    fn observe<K: Resource<DynamicType = ()>>(&mut self, object: &K) {
+        if object.meta().deletion_timestamp.is_some() {
+            self.terminating.insert(Subject::of(object), object.uid().unwrap_or_default());
+        } else if !self.terminating.is_empty() {
+            self.terminating.remove(&Subject::of(object));
+        }
+    }
+
+    fn is_terminating(&self, subject: &Subject, uid: &str) -> bool {
+        self.terminating.get(subject).is_some_and(|of| of == uid)
+    }
+
     /// All problems that there are.
     pub(super) fn all(&self) -> Vec<(Subject, String, Problem)> {
-        let each = self.0.iter().flat_map(|((subject, _), (uid, problems))| {
+        let each = self.told.iter().flat_map(|((subject, _), (uid, problems))| {
             problems.iter().map(move |problem| (subject.clone(), uid.clone(), problem.clone()))
         });
         each.collect()
@@ -149,7 +174,7 @@ impl Checked for Pod {
 }
 
 fn invalid_vpc(errors: Option<FieldErrors>) -> Vec<Problem> {
-    errors.map(|errors| ("InvalidVpc", errors.to_string())).into_iter().collect()
+    errors.map(|errors| ("InvalidSpec", errors.to_string())).into_iter().collect()
 }
 
 fn without_effect(warnings: impl Iterator<Item = impl ToString>) -> Vec<Problem> {
@@ -168,6 +193,8 @@ impl Engine {
                 self.forget_reports(&subject);
             }
             Change::Listed(Listed { objects, unreadable }) => {
+                // Those that are still being deleted are among the listed.
+                self.reports.terminating.retain(|subject, _| !subject.is_of::<K>());
                 objects.iter().for_each(|object| self.report_content(object));
                 unreadable.iter().for_each(|unreadable| self.report_unreadable_object(unreadable));
             }
@@ -176,6 +203,7 @@ impl Engine {
 
     /// Reports whether an object that can be decoded can be read.
     fn report_content<K: Observed>(&mut self, object: &K) {
+        self.reports.observe(object);
         if let Some(problem) = object.unreadable(self) {
             let uid = object.uid().unwrap_or_default();
             self.is_unreadable(Subject::of(object), uid, &problem);
@@ -189,6 +217,7 @@ impl Engine {
 
     fn report_unreadable_object<K: Observed>(&mut self, unreadable: &Unreadable<K>) {
         let object = &unreadable.object;
+        self.reports.observe(object);
         self.is_unreadable(Subject::of(object), object.uid().unwrap_or_default(), &unreadable.to_string());
     }
 
@@ -208,7 +237,7 @@ impl Engine {
             Change::Listed(Listed { objects, unreadable }) => {
                 let unreadable = unreadable.iter().map(|unreadable| Subject::of(&unreadable.object));
                 let listed: BTreeSet<Subject> = objects.iter().map(Subject::of).chain(unreadable).collect();
-                self.reports.0.retain(|(subject, _), _| !subject.is_of::<K>() || listed.contains(subject));
+                self.reports.told.retain(|(subject, _), _| !subject.is_of::<K>() || listed.contains(subject));
                 objects.iter().for_each(|object| self.check_object(object));
             }
         }
@@ -219,10 +248,32 @@ impl Engine {
         self.report(Subject::of(object), uid, Topic::Object, object.problems());
     }
 
+    /// Reports annotations of a pod that have no effect. While something is missing that it asks for nobody knows, and what was
+    /// said stays.
+    pub(super) fn report_annotations(&mut self, namespace: &str, name: &str) {
+        let Some(pod) = self.world.pod(namespace, name).filter(|pod| !pod.finished) else { return };
+        let (requester, uid) = (Requester::pod(namespace, name), pod.uid.clone());
+        let subject = Subject::from(&requester);
+        let was_told = self.reports.of(&subject, &uid, Topic::Annotations).next().is_some();
+        if !self.is_synced() || !(was_told || pod.has_kube_ovn_annotations()) {
+            return;
+        }
+        let warnings = match self.world.needs(&requester) {
+            Needs::Interfaces(request) if request.is_ready() => request.warnings,
+            Needs::Nothing { warnings } => warnings,
+            Needs::Interfaces(_) | Needs::Unknown => return,
+        };
+        let mut problems = without_effect(warnings.iter());
+        // What the pod alone shows was said already.
+        problems
+            .retain(|problem| !self.reports.of(&subject, &uid, Topic::Object).any(|told| told == problem));
+        self.report(subject, uid, Topic::Annotations, problems);
+    }
+
     /// Reports the problems of a topic that are new, or that there are none any more.
     pub(super) fn report(&mut self, subject: Subject, uid: String, topic: Topic, problems: Vec<Problem>) {
         let key = (subject, topic);
-        let before = match self.reports.0.get(&key) {
+        let before = match self.reports.told.get(&key) {
             Some((of, before)) if *of == uid => before.clone(),
             _ => BTreeSet::new(),
         };
@@ -239,20 +290,30 @@ impl Engine {
             self.actions.push(event(Severity::Warning, problem.clone()));
         }
         if problems.is_empty() {
-            if let Some((reason, _)) = before.first() {
-                let message = format!("what was reported as {reason} is over");
+            if let Some((reason, _)) = before.first()
+                && !self.reports.is_terminating(&subject, &uid)
+            {
+                let message = format!("{reason} is resolved");
                 self.actions.push(event(Severity::Normal, ("Resolved", message)));
             }
-            self.reports.0.remove(&key);
+            self.reports.told.remove(&key);
         } else {
-            self.reports.0.insert(key, (uid, problems));
+            self.reports.told.insert(key, (uid, problems));
         }
     }
 
     fn forget_reports(&mut self, subject: &Subject) {
-        let topics = [Topic::Content, Topic::Object, Topic::Conditions, Topic::Request, Topic::Northbound];
+        let topics = [
+            Topic::Content,
+            Topic::Object,
+            Topic::Annotations,
+            Topic::Conditions,
+            Topic::Request,
+            Topic::Northbound,
+        ];
         for topic in topics {
-            self.reports.0.remove(&(subject.clone(), topic));
+            self.reports.told.remove(&(subject.clone(), topic));
         }
+        self.reports.terminating.remove(subject);
     }
 }

@@ -22,7 +22,7 @@ pub enum SouthboundStatus {
     Followed,
     /// It cannot be reached.
     Lost {
-        /// Why not.
+        /// Where and why not, as in `cannot be reached at unix:/run/ovn/ovnsb_db.sock: …`.
         why: String,
     },
 }

@@ -704,7 +704,7 @@ fn a_wrong_object_gets_one_event_per_mistake_and_one_when_it_is_right() {
     scene.engine.feed(&Change::Applied(vpc));
     scene.settle();
     // Its subnets have something to say about it too.
-    assert!(scene.reasons().contains(&"InvalidVpc"), "{:?}", scene.reported);
+    assert!(scene.reasons().contains(&"InvalidSpec"), "{:?}", scene.reported);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use portolan_api::condition::{ConditionStatus, READY, SUPPORTED};
 use portolan_api::kubeovn::support::unsupported_vip;
 use portolan_api::kubeovn::{Vip, VipStatus};
 use portolan_api::portolan::HolderKind;
+use portolan_ipam::Refusal;
 use portolan_model::{Requester, World};
 use portolan_watch::{Change, Listed};
 
@@ -96,6 +97,11 @@ impl Engine {
         self.vips.seen.insert(vip.name_any(), seen);
     }
 
+    /// Something else was decided about a Vip.
+    pub(super) fn compare_vip(&mut self, name: &str) {
+        self.vips.to_compare.insert(name.to_owned());
+    }
+
     /// A lock came or changed: it may be a Vip's.
     pub(super) fn compare_vip_of_lock(&mut self, name: &str) {
         let lock = self.world.lock(name).filter(|lock| lock.attachment.kind() == HolderKind::Vip);
@@ -111,12 +117,7 @@ impl Engine {
         for name in std::mem::take(&mut self.vips.to_compare) {
             let Some(seen) = self.vips.seen.get(&name) else { continue };
             let Some(status) = self.vip_status(&name, seen) else { continue };
-            let ready = if status.ready {
-                Statement { status: true.into(), reason: "Ready", message: String::new() }
-            } else {
-                let message = "it has no address yet; its Events say why";
-                Statement { status: false.into(), reason: "NoAddress", message: message.to_owned() }
-            };
+            let Some(ready) = self.vip_readiness(&name, seen, status.ready) else { continue };
             let support = ip_pools::support(&seen.unsupported, seen.supported.as_ref());
             let problems = support.iter().filter(|says| says.status != ConditionStatus::True);
             let problems = problems.map(|says| (says.reason, says.message.clone())).collect();
@@ -136,6 +137,26 @@ impl Engine {
         }
     }
 
+    /// What `Ready` of a Vip should say; none while its lock is being created.
+    fn vip_readiness(&self, name: &str, seen: &Seen, is_ready: bool) -> Option<Statement> {
+        if is_ready {
+            return Some(Statement { status: true.into(), reason: "InEffect", message: String::new() });
+        }
+        let requester = Requester::vip(name);
+        let subject = Subject::from(&requester);
+        let refusals: Vec<_> = self.reports.of(&subject, &seen.uid, Topic::Request).collect();
+        let (reason, message) = match refusals.first() {
+            Some((reason, _)) => {
+                let messages: Vec<&str> = refusals.iter().map(|(_, message)| message.as_str()).collect();
+                (*reason, messages.join("; "))
+            }
+            // Its lock brings it back.
+            None if self.creating.has_any_of(&requester) => return None,
+            None => ("NoAddress", "it has no address yet".to_owned()),
+        };
+        Some(Statement { status: false.into(), reason, message })
+    }
+
     /// Which addresses a Vip has; none if another of its name was seen.
     fn vip_status(&self, name: &str, seen: &Seen) -> Option<VipStatus> {
         let vip = self.world.vip(name).filter(|vip| vip.uid == seen.uid)?;
@@ -151,4 +172,30 @@ impl Engine {
         }
         Some(status)
     }
+}
+
+/// Why a Vip cannot have what it asks for, with the field that asks for it.
+pub(super) fn refusal_text(refusal: &Refusal) -> String {
+    let field = match refusal {
+        Refusal::Taken { address, .. }
+        | Refusal::OutOfRange { address, .. }
+        | Refusal::Gateway { address, .. }
+        | Refusal::NotAGuest { address, .. }
+        | Refusal::AskedTwice { address } => {
+            if address.is_ipv4() {
+                "spec.v4ip: "
+            } else {
+                "spec.v6ip: "
+            }
+        }
+        Refusal::MacTaken { .. } | Refusal::MacOfOther { .. } => "spec.macAddress: ",
+        Refusal::Problem(_)
+        | Refusal::Waiting(_)
+        | Refusal::Full { .. }
+        | Refusal::PoolTaken { .. }
+        | Refusal::PoolFull { .. }
+        | Refusal::UnreadableLock { .. }
+        | Refusal::BadHolder => "",
+    };
+    format!("{field}{refusal}")
 }

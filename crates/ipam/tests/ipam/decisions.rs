@@ -246,7 +246,10 @@ fn ipv6_of_any_size_and_ipv4_up_to_a_slash_8() {
 fn a_subnet_that_is_not_validated_gives_nothing() {
     let mut scene = Scene::with("10.0.0.0/24", |subnet| subnet.status = None);
     let decision = scene.pod("a", "net");
-    assert_eq!(refusals(&decision), ["waiting for Subnet web to be validated; see its conditions"]);
+    assert_eq!(
+        refusals(&decision),
+        ["waiting for Subnet web, which is not used; see its conditions Validated and Ready"]
+    );
     assert_eq!(names(&decision), [""; 0]);
 }
 

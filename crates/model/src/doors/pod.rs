@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::{apps, core};
 use kube_core::ResourceExt;
+use portolan_api::kubeovn::support::{POD_ANNOTATIONS, PodAnnotation};
 use portolan_api::networks_annotation::{
     DEFAULT_NETWORK, NETWORKS, NetworkSelection, parse_default_network, parse_networks,
 };
@@ -16,10 +17,6 @@ use crate::pod::{Pod, PodController, StatefulSet};
 
 /// What a pod's first interface is called.
 pub const FIRST_INTERFACE: &str = "eth0";
-
-/// Last parts of Kube-OVN's annotations that ask for something.
-const KUBE_OVN: &[&str] =
-    &["ip_address", "mac_address", "ip_pool", "routes", "default_route", "logical_switch", "aaps"];
 
 /// A Pod as a value.
 pub fn pod(object: &core::v1::Pod) -> Pod {
@@ -60,8 +57,23 @@ fn asks_for_networks(key: &str) -> bool {
 
 /// True for the annotations by which Kube-OVN's users ask something of an interface.
 pub(crate) fn is_kube_ovn_annotation(key: &str) -> bool {
-    let what = key.split_once(".kubernetes.io/").map(|(_, what)| what);
-    what.is_some_and(|what| KUBE_OVN.contains(&what.split('.').next().unwrap_or_default()))
+    kube_ovn_annotation(key).is_some()
+}
+
+/// What to say of an annotation of Kube-OVN that is not acted on yet.
+pub(crate) fn unsupported_annotation(key: &str) -> Option<&'static str> {
+    kube_ovn_annotation(key)?.unsupported
+}
+
+/// The annotation of Kube-OVN's of this key: one about a provider, or one that names its interface after a dot. Keys of others
+/// that end alike are none.
+fn kube_ovn_annotation(key: &str) -> Option<&'static PodAnnotation> {
+    let (about, what) = key.split_once(".kubernetes.io/")?;
+    let (what, interface) = what.split_once('.').map_or((what, None), |(what, name)| (what, Some(name)));
+    if interface.is_none() && !about.split('.').any(|part| part == "ovn") {
+        return None;
+    }
+    POD_ANNOTATIONS.iter().find(|annotation| annotation.what == what)
 }
 
 /// A StatefulSet as a value.

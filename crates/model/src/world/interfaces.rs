@@ -8,7 +8,9 @@ use portolan_api::{FieldError, GuestRoute, Provider, Reason};
 use super::evaluation::Evaluation;
 use super::requests::Topic;
 use super::{FirstInterface, World};
-use crate::doors::pod::{RequestedInterface, RequestedNetwork, is_kube_ovn_annotation};
+use crate::doors::pod::{
+    RequestedInterface, RequestedNetwork, is_kube_ovn_annotation, unsupported_annotation,
+};
 use crate::group::Group;
 use crate::life::Life;
 use crate::pod::Pod;
@@ -121,7 +123,10 @@ impl<'w> Evaluation<'w> {
         let found: Vec<_> = world.subnets_by_provider.get(provider).cloned().collect();
         match (found.as_slice(), named) {
             ([], _) => {
-                self.request.waits.push(Wait::SubnetOfProvider(provider.clone()));
+                self.request.waits.push(match world.invalid_subnet_of(provider) {
+                    Some(invalid) => Wait::Corrected(invalid.to_owned()),
+                    None => Wait::SubnetOfProvider(provider.clone()),
+                });
                 None
             }
             ([only], None) => Some(only.clone()),
@@ -300,35 +305,29 @@ impl<'w> Evaluation<'w> {
         }
     }
 
-    /// Annotations of Kube-OVN that no interface of the pod uses have no effect.
+    /// Annotations of Kube-OVN that no interface of the pod uses, and those that are not supported yet, have no effect.
     pub(super) fn warn_of_unused_annotations(&mut self, pod: &Pod) {
         if !self.request.is_ready() {
             return;
         }
-        let keys = pod.annotations.keys().filter(|key| is_kube_ovn_annotation(key) && !self.is_used(key));
-        let keys: Vec<_> = keys.collect();
-        let vips = pod.annotations.keys().filter(|key| key.ends_with(".kubernetes.io/aaps"));
-        self.request.warnings.extend(vips.map(|key| FieldError {
-            path: format!("metadata.annotations[{key}]"),
-            value: None,
-            reason: Reason::NotSupported,
-            message:
-                "is not supported yet: the Vip keeps its address, and the pod cannot send from it".to_owned(),
-        }));
-        for key in keys {
-            let first = key.strip_prefix("ovn.kubernetes.io/").is_some();
-            let message = if first && self.world.settings.first_interface == FirstInterface::Other {
+        let other_first = self.world.settings.first_interface == FirstInterface::Other;
+        let warnings = pod.annotations.keys().filter(|key| is_kube_ovn_annotation(key)).filter_map(|key| {
+            let message = if self.is_used(key) {
+                unsupported_annotation(key)?
+            } else if other_first && key.starts_with("ovn.kubernetes.io/") {
                 "has no effect: another plugin makes the pod's first interface; name the network whose interface is meant, as in <name>.<namespace>.ovn.kubernetes.io/…"
             } else {
                 "has no effect: the pod has no interface on this network"
             };
-            self.request.warnings.push(FieldError {
+            Some(FieldError {
                 path: format!("metadata.annotations[{key}]"),
                 value: None,
                 reason: Reason::NotSupported,
                 message: message.to_owned(),
-            });
-        }
+            })
+        });
+        let warnings: Vec<_> = warnings.collect();
+        self.request.warnings.extend(warnings);
     }
 
     /// True if an annotation of Kube-OVN is about one of the interfaces of the request.

@@ -1,6 +1,6 @@
 //! Objects of two API groups that share one name.
 
-use portolan_api::FieldErrors;
+use portolan_api::{FieldErrors, Provider};
 
 use crate::doors::Meta;
 use crate::group::Group;
@@ -14,6 +14,8 @@ pub(crate) struct Candidate<T> {
     /// What has been found before counts more than what has not.
     pub(crate) validation: Validation,
     pub(crate) value: Result<T, FieldErrors>,
+    /// The provider that it names, also if it is invalid otherwise: who waits for that provider is told which object to correct.
+    pub(crate) provider: Option<Provider>,
 }
 
 impl<T> Candidate<T> {

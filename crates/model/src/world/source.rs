@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{self, IPLock, NetworkAttachment};
-use portolan_api::{kubeovn, kubevirt, portolan as native};
+use portolan_api::{Provider, kubeovn, kubevirt, portolan as native};
 
 use super::rivals::{Candidate, Rivals};
 use super::{Name, World};
@@ -67,16 +67,20 @@ fn of_group<T>(map: &std::collections::BTreeMap<String, Rivals<T>>, group: Group
     map.iter().filter(|(_, rivals)| rivals.get(group).is_some()).map(|(name, _)| name.clone()).collect()
 }
 
+fn provider(text: Option<&str>) -> Option<Provider> {
+    text?.parse().ok()
+}
+
 macro_rules! two_groups {
-    ($object:ty, $read:ident, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr) => {
+    ($object:ty, $read:ident, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr, $provider:expr) => {
         impl Source for $object {
             type Key = String;
             fn key(&self) -> String {
                 self.name_any()
             }
             fn put(&self, world: &mut World, dirty: &mut Dirty) {
-                let candidate =
-                    Candidate { meta: Meta::of(self), validation: $validation(self), value: $value(self) };
+                let (meta, validation, provider) = (Meta::of(self), $validation(self), $provider(self));
+                let candidate = Candidate { meta, validation, value: $value(self), provider };
                 world.$set(&self.name_any(), $group, Some(candidate), dirty);
             }
             fn put_unreadable(object: &Unreadable<'_>, world: &mut World, dirty: &mut Dirty) {
@@ -87,7 +91,8 @@ macro_rules! two_groups {
                     Some(known) => known.validation,
                     None => Validation::Not,
                 };
-                let candidate = Candidate { meta, validation, value: Err(object.errors()) };
+                let provider = provider(object.content["spec"]["provider"].as_str());
+                let candidate = Candidate { meta, validation, value: Err(object.errors()), provider };
                 world.$set(&name, $group, Some(candidate), dirty);
             }
             fn remove(key: &String, world: &mut World, dirty: &mut Dirty) {
@@ -103,12 +108,26 @@ macro_rules! two_groups {
     };
 }
 
-two_groups!(portolan::Vpc, Vpc, Group::Portolan, vpcs, set_vpc, doors::portolan::vpc, |_| {
-    Validation::Current
-});
-two_groups!(kubeovn::Vpc, Vpc, Group::KubeOvn, vpcs, set_vpc, doors::kubeovn::vpc, |_| {
-    Validation::Current
-});
+two_groups!(
+    portolan::Vpc,
+    Vpc,
+    Group::Portolan,
+    vpcs,
+    set_vpc,
+    doors::portolan::vpc,
+    |_| { Validation::Current },
+    |_| None
+);
+two_groups!(
+    kubeovn::Vpc,
+    Vpc,
+    Group::KubeOvn,
+    vpcs,
+    set_vpc,
+    doors::kubeovn::vpc,
+    |_| { Validation::Current },
+    |_| None
+);
 two_groups!(
     native::Subnet,
     SubnetOf,
@@ -116,7 +135,8 @@ two_groups!(
     subnets,
     set_subnet,
     doors::portolan::subnet,
-    doors::portolan::validation
+    doors::portolan::validation,
+    |subnet: &native::Subnet| provider(subnet.spec.provider.as_deref())
 );
 two_groups!(
     kubeovn::Subnet,
@@ -125,7 +145,8 @@ two_groups!(
     subnets,
     set_subnet,
     doors::kubeovn::subnet,
-    doors::kubeovn::validation
+    doors::kubeovn::validation,
+    |subnet: &kubeovn::Subnet| provider(subnet.spec.provider.as_deref())
 );
 
 impl Source for IPLock {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use portolan_api::{CidrBlock, Domain};
+use portolan_api::{CidrBlock, Domain, Provider};
 
 use super::rivals::Candidate;
 use super::{Topic, World};
@@ -82,8 +82,11 @@ impl World {
         if state_before != state || attachment_facts(old) != attachment_facts(new) {
             self.dirty_attachments(name, dirty);
         }
-        let topics = self.subnet_topics(name, old, new);
-        self.publish(&topics, dirty);
+        let mut topics = subnet_topics(name, old, new);
+        let named =
+            [&before, &after].into_iter().flatten().filter_map(|candidate| candidate.provider.clone());
+        topics.extend(named.map(Topic::Provider));
+        self.publish(&topics.into_iter().collect::<Vec<_>>(), dirty);
         self.reconsider(&Requester::subnet(name), dirty);
     }
 
@@ -124,23 +127,30 @@ impl World {
         dirty.units.extend(self.holdings_by_subnet.get(subnet).cloned().map(Unit::Attachment));
     }
 
-    fn subnet_topics(&self, name: &str, old: Option<&Subnet>, new: Option<&Subnet>) -> Vec<Topic> {
-        let mut topics = BTreeSet::from([Topic::Subnet(name.to_owned())]);
-        for config in [old, new].into_iter().flatten().map(|subnet| &subnet.config) {
-            topics.extend(config.provider.clone().map(Topic::Provider));
-        }
-        let choice = |subnet: Option<&Subnet>| {
-            subnet.map(|s| (s.config.namespaces.clone(), s.config.default)).unwrap_or_default()
-        };
-        let (old, new) = (choice(old), choice(new));
-        if old.0 != new.0 {
-            topics.extend(old.0.into_iter().chain(new.0).map(Topic::Namespace));
-        }
-        if old.1 != new.1 {
-            topics.insert(Topic::Default);
-        }
-        topics.into_iter().collect()
+    /// A subnet that names this provider and is invalid.
+    pub(super) fn invalid_subnet_of(&self, provider: &Provider) -> Option<&str> {
+        let invalid = self.subnets.iter().find(|(_, rivals)| {
+            let effective = rivals.effective();
+            effective.is_some_and(|one| one.value.is_err() && one.provider.as_ref() == Some(provider))
+        });
+        invalid.map(|(name, _)| name.as_str())
     }
+}
+
+/// What of the requests of others depends on a subnet, beside its provider.
+fn subnet_topics(name: &str, old: Option<&Subnet>, new: Option<&Subnet>) -> BTreeSet<Topic> {
+    let mut topics = BTreeSet::from([Topic::Subnet(name.to_owned())]);
+    let choice = |subnet: Option<&Subnet>| {
+        subnet.map(|s| (s.config.namespaces.clone(), s.config.default)).unwrap_or_default()
+    };
+    let (old, new) = (choice(old), choice(new));
+    if old.0 != new.0 {
+        topics.extend(old.0.into_iter().chain(new.0).map(Topic::Namespace));
+    }
+    if old.1 != new.1 {
+        topics.insert(Topic::Default);
+    }
+    topics
 }
 
 fn domains(rivals: &super::Rivals<Subnet>) -> BTreeSet<Domain> {

@@ -146,10 +146,19 @@ fn what_does_not_exist_yet_is_waited_for() {
     );
     let mut subnet = mk_subnet("web", "10.0.0.0/24", "");
     subnet.spec.provider = Some("net.default.ovn".to_owned());
+    let mut invalid = subnet.clone();
+    invalid.spec.gateway = Some("nonsense".to_owned());
+    assert!(world.apply(&invalid).requesters.contains(&me));
+    let held = ["waiting for Subnet web, which is invalid and not used; see its condition Ready"];
+    assert_eq!(waits(&ask(&mut world, &pod)), held, "there is one");
+    let _ = world.delete_named::<portolan_api::portolan::Subnet>(&invalid.metadata);
     let mut raw = subnet.clone();
     raw.status = None;
     assert!(world.apply(&raw).requesters.contains(&me));
-    assert_eq!(waits(&ask(&mut world, &pod)), ["waiting for Subnet web to be validated; see its conditions"]);
+    assert_eq!(
+        waits(&ask(&mut world, &pod)),
+        ["waiting for Subnet web, which is not used; see its conditions Validated and Ready"]
+    );
     assert!(world.apply(&subnet).requesters.contains(&me));
     assert_eq!(interfaces(&ask(&mut world, &pod)), ["net1@web"]);
 }
@@ -294,5 +303,25 @@ fn annotations_that_no_interface_uses_are_warned_about() {
     let request = ask(&mut world, &mk_pod("default", "a", &used));
     assert_eq!(request.warnings, []);
     let other = [(NETWORKS, "net"), ("db.default.ovn.kubernetes.io/ip_address", "10.0.0.9")];
+    assert_eq!(ask(&mut world, &mk_pod("default", "a", &other)).warnings.len(), 1);
+}
+
+#[test]
+fn annotations_of_kube_ovn_that_are_not_supported_yet_are_warned_about() {
+    let mut world = world(FirstInterface::Other);
+    let unsupported =
+        ["aaps", "egress_rate", "eip", "ingress_rate", "port_security", "security_groups", "snat", "vip"];
+    let keys: Vec<_> = unsupported.map(|what| format!("net.default.ovn.kubernetes.io/{what}")).into();
+    let mut annotations = vec![(NETWORKS, "net"), ("topology.kubernetes.io/vip", "another project's")];
+    annotations.extend(keys.iter().map(|key| (key.as_str(), "x")));
+    let request = ask(&mut world, &mk_pod("default", "a", &annotations));
+    let texts: Vec<_> = request.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), unsupported.len(), "{texts:?}");
+    let aaps = "metadata.annotations[net.default.ovn.kubernetes.io/aaps]: not supported yet; the Vip keeps its address, and the pod cannot send from it";
+    assert_eq!(texts[0], aaps);
+    let groups = "metadata.annotations[net.default.ovn.kubernetes.io/security_groups]: not supported yet; it has no effect";
+    assert_eq!(texts[5], groups);
+    // One for another network is told of once.
+    let other = [(NETWORKS, "net"), ("db.default.ovn.kubernetes.io/aaps", "front")];
     assert_eq!(ask(&mut world, &mk_pod("default", "a", &other)).warnings.len(), 1);
 }

@@ -141,6 +141,8 @@ pub(crate) struct Described {
     pub(crate) group: Group,
     pub(crate) generation: Option<i64>,
     pub(crate) created: Option<i64>,
+    /// Somebody has deleted it.
+    pub(crate) terminating: bool,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) findings: Findings,
 }
@@ -245,6 +247,7 @@ impl Described {
             group,
             generation: object.meta().generation,
             created: created(object),
+            terminating: object.meta().deletion_timestamp.is_some(),
             conditions,
             findings,
         }

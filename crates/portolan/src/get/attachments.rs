@@ -211,7 +211,10 @@ fn requested_rows(
 pub(crate) fn why(request: &Request) -> Readiness {
     let texts = |texts: Vec<String>| texts.join("; ");
     if !request.problems.is_empty() {
-        return Readiness::no("Invalid", texts(request.problems.iter().map(ToString::to_string).collect()));
+        return Readiness::no(
+            "InvalidRequest",
+            texts(request.problems.iter().map(ToString::to_string).collect()),
+        );
     }
     if !request.waits.is_empty() {
         return Readiness::no("Waiting", texts(request.waits.iter().map(ToString::to_string).collect()));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use portolan_api::condition::{READY, VALIDATED};
+use portolan_api::condition::{READY, TERMINATING, VALIDATED};
 use portolan_model::{Unit, UnitState, Validation};
 use serde::Serialize;
 
@@ -19,6 +19,8 @@ pub(crate) enum Ready {
     Yes,
     /// Its condition says that it is not, or it cannot be.
     No,
+    /// It is being deleted, whether or not it is still in effect.
+    Terminating,
     /// No condition says anything.
     #[default]
     Unknown,
@@ -41,6 +43,7 @@ impl fmt::Display for Ready {
         f.write_str(match self {
             Ready::Yes => "yes",
             Ready::No => "no",
+            Ready::Terminating => "terminating",
             Ready::Unknown => "unknown",
         })
     }
@@ -59,10 +62,12 @@ impl Readiness {
         Self { ready: Ready::Unknown, reason: reason.into(), message: message.into() }
     }
 
-    /// `yes`, `unknown` or `no (Reason)`.
+    /// `yes`, `unknown`, `no (Reason)` or `terminating (Reason)`.
     pub(crate) fn word(&self) -> String {
         match (self.ready, self.reason.as_str()) {
-            (Ready::No, reason) if !reason.is_empty() => format!("no ({reason})"),
+            (ready @ (Ready::No | Ready::Terminating), reason) if !reason.is_empty() => {
+                format!("{ready} ({reason})")
+            }
             (ready, _) => ready.to_string(),
         }
     }
@@ -79,6 +84,15 @@ impl Readiness {
         }
     }
 
+    /// Of an object that is being deleted: what keeps it, if that was said.
+    fn of_terminating(described: &Described) -> Option<Self> {
+        let (reason, message) = match described.condition(TERMINATING) {
+            Some(condition) => (condition.reason.clone(), condition.message.clone()),
+            None => (String::new(), "it is being deleted".to_owned()),
+        };
+        described.terminating.then_some(Self { ready: Ready::Terminating, reason, message })
+    }
+
     fn of(condition: &Condition) -> Self {
         match condition.status.as_str() {
             "True" => Self::yes(),
@@ -90,11 +104,12 @@ impl Readiness {
     /// Of a Vpc.
     pub(crate) fn of_vpc(snapshot: &Snapshot, vpc: &Described) -> Self {
         let unit = Unit::Vpc(vpc.name.clone());
-        if let Some(problem) = Self::of_name(snapshot, vpc, &unit) {
+        let problem = Self::of_name(snapshot, vpc, &unit).or_else(|| Self::of_terminating(vpc));
+        if let Some(problem) = problem {
             return problem;
         }
         if snapshot.world.vpc(&vpc.name).is_none() {
-            return Self::no("Invalid", errors(vpc));
+            return Self::no("InvalidSpec", errors(vpc));
         }
         Self::of_condition(vpc)
     }
@@ -102,14 +117,18 @@ impl Readiness {
     /// Of a Subnet.
     pub(crate) fn of_subnet(snapshot: &Snapshot, described: &Described) -> Self {
         let unit = Unit::Subnet(described.name.clone());
-        if let Some(problem) = Self::of_name(snapshot, described, &unit) {
+        let problem = Self::of_name(snapshot, described, &unit).or_else(|| Self::of_terminating(described));
+        if let Some(problem) = problem {
             return problem;
         }
         let Some(subnet) = snapshot.world.known_subnet(&described.name) else {
-            return Self::no("Invalid", errors(described));
+            return Self::no("InvalidSpec", errors(described));
         };
         match (subnet.validation, described.condition(VALIDATED)) {
-            (Validation::Not, Some(condition)) => return Self::of(condition),
+            (Validation::Not, Some(condition)) => {
+                let message = format!("the subnet is not used: {}", condition.message);
+                return Self::no("NotValidated", message);
+            }
             (Validation::Not, None) => {
                 return Self::unknown(
                     "NotValidated",
@@ -127,10 +146,10 @@ impl Readiness {
         let vpc = subnet.vpc().filter(|vpc| snapshot.world.vpc(vpc).is_none());
         match vpc {
             Some(vpc) if snapshot.world.state(&Unit::Vpc(vpc.to_owned())) == UnitState::Held => {
-                Self::no("InvalidVpc", format!("its VPC {vpc} is invalid: see `portolan describe vpc {vpc}`"))
+                Self::no("VpcInvalid", format!("its VPC {vpc} is invalid: see `portolan describe vpc {vpc}`"))
             }
             Some(vpc) => Self::no(
-                "NoVpc",
+                "VpcNotFound",
                 format!("its VPC {vpc} does not exist, so it has no router; create the VPC, or name another"),
             ),
             None => Self::of_condition(described),

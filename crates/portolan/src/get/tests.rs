@@ -110,3 +110,26 @@ fn names_are_those_that_commands_take() {
         "iplock.portolan.dev/10-0-0-5.vpc-blue",
     );
 }
+
+#[test]
+fn what_is_being_deleted_says_so_and_what_keeps_it() {
+    let word = |conditions: serde_json::Value| {
+        let mut scene = crate::scene::Scene::of("");
+        let metadata = serde_json::json!({"name": "web", "generation": 2, "finalizers": ["portolan.dev/in-use"],
+            "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        scene.add(
+            serde_json::json!({"apiVersion": "portolan.dev/v1alpha1", "kind": "Subnet", "metadata": metadata,
+            "spec": {"cidrBlock": "10.0.0.0/24"}, "status": {"conditions": conditions}}),
+        );
+        let readiness = subnets::rows(&scene.snapshot())[0].readiness.clone();
+        (readiness.word(), readiness.message)
+    };
+    let condition = |type_: &str, reason: &str, generation: i64| {
+        serde_json::json!({"type": type_, "status": "True", "reason": reason, "message": "4 addresses are in use",
+            "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let validated = condition("Validated", "Valid", 1);
+    let in_use = serde_json::json!([validated, condition("Terminating", "InUse", 2)]);
+    assert_eq!(word(in_use), ("terminating (InUse)".into(), "4 addresses are in use".into()));
+    assert_eq!(word(serde_json::json!([validated])).0, "terminating");
+}

@@ -20,7 +20,7 @@ fn a_mistake_is_told_and_changes_nothing(cluster: &Testbed) {
     let patch = ["patch", "vpcs.kubeovn.io", "policed", "--type=json", "--patch", nonsense];
     cluster.kubectl().unwrap().args(patch).read().unwrap();
     // Events of what is in no namespace are in this one.
-    assert_told(cluster, "default", "policed", "InvalidVpc", &["spec.policyRoutes[1].match", "ip4.source"]);
+    assert_told(cluster, "default", "policed", "InvalidSpec", &["spec.policyRoutes[1].match", "ip4.source"]);
     policy_routes(cluster);
 }
 

@@ -83,6 +83,8 @@ fn what_is_in_use_stays(lab: &TestLab, api: ApiKind) {
     let shown = stage.kubectl(&["get", "vpcs.kubeovn.io", "blue", "-o=jsonpath={.status.conditions}"]);
     assert!(shown.contains("in it: ") && shown.contains("web of kubeovn.io"), "{shown}");
     assert!(stage.northbound.units().contains("subnet/web"));
+    // It is in effect all the while: kubectl waits for what is said about the generation that the deletion made.
+    stage.kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", "subnets.kubeovn.io/web"]);
     // Nobody new may use it, and is told why.
     stage.testbed.pod("late").on("node-1").nad("web").create().unwrap();
     stage.wait_for_waiting_pod("late");

@@ -92,6 +92,11 @@ fn objects_tell_what_ovn_has(lab: &TestLab, api: ApiKind) {
     assert_eq!(stage.status(VPC, "standby"), "false");
     drop(northd);
     stage.ready(&[VPC, WEB, DB]);
+    let metrics = stage.get(&controller, "/metrics");
+    for database in ["northbound", "southbound"] {
+        let connected = format!("portolan_controller_{database}_connected 1");
+        assert!(metrics.lines().any(|line| line == connected), "{metrics}");
+    }
     assert_eq!(stage.status(VPC, "standby"), "true");
     assert_eq!(stage.status(VPC, "router"), "vpc:blue");
     stage.status_is(VPC, "subnets[1]", "web");

@@ -44,7 +44,10 @@ fn a_pod_waits_for_its_pool_and_is_served_once_it_is_there() {
     scene.pool("gold", &["nonsense"]);
     scene.settle();
     let messages: Vec<_> = scene.reported.iter().map(|(_, message)| message.as_str()).collect();
-    assert!(messages.contains(&"waiting for IPPool gold to be corrected; see its Events"), "{messages:?}");
+    assert!(
+        messages.contains(&"waiting for IPPool gold to be corrected; see its condition Ready"),
+        "{messages:?}"
+    );
     scene.pool("gold", &["10.0.0.7"]);
     scene.settle();
     assert_eq!(scene.addresses(), [("a".into(), "10.0.0.7".into())].into());
@@ -168,7 +171,11 @@ fn mistakes_in_a_pool_are_said_on_it() {
     scene.pool("gold", &["10.0.0.7"]);
     scene.statuses();
     scene.pool("iron", &["10.0.0.4..10.0.0.7"]);
-    let both: BTreeSet<_> = scene.statuses().into_iter().map(|status| status.name).collect();
+    let statuses = scene.statuses();
+    let overlaps =
+        |status: &PoolStatus| status.conditions[0].to_string().starts_with("Ready=True: spec.ips: ");
+    assert!(statuses.iter().all(overlaps), "both are used: {statuses:?}");
+    let both: BTreeSet<_> = statuses.into_iter().map(|status| status.name).collect();
     assert_eq!(both, ["gold".to_owned(), "iron".to_owned()].into(), "each says that it overlaps the other");
     assert!(scene.reasons().contains(&"Overlaps"));
     let mut pool = mk_ip_pool("iron", "web", &["10.0.0.4"], &[]);

@@ -657,3 +657,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn annotations_without_effect_are_told_to_the_pod_once_and_until_they_are_gone() {
+    let mut scene = Scene::new();
+    let groups = "web.default.ovn.kubernetes.io/security_groups";
+    scene.annotated("a", "uid-a", "web", (groups, "front"));
+    scene.settle();
+    let message = format!("metadata.annotations[{groups}]: not supported yet; it has no effect");
+    assert_eq!(scene.reported, [("NoEffect", message.clone())]);
+    assert_eq!(scene.guest_locks().count(), 1, "it has its address all the same");
+    // The pod changes, in nothing that matters.
+    scene.annotated("a", "uid-a", "web", (groups, "other"));
+    scene.settle();
+    assert_eq!(scene.reported.len(), 1);
+    // What has its addresses is told too.
+    let mut pod = scene.pods["a"].clone();
+    let annotations = pod.metadata.annotations.get_or_insert_default();
+    annotations.insert("web.default.ovn.kubernetes.io/ingress_rate".into(), "3".into());
+    scene.start(pod.clone());
+    scene.settle();
+    assert_eq!(scene.reasons(), ["NoEffect", "NoEffect"]);
+    // While its subnet is being changed nothing is known, and nothing is taken back.
+    let mut subnet = scene.subnets[0].clone();
+    subnet.metadata.generation = Some(7);
+    scene.engine.feed(&Change::Applied(subnet));
+    scene.start(pod.clone());
+    scene.settle();
+    assert_eq!(scene.reasons(), ["NoEffect", "NoEffect"]);
+    scene.engine.feed(&Change::Applied(scene.subnets[0].clone()));
+    pod.metadata.annotations.get_or_insert_default().retain(|key, _| key == NETWORKS);
+    scene.start(pod);
+    scene.settle();
+    assert_eq!(scene.reported.last().unwrap(), &("Resolved", "NoEffect is resolved".to_owned()));
+}

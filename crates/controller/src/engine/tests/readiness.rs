@@ -359,13 +359,15 @@ fn of_two_controllers_only_the_writer_speaks_about_rows() {
 fn without_the_northbound_database_new_objects_say_that_it_cannot_be_reached() {
     let mut stage = Stage::settled();
     stage.plans = false;
-    stage.scene.engine.northbound_role(NorthboundRole::Unreachable { why: "connection refused".into() });
+    stage.scene.engine.northbound_role(NorthboundRole::Unreachable {
+        why: "cannot be reached at unix:/run/ovn/ovnnb_db.sock: connection refused".into(),
+    });
     stage.apply_vpc(mk_vpc("green"));
     stage.rest();
     stage.wait();
     assert_eq!(
         stage.says("green", READY),
-        "Unknown NorthboundUnreachable: OVN's northbound database cannot be reached: connection refused"
+        "Unknown NorthboundUnreachable: OVN's northbound database cannot be reached at unix:/run/ovn/ovnnb_db.sock: connection refused; nothing is lost, changes wait"
     );
     assert!(stage.says("blue", READY).starts_with("True"));
 }
@@ -373,11 +375,12 @@ fn without_the_northbound_database_new_objects_say_that_it_cannot_be_reached() {
 #[test]
 fn without_the_southbound_database_nothing_is_claimed() {
     let mut stage = Stage::settled();
-    let lost = SouthboundStatus::Lost { why: "connection refused".into() };
+    let lost =
+        SouthboundStatus::Lost { why: "cannot be reached at ssl:10.0.0.1:6642: connection refused".into() };
     stage.scene.engine.southbound_status(lost.clone());
     stage.rest();
     let expected = "Unknown SouthboundUnreachable: its rows are committed; what ovn-northd made of them is not known: \
-                    OVN's southbound database cannot be reached: connection refused";
+                    OVN's southbound database cannot be reached at ssl:10.0.0.1:6642: connection refused";
     assert_eq!(stage.says("web", READY), expected);
     assert_eq!(stage.take_writes().len(), 3);
     stage.follow();
@@ -600,4 +603,99 @@ fn clients_of_kube_ovn_find_what_they_read() {
     stage.take_writes();
     stage.wait();
     assert_eq!(stage.take_writes(), [""; 0], "what was written is what should be there");
+}
+
+/// What `kubectl delete` does to a subnet that is in use.
+fn delete(stage: &mut Stage, name: &str) {
+    let subnet = stage.scene.subnets.iter_mut().find(|subnet| subnet.name_any() == name).unwrap();
+    subnet.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH));
+    subnet.metadata.generation = subnet.metadata.generation.map(|generation| generation + 1);
+    let subnet = subnet.clone();
+    stage.scene.engine.feed(&Change::Applied(subnet));
+    stage.rest();
+    stage.wait();
+}
+
+#[test]
+fn a_subnet_that_is_being_deleted_and_in_use_stays_ready_as_long_as_ovn_has_it() {
+    let mut stage = Stage::settled();
+    stage.scene.pod("a", "web");
+    stage.rest();
+    delete(&mut stage, "web");
+    assert!(
+        stage.says("web", "Terminating").starts_with("True InUse"),
+        "{}",
+        stage.says("web", "Terminating")
+    );
+    assert!(stage.says("web", READY).starts_with("True InEffect"), "{}", stage.says("web", READY));
+    // Its rows are still observed.
+    let emptied = MemDb::new(SB_SCHEMA).unwrap().refresh(&mut stage.southbound);
+    stage.scene.engine.southbound_changed(&emptied);
+    stage.rest();
+    stage.wait();
+    assert!(stage.says("web", READY).starts_with("False WaitingForNorthd"), "{}", stage.says("web", READY));
+    assert_eq!(stage.scene.reasons(), ["InUse"]);
+}
+
+#[test]
+fn the_last_verdict_about_a_subnet_stays_when_it_is_deleted_and_nothing_is_called_resolved() {
+    let mut stage = Stage::settled();
+    stage.scene.pod("a", "web");
+    stage.rest();
+    stage.edit_subnet("web", |_| ());
+    let subnet = stage.scene.subnets.iter_mut().find(|subnet| subnet.name_any() == "web").unwrap();
+    let validated = &mut subnet.status.as_mut().unwrap().conditions;
+    let validated = validated.iter_mut().find(|condition| condition.type_ == "Validated").unwrap();
+    (validated.status, validated.message) = ("False".into(), "spec.cidr: it overlaps another".into());
+    let subnet = subnet.clone();
+    stage.scene.engine.feed(&Change::Applied(subnet));
+    stage.rest();
+    let refused = "False NotValidated: the subnet is not used: spec.cidr: it overlaps another";
+    assert_eq!(stage.says("web", READY), refused);
+    delete(&mut stage, "web");
+    assert_eq!(stage.says("web", READY), refused);
+    assert!(!stage.scene.reasons().contains(&"Resolved"), "{:?}", stage.scene.reported);
+}
+
+#[test]
+fn an_invalid_object_says_whether_an_earlier_version_of_it_is_in_effect() {
+    let mut stage = Stage::settled();
+    let mut invalid = mk_vpc("green");
+    invalid.spec.policy_routes = serde_json::from_value(json!([
+        {"priority": 1, "action": "drop", "match": "ip4.src = 10.0.0.1"}
+    ]))
+    .unwrap();
+    stage.apply_vpc(invalid.clone());
+    stage.rest();
+    let said = stage.says("green", READY);
+    assert!(said.ends_with("; the object has no effect until this is corrected"), "{said}");
+    let mut blue = stage.scene.vpcs[0].clone();
+    blue.metadata.generation = blue.metadata.generation.map(|generation| generation + 1);
+    blue.spec.policy_routes = invalid.spec.policy_routes;
+    stage.apply_vpc(blue);
+    stage.rest();
+    assert!(stage.says("blue", READY).ends_with("; its last valid version stays in effect"));
+    // So says a controller that starts where this one was killed.
+    let mut stage = stage.restarted();
+    stage.follow();
+    stage.rest();
+    stage.wait();
+    assert!(stage.says("blue", READY).ends_with("; its last valid version stays in effect"));
+    assert!(stage.says("green", READY).ends_with("; the object has no effect until this is corrected"));
+}
+
+#[test]
+fn an_object_whose_name_another_has_names_the_other() {
+    let mut stage = Stage::settled();
+    let mut twin = portolan_model::fixtures::mk_kubeovn_vpc("blue");
+    twin.metadata.uid = Some("twin".into());
+    twin.metadata.generation = Some(1);
+    stage.foreign_vpcs.push(twin.clone());
+    stage.scene.engine.feed(&Change::Applied(twin));
+    stage.rest();
+    let said = json!(stage.foreign_vpcs[0].status)["conditions"][0].clone();
+    assert_eq!(said["reason"], "NameTaken");
+    let message = r#"metadata.name: "blue" is the name of a Vpc of portolan.dev, which is the one in effect; delete one of the two"#;
+    assert_eq!(said["message"], message);
 }

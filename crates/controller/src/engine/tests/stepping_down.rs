@@ -145,7 +145,7 @@ fn a_new_leader_reports_what_is_wrong_now_and_not_what_was_wrong_while_it_stood_
     scene.engine.stand_by();
     scene.engine.feed(&Change::Applied(wrong_vpc()));
     assert_eq!(scene.engine.actions(), []);
-    assert_eq!(reasons(&scene.lead()), ["InvalidVpc"], "whoever led may not have come to it");
+    assert_eq!(reasons(&scene.lead()), ["InvalidSpec"], "whoever led may not have come to it");
 }
 
 #[test]

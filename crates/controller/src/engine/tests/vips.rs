@@ -94,7 +94,7 @@ fn mistakes_in_a_vip_are_said_on_it() {
         (
             "c",
             serde_json::json!({"subnet": "web", "v4ip": "10.0.0.1"}),
-            "10.0.0.1 is the gateway of Subnet web; ask for another",
+            "spec.v4ip: 10.0.0.1 is the gateway of Subnet web; ask for another",
         ),
     ] {
         scene.engine.feed(&Change::Applied(mk_vip(name, spec)));
@@ -102,4 +102,29 @@ fn mistakes_in_a_vip_are_said_on_it() {
         assert!(scene.reported.iter().any(|(_, said)| said == message), "{message}: {:?}", scene.reported);
     }
     assert_eq!(scene.guest_locks().count(), 0);
+}
+
+#[test]
+fn a_vip_without_an_address_says_why_in_its_condition_and_one_write_does_it() {
+    let mut scene = Scene::new();
+    scene.settle();
+    let front = mk_vip("front", serde_json::json!({"subnet": "web", "v4ip": "10.0.0.9"}));
+    scene.vips.insert("front".into(), front.clone());
+    scene.engine.feed(&Change::Applied(front.clone()));
+    scene.vip_statuses();
+    scene
+        .engine
+        .feed(&Change::Applied(mk_vip("back", serde_json::json!({"subnet": "web", "v4ip": "10.0.0.9"}))));
+    let statuses = scene.vip_statuses();
+    let said = |updates: &[VipUpdate]| {
+        let ready = updates[0].conditions[0].says.clone().unwrap();
+        format!("{}: {}", ready.reason, ready.message)
+    };
+    assert_eq!(statuses.len(), 1, "{statuses:?}");
+    let taken = "AddressTaken: spec.v4ip: 10.0.0.9 in vpc/blue is taken by Vip front; waiting for it, or ask for another";
+    assert_eq!(said(&statuses), taken);
+    // Another reason is another text.
+    scene.engine.feed(&Change::Applied(mk_vip("back", serde_json::json!({"subnet": "none"}))));
+    let last = scene.vip_statuses();
+    assert_eq!(said(&last), "Waiting: waiting for Subnet none, which does not exist");
 }
