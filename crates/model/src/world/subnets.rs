@@ -137,9 +137,12 @@ impl World {
     }
 }
 
-/// What of the requests of others depends on a subnet, beside its provider.
+/// What of the requests of others depends on a subnet.
 fn subnet_topics(name: &str, old: Option<&Subnet>, new: Option<&Subnet>) -> BTreeSet<Topic> {
     let mut topics = BTreeSet::from([Topic::Subnet(name.to_owned())]);
+    for config in [old, new].into_iter().flatten().map(|subnet| &subnet.config) {
+        topics.extend(config.provider.clone().map(Topic::Provider));
+    }
     let choice = |subnet: Option<&Subnet>| {
         subnet.map(|s| (s.config.namespaces.clone(), s.config.default)).unwrap_or_default()
     };
