@@ -214,7 +214,7 @@ impl Engine {
 
     fn observe_life_of<K: HasConditions>(&mut self, object: &K) {
         if let Some(group) = subnet_group(K::KIND) {
-            self.observe_named_vpc((group, object.name_any()), vpc_of(object));
+            self.observe_named_vpc(&(group, object.name_any()), vpc_of(object));
         }
         let said = Some(object.says(TERMINATING));
         self.observe_metadata(K::KIND, Subject::of(object), object.meta(), said);
@@ -224,20 +224,19 @@ impl Engine {
         let object = &unreadable.object;
         if let Some(group) = subnet_group(K::KIND) {
             let vpc = unreadable.content["spec"]["vpc"].as_str().map(str::to_owned);
-            self.observe_named_vpc((group, object.name_any()), vpc);
+            self.observe_named_vpc(&(group, object.name_any()), vpc);
         }
         self.observe_metadata(K::KIND, Subject::of(object), &object.metadata, None);
     }
 
     /// A Subnet names this VPC, or none any more.
-    fn observe_named_vpc(&mut self, subnet: SubnetKey, vpc: Option<String>) {
+    fn observe_named_vpc(&mut self, subnet: &SubnetKey, vpc: Option<String>) {
+        let used = vpc.clone().filter(|_| !self.is_of_no_account(subnet));
         match vpc {
             Some(vpc) => drop(self.finalizers.named_vpcs.insert(subnet.clone(), vpc)),
-            None => drop(self.finalizers.named_vpcs.remove(&subnet)),
+            None => drop(self.finalizers.named_vpcs.remove(subnet)),
         }
-        let named = self.finalizers.named_vpcs.get(&subnet).cloned();
-        let used = named.filter(|_| !self.is_of_no_account(&subnet));
-        self.finalizers.subnet_names(&subnet, used.as_deref());
+        self.finalizers.subnet_names(subnet, used.as_deref());
     }
 
     /// True if a Subnet says that it was refused because its VPC is being deleted, and is not in use. One that is, because only a
@@ -298,7 +297,7 @@ impl Engine {
     pub(super) fn forget_life(&mut self, key: &Key) {
         self.finalizers.remove(key);
         if let Some(group) = subnet_group(key.0) {
-            self.observe_named_vpc((group, key.1.clone()), None);
+            self.observe_named_vpc(&(group, key.1.clone()), None);
         }
         self.reconsider_rival(key);
     }
