@@ -145,6 +145,7 @@ impl Actor {
     async fn create_lock(&self, lock: &IPLock) {
         let name = lock.name_any();
         let locks = Api::<IPLock>::all(self.client.clone());
+        let since = self.metrics.stopwatch().since(lock);
         let created = locks.create(&PostParams::default(), lock).await;
         let creation = match created {
             Ok(_) => {
@@ -156,8 +157,8 @@ impl Actor {
                     "took an address"
                 );
                 self.metrics.lock_created(LockWrite::Done);
-                if let Some(took) = self.metrics.stopwatch().locked(lock) {
-                    self.metrics.time_to_lock(took);
+                if let Some(since) = since {
+                    self.metrics.time_to_lock(since.elapsed());
                 }
                 Creation::Exists
             }

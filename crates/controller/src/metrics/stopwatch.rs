@@ -36,10 +36,10 @@ impl Stopwatch {
         }
     }
 
-    /// A lock exists: how long that took.
-    pub(crate) fn locked(&self, lock: &IPLock) -> Option<Duration> {
+    /// Since when a lock is on its way. To be asked before it is created: its rows may be committed before the creation is answered.
+    pub(crate) fn since(&self, lock: &IPLock) -> Option<Instant> {
         let lock = doors::portolan::lock(lock).ok()?;
-        self.started().get(&lock.attachment).map(Instant::elapsed)
+        self.started().get(&lock.attachment).copied()
     }
 
     /// A unit's rows are committed: how long that took.
