@@ -96,7 +96,7 @@ impl Churn {
         self.created += 1;
         let number = random.usize(0..crate::SUBNETS);
         let mut network = json!({"name": format!("net{number}"), "namespace": "default"});
-        // Some ask for an address: each for one of its own, above those that are chosen.
+        // Some ask for an address: each for one of its own, among those that nobody is given.
         if self.created < 100 && random.u8(0..8) == 0 {
             network["ips"] = json!([format!("10.{number}.0.{}", 150 + self.created)]);
         }
