@@ -73,8 +73,14 @@ impl Southbound {
         let ports = Monitor::of::<PortBinding>()
             .columns([PortBinding::LOGICAL_PORT.name(), PortBinding::TYPE.name()])
             .condition(Condition::any_of([PortBinding::TYPE.equals(&"patch".to_owned())]));
-        let client = builder.monitor(datapaths).monitor(ports).connect();
-        let connection = Connection { changes: client.changes(), status: client.status(), _client: client };
+        Self::following(builder.monitor(datapaths).monitor(ports).connect())
+    }
+
+    fn following(client: Client) -> Self {
+        let mut status = client.status();
+        // It may be in step already: what it is now is news, too.
+        status.mark_changed();
+        let connection = Connection { changes: client.changes(), status, _client: client };
         Southbound { connection: Some(connection), patience: Some(Instant::now() + GRACE), lost: false }
     }
 
@@ -136,5 +142,29 @@ impl Southbound {
                 Ok(News::Status(Vec::new(), SouthboundStatus::Lost { why }))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use portolan_testbed::{OVN_SB_SCHEMA, OvsdbServer};
+
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_in_step_before_anybody_looks_is_told_too() {
+        portolan_testbed::test(async |lab| {
+            let server = OvsdbServer::builder("sb").schema_file(OVN_SB_SCHEMA).start(&lab).unwrap();
+            let endpoints = Endpoint::parse_list(&server.endpoint()).unwrap();
+            let client = Client::builder("OVN_Southbound", endpoints)
+                .monitor(Monitor::of::<DatapathBinding>().columns([DatapathBinding::EXTERNAL_IDS.name()]))
+                .connect();
+            assert!(client.ready().await);
+            let mut southbound = Southbound::following(client);
+            let told = southbound.changed().await.unwrap();
+            assert!(matches!(told, News::Status(_, SouthboundStatus::Followed)));
+        });
     }
 }
