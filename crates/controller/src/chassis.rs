@@ -21,9 +21,11 @@ use ovsdb::{Cache, Client, Endpoint, Members, Monitor, Rows, Status, TlsFiles, T
 use portolan_model::doors;
 use portolan_watch::{Pause, Plain};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::engine::{Engine, NodeOfChassis, NodesByChassis};
 use crate::metrics::Metrics;
+use crate::timer::until;
 
 /// The name of the Node that a chassis is of, among its `external_ids`.
 const NODE: &str = "portolan/node";
@@ -117,7 +119,7 @@ impl ChassisCleaner {
                 changed = self.nodes.changed() => if changed.is_err() { return },
                 changed = status.changed() => if changed.is_err() { return },
                 batch = changes.next() => if batch.is_none() { return },
-                () = after(again) => {}
+                () = until(again.map(|pause| Instant::now() + pause)) => {}
             }
         }
     }
@@ -181,13 +183,6 @@ impl ChassisCleaner {
         transaction.comment(format!("portolan-controller: chassis {} of node {}", row.name, node.name));
         let done = self.southbound.transact(&transaction).await;
         done.map(drop).map_err(|error| format!("chassis {}: {error}", row.name))
-    }
-}
-
-async fn after(pause: Option<Duration>) {
-    match pause {
-        Some(pause) => tokio::time::sleep(pause).await,
-        None => std::future::pending().await,
     }
 }
 

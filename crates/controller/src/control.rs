@@ -21,6 +21,7 @@ use crate::northbound::Northbound;
 use crate::readers::Reads;
 use crate::southbound::Southbound;
 use crate::tasks::Tasks;
+use crate::timer::until;
 use crate::{Config, follow};
 
 /// How many actions are under way at a time. The API server serves a client about that many requests at once.
@@ -202,14 +203,6 @@ pub(crate) async fn run(
     nb.stand_by();
     election.release().await;
     Ok(())
-}
-
-/// Waits for an instant, or for ever.
-async fn until(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => tokio::time::sleep_until(instant).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Actions under way, and those that wait for their turn.

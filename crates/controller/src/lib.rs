@@ -27,6 +27,7 @@ mod northbound;
 mod readers;
 mod southbound;
 mod tasks;
+mod timer;
 
 use std::future::Future;
 

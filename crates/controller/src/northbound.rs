@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use crate::election::Predecessor;
 use crate::engine::{Engine, NorthboundRole};
 use crate::metrics::{Metrics, Transacted};
+use crate::timer::until;
 
 /// The OVSDB lock that the writer holds.
 const LOCK: &str = "portolan";
@@ -215,19 +216,7 @@ impl Northbound {
                 None => pending().await,
             }
         };
-        let due = async {
-            match due {
-                Some(due) => tokio::time::sleep_until(due).await,
-                None => pending().await,
-            }
-        };
         let long_wait = self.waiting_since.map(|since| since + LONG_WAIT);
-        let long_wait = async {
-            match long_wait {
-                Some(end) => tokio::time::sleep_until(end).await,
-                None => pending().await,
-            }
-        };
         let lock = async {
             match &mut self.lock {
                 Some(lock) => lock.changed().await,
@@ -251,7 +240,7 @@ impl Northbound {
             state = lock => match state {
                 Some(state) => {
                     tracing::info!(?state, "the lock on writing the northbound database");
-                    self.term.fetch_add(1, Ordering::Relaxed);
+                    self.end_term();
                     // Others may have written meanwhile.
                     self.compared = false;
                 }
@@ -259,8 +248,8 @@ impl Northbound {
             },
             // Whether this controller is fit to lead depends on it.
             Ok(()) = self.status.changed() => {}
-            () = due => {}
-            () = long_wait => {
+            () = until(due) => {}
+            () = until(long_wait) => {
                 tracing::warn!("another controller keeps the lock on writing the northbound database although this one leads: taking it");
                 self.waiting_since = None;
                 self.lead(Predecessor::Silent);

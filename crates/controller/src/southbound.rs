@@ -2,7 +2,6 @@
 //!
 //! Monitored are datapaths and the ports that connect them. The ports of pods, by far the most rows, are not.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::engine::{Engine, SouthboundStatus};
 use crate::northbound::unreachable;
+use crate::timer::until;
 
 /// How long the database may be out of reach before that is said on every VPC and subnet: more than a change of its leader, or a
 /// start of everything at once, takes.
@@ -94,13 +94,7 @@ impl Southbound {
     /// # Errors
     /// When the session has ended for good, which it does only if its task has failed.
     pub(crate) async fn changed(&mut self) -> anyhow::Result<News> {
-        let patience = self.patience;
-        let patience_ends = async {
-            match patience {
-                Some(end) => tokio::time::sleep_until(end).await,
-                None => pending().await,
-            }
-        };
+        let patience_ends = until(self.patience);
         let Some(connection) = &mut self.connection else {
             patience_ends.await;
             self.patience = None;

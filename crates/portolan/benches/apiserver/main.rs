@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop there")]
 
 mod load;
+#[path = "../support/process.rs"]
+mod process;
 mod server;
 mod watching;
 

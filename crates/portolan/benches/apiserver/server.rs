@@ -1,8 +1,9 @@
 //! The servers that are compared.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::process;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use portolan_testbed::{Daemon, Etcd, KubeApiServer, Lab, Process, Ready};
 
@@ -65,25 +66,11 @@ impl Server {
 
     /// The CPU time that its processes have had.
     pub(crate) fn cpu(&self) -> Duration {
-        self.pids().into_iter().map(cpu_of).sum()
+        self.pids().into_iter().map(process::cpu).sum()
     }
 
     /// The resident memory of its processes, in bytes.
     pub(crate) fn memory(&self) -> u64 {
-        self.pids().into_iter().map(memory_of).sum()
+        self.pids().into_iter().map(process::memory).sum()
     }
-}
-
-fn cpu_of(pid: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // The command's name, in parentheses, may hold spaces.
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
-}
-
-fn memory_of(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }

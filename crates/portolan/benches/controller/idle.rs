@@ -18,10 +18,10 @@ pub(crate) struct Idle {
 pub(crate) fn measure(stage: &Stage<'_>, controller: &Process, time: Duration) -> Idle {
     // Statuses are written off the critical path: what was wanted before has been written by then.
     std::thread::sleep(Duration::from_secs(5));
-    let (before, cpu) = (writes(stage), process::cpu(controller));
+    let (before, cpu) = (writes(stage), process::cpu(controller.pid().unwrap()));
     assert!(before > 0, "the audit log shows what a controller writes");
     std::thread::sleep(time);
-    let cpu = process::cpu(controller) - cpu;
+    let cpu = process::cpu(controller.pid().unwrap()) - cpu;
     Idle { writes: writes(stage) - before, cpu: cpu.as_secs_f64() / time.as_secs_f64() }
 }
 

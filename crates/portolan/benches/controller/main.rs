@@ -7,6 +7,7 @@
 
 mod idle;
 mod load;
+#[path = "../support/process.rs"]
 mod process;
 mod stage;
 
@@ -103,7 +104,7 @@ fn start_and_memory(lab: &TestLab, api: ApiKind, size: Size) {
     stage.wait_for_ports("churn-", FEW);
     stage.delete_pods("churn-", FEW);
     stage.wait_for_ports("churn-", 0);
-    let memory = process::memory(&controller) as f64;
+    let memory = process::memory(controller.pid().unwrap()) as f64;
     let goal = f64::from(35 << 20) + 2048.0 * size.attachments as f64;
     let mib = f64::from(1 << 20);
     line(
