@@ -32,7 +32,7 @@ pub use domain::Usage;
 pub use ipam::Ipam;
 pub use pools::PoolUsage;
 pub use range_set::RangeSet;
-pub use ranges::Ranges;
+pub use ranges::{Ranges, list_ranges};
 pub use refusal::{Refusal, TakenBy};
 pub use release::{Release, ReleaseReason};
 pub use waiters::{WaitKey, Waiters};

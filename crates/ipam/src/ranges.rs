@@ -6,7 +6,7 @@
 use std::fmt::{Display, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use portolan_api::Family;
+use portolan_api::{Family, IpRange};
 use portolan_model::Subnet;
 
 use crate::domain::{Addresses, guest_range, reserved};
@@ -113,6 +113,11 @@ fn without<N: Number>((start, end): (N, N), number: Option<N>) -> impl Iterator<
     let before = number.previous().filter(|last| *last >= start).map(|last| (start, last));
     let after = number.next().filter(|first| *first <= end).map(|first| (first, end));
     [before, after].into_iter().flatten()
+}
+
+/// Ranges as a status has them, as in [`Ranges`].
+pub fn list_ranges(ranges: &[IpRange]) -> String {
+    list(ranges.iter().map(|range| (range.start(), range.end())), |address| address)
 }
 
 fn list<N: Copy, A: Display + PartialEq>(

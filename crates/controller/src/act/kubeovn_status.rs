@@ -11,11 +11,9 @@ use portolan_watch::{Plain, get};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::CONFLICTS;
 use super::writer::Write;
 use crate::engine::{DesiredCondition, HasConditions, PoolStatus, VipUpdate};
-
-/// How often someone else may write in between before it counts as a failure.
-const CONFLICTS: u32 = 10;
 
 /// A status to be written.
 pub(crate) trait StatusOf: Clone + Send + Sync + 'static {

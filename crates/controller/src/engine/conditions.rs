@@ -524,17 +524,16 @@ impl std::fmt::Display for DesiredCondition {
 }
 
 impl Facts {
-    /// `Supported` is written once a field has no effect, and kept from then on.
     fn desired_support(&self) -> DesiredCondition {
-        let (holds, reason) = match self.unsupported.is_empty() {
-            true => (true, "AllFieldsSupported"),
-            false => (false, "UnsupportedFields"),
-        };
-        let says = (!holds || self.supported.is_some()).then(|| Statement {
-            status: holds.into(),
-            reason,
-            message: self.unsupported.join("; "),
-        });
+        let says = support(&self.unsupported, self.supported.as_ref());
         DesiredCondition { type_: SUPPORTED, generation: self.generation, says }
     }
+}
+
+/// What `Supported` should say. It is written once a field has no effect, and kept from then on.
+pub(super) fn support(unsupported: &[String], said: Option<&Said>) -> Option<Statement> {
+    let holds = unsupported.is_empty();
+    let reason = if holds { "AllFieldsSupported" } else { "UnsupportedFields" };
+    let message = unsupported.join("; ");
+    (!holds || said.is_some()).then_some(Statement { status: holds.into(), reason, message })
 }

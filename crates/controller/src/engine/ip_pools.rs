@@ -8,16 +8,13 @@ use portolan_api::kubeovn::support::unsupported_ip_pool;
 use portolan_api::kubeovn::{IPPool, IpPoolStatus};
 use portolan_api::portolan::LockAddress;
 use portolan_api::{Family, IpCount, IpRange};
-use portolan_ipam::{PoolUsage, WaitKey};
+use portolan_ipam::{PoolUsage, WaitKey, list_ranges};
 use portolan_model::{Claim, IpPool};
 use portolan_watch::{Change, Listed};
 
-use super::conditions::Said;
+use super::conditions::{Said, support};
 use super::reports::Topic;
 use super::{Action, DesiredCondition, Engine, HasConditions, Statement, Subject};
-
-/// How many ranges a status lists.
-const RANGES: usize = 64;
 
 /// What the status of a pool should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,13 +183,13 @@ impl Engine {
         let count = |ranges: &[IpRange]| IpCount(PoolUsage::count(ranges));
         IpPoolStatus {
             v4_available_ips: count(&v4.available),
-            v4_available_ip_range: text(&v4.available),
+            v4_available_ip_range: list_ranges(&v4.available),
             v4_using_ips: count(&v4.using),
-            v4_using_ip_range: text(&v4.using),
+            v4_using_ip_range: list_ranges(&v4.using),
             v6_available_ips: count(&v6.available),
-            v6_available_ip_range: text(&v6.available),
+            v6_available_ip_range: list_ranges(&v6.available),
             v6_using_ips: count(&v6.using),
-            v6_using_ip_range: text(&v6.using),
+            v6_using_ip_range: list_ranges(&v6.using),
             ..IpPoolStatus::default()
         }
     }
@@ -242,25 +239,4 @@ impl Engine {
             },
         )
     }
-}
-
-/// `Supported` is written once a field has no effect, and kept from then on.
-pub(super) fn support(unsupported: &[String], said: Option<&Said>) -> Option<Statement> {
-    let holds = unsupported.is_empty();
-    let reason = if holds { "AllFieldsSupported" } else { "UnsupportedFields" };
-    let message = unsupported.join("; ");
-    (!holds || said.is_some()).then_some(Statement { status: holds.into(), reason, message })
-}
-
-/// Ranges as Kube-OVN's clients read them: `10.0.0.5-10.0.0.9,10.0.0.11`.
-fn text(ranges: &[IpRange]) -> String {
-    let one = |range: &IpRange| match range.start() == range.end() {
-        true => range.start().to_string(),
-        false => format!("{}-{}", range.start(), range.end()),
-    };
-    let mut texts: Vec<String> = ranges.iter().take(RANGES).map(one).collect();
-    if ranges.len() > RANGES {
-        texts.push("...".to_owned());
-    }
-    texts.join(",")
 }

@@ -11,9 +11,9 @@ use portolan_ipam::Refusal;
 use portolan_model::{Requester, World};
 use portolan_watch::{Change, Listed};
 
-use super::conditions::Said;
+use super::conditions::{Said, support};
 use super::reports::Topic;
-use super::{Action, DesiredCondition, Engine, HasConditions, Statement, Subject, ip_pools};
+use super::{Action, DesiredCondition, Engine, HasConditions, Statement, Subject};
 
 /// What the status of a Vip should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,7 +118,7 @@ impl Engine {
             let Some(seen) = self.vips.seen.get(&name) else { continue };
             let Some(status) = self.vip_status(&name, seen) else { continue };
             let Some(ready) = self.vip_readiness(&name, seen, status.ready) else { continue };
-            let support = ip_pools::support(&seen.unsupported, seen.supported.as_ref());
+            let support = support(&seen.unsupported, seen.supported.as_ref());
             let problems = support.iter().filter(|says| says.status != ConditionStatus::True);
             let problems = problems.map(|says| (says.reason, says.message.clone())).collect();
             let desired =
