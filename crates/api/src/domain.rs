@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use smol_str::SmolStr;
+
 use crate::field_error::Problem;
 use crate::names::is_dns_subdomain;
 use crate::vni::Vni;
@@ -14,9 +16,9 @@ use crate::vni::Vni;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Domain {
     /// A VPC: all its subnets route to each other.
-    Vpc(String),
+    Vpc(SmolStr),
     /// A subnet without a VPC: an isolated switch.
-    Subnet(String),
+    Subnet(SmolStr),
     /// A virtual network of the VXLAN fabric.
     Vni(Vni),
 }
@@ -36,8 +38,8 @@ impl FromStr for Domain {
 
     fn from_str(text: &str) -> Result<Self, Problem> {
         match text.split_once('/') {
-            Some(("vpc", name)) if is_dns_subdomain(name) => Ok(Domain::Vpc(name.to_owned())),
-            Some(("subnet", name)) if is_dns_subdomain(name) => Ok(Domain::Subnet(name.to_owned())),
+            Some(("vpc", name)) if is_dns_subdomain(name) => Ok(Domain::Vpc(name.into())),
+            Some(("subnet", name)) if is_dns_subdomain(name) => Ok(Domain::Subnet(name.into())),
             Some(("vni", number)) => number.parse().map(Domain::Vni),
             _ => Err(Problem::invalid(
                 "is not an address domain; write vpc/<name>, subnet/<name> or vni/<number>",

@@ -18,6 +18,7 @@
 // `printcolumn` of kube's derive is given once per column, each with a `type_`: clippy takes them for copies.
 #![allow(clippy::duplicated_attributes)]
 
+pub mod annotations;
 pub mod cidr;
 pub mod condition;
 pub mod crd;
@@ -44,6 +45,7 @@ pub mod subnet_config;
 pub mod vni;
 pub mod vpc_config;
 
+pub use annotations::Annotations;
 pub use cidr::{AddressPair, CidrBlock, Family, InterfacePair, Pair};
 pub use crd::{crd_yaml, crds};
 pub use domain::Domain;

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::annotations::Annotations;
 use crate::cidr::{AddressPair, Family, parse_address};
 use crate::field_error::{FieldErrors, FieldPath, Problem, Reason};
 use crate::mac::{Mac, parse_interface_mac};
@@ -51,7 +52,7 @@ pub enum IpPool {
 /// What the pod's annotations ask of the interface on `provider`; of the one called `interface`, if the
 /// network is used more than once.
 pub fn parse_interface_request(
-    annotations: &BTreeMap<String, String>,
+    annotations: &Annotations,
     provider: &Provider,
     interface: Option<&str>,
 ) -> Result<InterfaceRequest, FieldErrors> {
@@ -119,7 +120,7 @@ pub fn result_annotations(
     result: &InterfaceResult<'_>,
     provider: &Provider,
     interface: Option<&str>,
-    asked: &BTreeMap<String, String>,
+    asked: &Annotations,
 ) -> BTreeMap<String, String> {
     let interface = interface.map(|interface| format!(".{interface}")).unwrap_or_default();
     let prefix = format!("{provider}{interface}.kubernetes.io");
@@ -170,7 +171,7 @@ pub fn annotation_key(provider: &Provider, what: &str) -> String {
 
 /// The annotation, by the key that tells most: the one with the interface's name wins. Empty counts as absent.
 fn find<'a>(
-    annotations: &'a BTreeMap<String, String>,
+    annotations: &'a Annotations,
     provider: &Provider,
     interface: Option<&str>,
     what: &str,
@@ -184,7 +185,7 @@ fn find<'a>(
     }
     keys.push(annotation_key(provider, what));
     keys.into_iter().find_map(|key| {
-        let text = annotations.get(&key).map(|text| text.trim()).filter(|text| !text.is_empty())?;
+        let text = annotations.get(&key).map(str::trim).filter(|text| !text.is_empty())?;
         Some((key, text))
     })
 }
@@ -360,8 +361,8 @@ mod tests {
             vpc: Some("blue"),
         };
         let mac = "blue.default.ovn.kubernetes.io/mac_address".to_owned();
-        let asked = BTreeMap::from([(mac.clone(), "0a:58:0a:00:00:05".to_owned())]);
-        let mut annotations = asked.clone();
+        let asked = [(mac.as_str(), "0a:58:0a:00:00:05")].into_iter().collect();
+        let mut annotations = BTreeMap::from([(mac, "0a:58:0a:00:00:05".to_owned())]);
         annotations.extend(result_annotations(&result, &provider, None, &asked));
         assert_eq!(annotations["blue.default.ovn.kubernetes.io/ip_address"], "10.0.0.5,fd00::5");
         assert_eq!(annotations["blue.default.ovn.kubernetes.io/logical_router"], "blue");

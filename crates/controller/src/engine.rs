@@ -43,6 +43,7 @@ use self::blocked::Blocked;
 use self::conditions::Conditions;
 pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
 pub use self::counts::{Counts, Queues};
+use self::feed::Pages;
 use self::finalizers::Finalizers;
 pub use self::finalizers::{FinalizerChange, FinalizerUpdate, Protected, Usage};
 use self::ip_pools::IpPools;
@@ -159,6 +160,7 @@ pub struct Engine {
     plan_settings: portolan_plan::Settings,
     /// Kinds that were not listed yet.
     unlisted: BTreeSet<Kind>,
+    pages: Pages,
     /// Who is to be decided again.
     requesters: BTreeSet<Requester>,
     /// Whose turn it is because something became free, by their places in line: decided before all others.
@@ -204,6 +206,7 @@ impl Engine {
             waiters: Waiters::default(),
             plan_settings,
             unlisted: Kind::ALL.iter().copied().collect(),
+            pages: Pages::default(),
             requesters: BTreeSet::new(),
             woken: BTreeSet::new(),
             northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),

@@ -1,11 +1,11 @@
 //! Followers: one for every kind of the table, each feeds the engine.
 
 use kube::Client;
-use portolan_watch::{Followers, Object, Selection};
+use portolan_watch::{Followers, Object, Page, Selection};
 use tokio::sync::mpsc::Sender;
 
 use crate::control::Message;
-use crate::engine::{Observed, for_each_kind};
+use crate::engine::{Engine, Observed, for_each_kind};
 
 /// Follows every kind.
 pub(crate) fn follow_all(client: Client, engine: &Sender<Message>) -> Followers {
@@ -18,12 +18,23 @@ pub(crate) fn follow_all(client: Client, engine: &Sender<Message>) -> Followers 
 }
 
 fn follow<K: Observed + Object>(followers: &mut Followers, engine: &Sender<Message>) {
-    let engine = engine.clone();
-    followers.follow::<K, _>(Selection::all(), move |change| {
+    let (engine, pages) = (engine.clone(), engine.clone());
+    let consume = move |change| {
         let engine = engine.clone();
-        async move {
-            // A loop that has ended needs no changes.
-            drop(engine.send(Message::new(move |engine| engine.feed(&change))).await);
-        }
-    });
+        async move { send(&engine, move |engine| engine.feed::<K>(&change)).await }
+    };
+    if K::IN_PAGES {
+        let take_page = move |page: Page<K>| {
+            let engine = pages.clone();
+            async move { send(&engine, move |engine| engine.feed_page(page)).await }
+        };
+        followers.follow_in_pages(Selection::all(), take_page, consume);
+    } else {
+        followers.follow(Selection::all(), consume);
+    }
+}
+
+/// A loop that has ended needs no changes.
+async fn send(engine: &Sender<Message>, take_in: impl FnOnce(&mut Engine) + Send + 'static) {
+    drop(engine.send(Message::new(take_in)).await);
 }

@@ -14,6 +14,7 @@ use ovsdb::{
     Changes, Client, ConnectionError, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, Outcome,
     Status, TlsFiles, TransactError, Transaction,
 };
+use portolan_plan::northbound::DATABASE;
 use portolan_plan::{Batch, Urgency};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -90,9 +91,9 @@ impl Northbound {
         if let Some(tls) = tls {
             builder = builder.tls(tls);
         }
-        for (table, indexes) in portolan_plan::northbound::DATABASE.indexes() {
-            let monitor = indexes.into_iter().fold(Monitor::table(table), Monitor::index);
-            builder = builder.monitor(monitor);
+        for (table, indexes) in DATABASE.indexes() {
+            let monitor = Monitor::table(table).known_columns(DATABASE.columns(table));
+            builder = builder.monitor(indexes.into_iter().fold(monitor, Monitor::index));
         }
         let client = builder.connect();
         let (changes, status) = (client.changes(), client.status());
@@ -191,7 +192,10 @@ impl Northbound {
             return;
         }
         let batches = engine.plan(&self.client.read(), BATCH_ROWS);
-        if !batches.is_empty() {
+        if batches.is_empty() {
+            // There may be more to compare; whatever else is to be done comes first.
+            self.pace.due = engine.northbound_urgency().map(|_| Instant::now());
+        } else {
             self.writing = Some(Box::pin(write(
                 Sender {
                     client: self.client.clone(),

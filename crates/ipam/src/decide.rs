@@ -159,15 +159,15 @@ fn moves(
     let Some(user) = &request.user else { return Vec::new() };
     let held = shares.iter().flat_map(|share| world.held_locks(&share.id).counted);
     let behind = held.filter(|lock| {
-        lock.user.as_ref() != Some(user)
+        lock.user.as_deref() != Some(user)
             || lock.node.as_deref() != Some(&request.node)
             || lock.host_ip != request.host_ip
-            || lock.interfaces != interfaces
+            || *lock.interfaces != *interfaces
     });
     behind
         .map(|lock| Move {
-            lock: lock.name.clone(),
-            uid: lock.uid.clone(),
+            lock: lock.name.to_string(),
+            uid: lock.uid.to_string(),
             resource_version: lock.resource_version,
             user: user.clone(),
             node: request.node.clone(),

@@ -114,7 +114,8 @@ pub(crate) fn releases(world: &World, requester: &Requester, request: Option<&Re
                     .extend(all().filter(|lock| !kept(lock)).map(|lock| release(lock, &id, reason.clone())));
             }
             None => {
-                let winners = held.counted.iter().map(|lock| (lock.name.clone(), lock.uid.clone())).collect();
+                let winners =
+                    held.counted.iter().map(|lock| (lock.name.to_string(), lock.uid.to_string())).collect();
                 let reason = ReleaseReason::Duplicate { winners };
                 releases.extend(held.surplus.iter().map(|lock| release(lock, &id, reason.clone())));
             }
@@ -143,8 +144,8 @@ pub(crate) fn holds(request: &Request, id: &AttachmentId) -> bool {
 
 fn release(lock: &Lock, id: &AttachmentId, reason: ReleaseReason) -> Release {
     Release {
-        lock: lock.name.clone(),
-        uid: lock.uid.clone(),
+        lock: lock.name.to_string(),
+        uid: lock.uid.to_string(),
         resource_version: lock.resource_version,
         attachment: id.clone(),
         users: Users::of(lock),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use portolan_api::names::{check_interface, is_dns_label, is_dns_subdomain};
 use portolan_api::portolan::{Holder, HolderKind, LockUser};
-use portolan_api::{Family, Mac};
+use portolan_api::{Domain, Family, Mac};
+use smol_str::SmolStr;
 
 use crate::unit::NoUnit;
 
@@ -28,10 +29,10 @@ pub struct AttachmentId(Arc<Parts>);
 struct Parts {
     // Invariant: no part has a slash, none is empty, and a namespace is there for every kind that has one.
     kind: HolderKind,
-    namespace: Option<String>,
-    name: String,
-    interface: String,
-    uid: String,
+    namespace: Option<SmolStr>,
+    name: SmolStr,
+    interface: SmolStr,
+    uid: SmolStr,
 }
 
 impl AttachmentId {
@@ -48,12 +49,30 @@ impl AttachmentId {
         fits.then(|| {
             Self(Arc::new(Parts {
                 kind: holder.kind,
-                namespace: holder.namespace.clone(),
-                name: holder.name.clone(),
-                interface: interface.to_owned(),
-                uid: holder.uid.clone(),
+                namespace: holder.namespace.as_ref().map(SmolStr::new),
+                name: SmolStr::new(&holder.name),
+                interface: SmolStr::new(interface),
+                uid: SmolStr::new(&holder.uid),
             }))
         })
+    }
+
+    /// What is sorted before all ids of holders of this name.
+    pub(crate) fn before_all_of(kind: HolderKind, namespace: Option<&str>, name: &str) -> Self {
+        let (namespace, name) = (namespace.map(SmolStr::new), SmolStr::new(name));
+        Self(Arc::new(Parts {
+            kind,
+            namespace,
+            name,
+            interface: SmolStr::default(),
+            uid: SmolStr::default(),
+        }))
+    }
+
+    /// True if both are of holders of one kind, namespace and name, whichever of its lives.
+    pub(crate) fn has_holder_name_of(&self, other: &Self) -> bool {
+        let (one, other) = (&*self.0, &*other.0);
+        (one.kind, &one.namespace, &one.name) == (other.kind, &other.namespace, &other.name)
     }
 
     /// The kind of the holder.
@@ -85,10 +104,10 @@ impl AttachmentId {
     pub fn holder(&self) -> Holder {
         Holder {
             kind: self.0.kind,
-            namespace: self.0.namespace.clone(),
-            name: self.0.name.clone(),
-            uid: self.0.uid.clone(),
-            interface: Some(self.0.interface.clone()),
+            namespace: self.0.namespace.as_ref().map(SmolStr::to_string),
+            name: self.0.name.to_string(),
+            uid: self.0.uid.to_string(),
+            interface: Some(self.0.interface.to_string()),
         }
     }
 
@@ -176,19 +195,21 @@ pub struct Attachment {
     /// Whose and which.
     pub id: AttachmentId,
     /// The subnet it is on.
-    pub subnet: String,
+    pub subnet: SmolStr,
+    /// Where its addresses are unique.
+    pub domain: Domain,
     /// Its addresses, IPv4 first; the first of a family is the one its MAC was derived from, if it was. Never empty.
-    pub addresses: Vec<IpAddr>,
+    pub addresses: Box<[IpAddr]>,
     /// Its MAC address.
     pub mac: Mac,
     /// The node where it is used.
-    pub node: Option<String>,
+    pub node: Option<SmolStr>,
     /// The address that other nodes send its traffic to.
     pub host_ip: Option<IpAddr>,
     /// For a holder that outlives its pods: the pod that uses it now.
-    pub user: Option<LockUser>,
+    pub user: Option<Box<LockUser>>,
     /// The name of its port in OVN, and `iface-id` in Open vSwitch.
-    pub iface_id: String,
+    pub iface_id: SmolStr,
 }
 
 impl Attachment {

@@ -110,14 +110,11 @@ pub fn mk_nad_of(namespace: &str, name: &str, config: &str) -> NetworkAttachment
 /// A pod that was scheduled to `node-1`, with these annotations.
 pub fn mk_pod(namespace: &str, name: &str, annotations: &[(&str, &str)]) -> Pod {
     Pod {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        uid: format!("pod-{namespace}-{name}"),
-        node: Some("node-1".to_owned()),
-        annotations: annotations
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect(),
+        namespace: namespace.into(),
+        name: name.into(),
+        uid: format!("pod-{namespace}-{name}").into(),
+        node: Some("node-1".into()),
+        annotations: annotations.iter().copied().collect(),
         ..Pod::default()
     }
 }

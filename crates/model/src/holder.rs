@@ -152,7 +152,7 @@ pub struct Users {
 impl Users {
     /// As a lock names them.
     pub fn of(lock: &Lock) -> Self {
-        Self { user: lock.user.clone(), target: lock.target.clone() }
+        Self { user: lock.user.as_deref().cloned(), target: lock.target.as_deref().cloned() }
     }
 
     fn pods(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -218,7 +218,7 @@ pub(crate) fn requester(world: &World, id: &AttachmentId) -> Requester {
 /// A pod stays with the holder of the addresses that it uses for as long as it runs: an orphan of a deleted StatefulSet, and a pod
 /// that another set has adopted, keep what they have.
 pub(crate) fn of_pod(world: &World, pod: &Pod) -> Result<(Holder, Option<LockUser>), Vec<Wait>> {
-    let user = || Some(LockUser { pod: pod.name.clone(), uid: pod.uid.clone() });
+    let user = || Some(LockUser { pod: pod.name.to_string(), uid: pod.uid.to_string() });
     if let Some(id) = world.used_by(pod).next() {
         let holder = Holder { interface: None, ..id.holder() };
         return Ok((holder, user().filter(|_| id.kind().is_sticky())));

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use portolan_api::portolan::{DecidedInterface, HolderKind, LockAddress, LockTarget, LockUser};
 use portolan_api::{Domain, FieldErrors, Mac};
+use smol_str::SmolStr;
 
 use crate::attachment::AttachmentId;
 
@@ -12,9 +13,9 @@ use crate::attachment::AttachmentId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     /// The object's name, which follows from domain and address.
-    pub name: String,
+    pub name: SmolStr,
     /// The object's UID: the precondition of its deletion.
-    pub uid: String,
+    pub uid: SmolStr,
     /// Where the object stands in the order of all writes.
     pub resource_version: u64,
     /// Which spec this is; 1 is the first.
@@ -24,23 +25,23 @@ pub struct Lock {
     /// What is taken.
     pub address: LockAddress,
     /// The subnet it was taken from.
-    pub subnet: String,
+    pub subnet: SmolStr,
     /// The MAC address of the interface, as far as was known when the lock was made.
     pub mac: Option<Mac>,
     /// Whose it is.
     pub attachment: AttachmentId,
     /// The node where it is used.
-    pub node: Option<String>,
+    pub node: Option<SmolStr>,
     /// The address that other nodes send its traffic to.
     pub host_ip: Option<IpAddr>,
     /// For a holder that outlives its pods: the pod that uses it now.
-    pub user: Option<LockUser>,
+    pub user: Option<Box<LockUser>>,
     /// For a virtual machine that migrates: the pod that is about to use it.
-    pub target: Option<LockTarget>,
+    pub target: Option<Box<LockTarget>>,
     /// The name of the interface's port.
-    pub iface_id: Option<String>,
+    pub iface_id: Option<SmolStr>,
     /// All that was decided for the holder.
-    pub interfaces: Vec<DecidedInterface>,
+    pub interfaces: Box<[DecidedInterface]>,
 }
 
 impl Lock {
@@ -80,10 +81,10 @@ impl Claim {
     pub fn of(lock: &Lock) -> Self {
         let gateway = lock.attachment.kind() == HolderKind::Subnet;
         Self {
-            lock: lock.name.clone(),
+            lock: lock.name.to_string(),
             domain: lock.domain.clone(),
             address: lock.address,
-            subnet: (!gateway).then(|| lock.subnet.clone()),
+            subnet: (!gateway).then(|| lock.subnet.to_string()),
         }
     }
 }

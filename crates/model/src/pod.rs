@@ -1,7 +1,9 @@
 //! Pods, as far as networks are concerned, and what outlives them.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
+
+use portolan_api::Annotations;
+use smol_str::SmolStr;
 
 use crate::doors::pod::is_kube_ovn_annotation;
 
@@ -9,15 +11,15 @@ use crate::doors::pod::is_kube_ovn_annotation;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: SmolStr,
     /// Its name.
-    pub name: String,
+    pub name: SmolStr,
     /// Its UID.
-    pub uid: String,
+    pub uid: SmolStr,
     /// When it was created, in seconds.
     pub created: i64,
     /// The node it was scheduled to.
-    pub node: Option<String>,
+    pub node: Option<SmolStr>,
     /// That node's address.
     pub host_ip: Option<IpAddr>,
     /// What it uses of the network is the node's.
@@ -27,13 +29,13 @@ pub struct Pod {
     /// Who makes it again when it goes.
     pub controller: PodController,
     /// Those of its annotations that ask for networks.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Annotations,
 }
 
 impl Pod {
     /// True if it has annotations of Kube-OVN, which may have no effect.
     pub fn has_kube_ovn_annotations(&self) -> bool {
-        self.annotations.keys().any(|key| is_kube_ovn_annotation(key))
+        self.annotations.keys().any(is_kube_ovn_annotation)
     }
 }
 

@@ -60,7 +60,8 @@ impl Subnet {
     /// A subnet may have been made again under its name, elsewhere: what its predecessor gave away is none of its addresses.
     pub fn is_used_by(&self, lock: &Lock) -> bool {
         lock.attachment.kind() != HolderKind::Subnet
-            && (&lock.subnet, &lock.domain) == (&self.name, &self.domain)
+            && lock.subnet == self.name
+            && lock.domain == self.domain
             && lock.ip().is_none_or(|ip| self.config.cidr.contains(ip))
     }
 
@@ -68,8 +69,8 @@ impl Subnet {
     pub fn domain_of(name: &str, config: &SubnetConfig) -> Domain {
         match (&config.vpc, config.vni) {
             (_, Some(vni)) => Domain::Vni(vni),
-            (Some(vpc), None) => Domain::Vpc(vpc.clone()),
-            (None, None) => Domain::Subnet(name.to_owned()),
+            (Some(vpc), None) => Domain::Vpc(vpc.as_str().into()),
+            (None, None) => Domain::Subnet(name.into()),
         }
     }
 

@@ -404,7 +404,7 @@ fn check_peerings(vpc: &Vpc, world: &World, notes: &mut Notes) {
                 notes.errors.add(&local, net.to_string(), Reason::Duplicate, message);
             }
         }
-        let domain = portolan_api::Domain::Vpc(vpc.name.clone());
+        let domain = portolan_api::Domain::Vpc(vpc.name.as_str().into());
         for subnet in world.subnets_of_domain(&domain) {
             for (net, theirs) in overlaps(nets(), &subnet.config.cidr.nets().collect::<Vec<_>>()) {
                 let message = format!(
@@ -420,7 +420,7 @@ fn check_peerings(vpc: &Vpc, world: &World, notes: &mut Notes) {
 /// A next hop that no router port of the VPC is in a network with can never be reached.
 fn check_routes(vpc: &Vpc, world: &World, notes: &mut Notes) {
     let spec = FieldPath::SPEC;
-    let domain = portolan_api::Domain::Vpc(vpc.name.clone());
+    let domain = portolan_api::Domain::Vpc(vpc.name.as_str().into());
     let reachable = |hop: IpAddr| {
         world.subnets_of_domain(&domain).any(|subnet| subnet.config.cidr.contains(hop))
             || vpc.config.peerings.iter().any(|peering| peering.local_connect.contains(hop))

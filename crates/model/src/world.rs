@@ -1,6 +1,7 @@
 //! The World: all that users asked for, in plain maps with the indexes that planning and deciding need.
 
 mod evaluation;
+mod few;
 mod gateways;
 mod holding;
 mod index;
@@ -22,12 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use portolan_api::portolan::HolderKind;
 use portolan_api::{Domain, Provider};
+use smol_str::SmolStr;
 
 pub use self::gateways::GatewayProblem;
 pub use self::holding::HeldLocks;
 use self::holding::Holding;
 use self::index::Index;
-use self::pods::{Machine, PodEntry};
+use self::pods::Machine;
 use self::requests::Topic;
 use self::rivals::Rivals;
 pub use self::source::{ObjectKey, Source};
@@ -69,8 +71,6 @@ pub enum FirstInterface {
 
 /// Namespace and name.
 pub(crate) type Name = (String, String);
-/// Kind, namespace and name of a holder, whichever of its lives.
-pub(crate) type HolderName = (HolderKind, Option<String>, String);
 
 /// All that users asked for.
 ///
@@ -86,11 +86,11 @@ pub struct World {
     ip_pools: BTreeMap<String, IpPool>,
     vips: BTreeMap<String, Vip>,
     nodes: BTreeMap<String, Node>,
-    pods: BTreeMap<Name, PodEntry>,
+    pods: BTreeMap<Name, Box<Pod>>,
     stateful_sets: BTreeMap<Name, StatefulSet>,
     machines: BTreeMap<Name, Machine>,
     network_attachments: BTreeMap<Name, RequestedAttachment>,
-    locks: BTreeMap<String, Lock>,
+    locks: BTreeMap<SmolStr, Box<Lock>>,
     unreadable_locks: BTreeMap<String, UnreadableLock>,
     /// Attachments that a live read confirmed to be held no more; each is forgotten with its last lock, or when a lock changes.
     released: BTreeSet<AttachmentId>,
@@ -119,7 +119,6 @@ pub struct World {
     blocked_gateways: BTreeSet<String>,
     holdings_by_subnet: Index<String, AttachmentId>,
     holdings_by_node: Index<String, AttachmentId>,
-    holdings_by_holder: Index<HolderName, AttachmentId>,
     pods_by_machine: Index<Name, Name>,
     /// Who has not got all that was asked for, by what the answer depends on.
     waiting: Index<Topic, Requester>,
@@ -346,9 +345,8 @@ impl World {
     /// True if something is on the Subnet of this name, and it is this Subnet and not an earlier one of its name: it has a lock on
     /// its gateway, as one has that is or was in effect.
     pub fn is_in_use(&self, subnet: &str, uid: &str) -> bool {
-        let holder = (HolderKind::Subnet, None, subnet.to_owned());
         self.holdings_by_subnet.get(subnet).next().is_some()
-            && self.holdings_by_holder.get(&holder).any(|id| id.uid() == uid)
+            && self.held_in_name(HolderKind::Subnet, None, subnet).any(|id| id.uid() == uid)
     }
 
     /// The attachments in effect on a node.
@@ -391,7 +389,7 @@ impl World {
 
     /// A pod.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
-        self.pods.get(&(namespace.to_owned(), name.to_owned())).map(|entry| &entry.pod)
+        self.pods.get(&(namespace.to_owned(), name.to_owned())).map(|pod| &**pod)
     }
 
     /// A StatefulSet.
@@ -413,12 +411,12 @@ impl World {
 
     /// A lock by its name.
     pub fn lock(&self, name: &str) -> Option<&Lock> {
-        self.locks.get(name)
+        self.locks.get(name).map(|lock| &**lock)
     }
 
     /// All locks that can be read, by name.
     pub fn locks(&self) -> impl Iterator<Item = &Lock> {
-        self.locks.values()
+        self.locks.values().map(|lock| &**lock)
     }
 
     /// A lock that cannot be read, by its name.
@@ -439,6 +437,6 @@ impl World {
     /// Every address that a lock takes.
     pub fn claims(&self) -> impl Iterator<Item = Claim> {
         let unreadable = self.unreadable_locks.values().filter_map(|lock| lock.claim.clone());
-        self.locks.values().map(Claim::of).chain(unreadable)
+        self.locks().map(Claim::of).chain(unreadable)
     }
 }

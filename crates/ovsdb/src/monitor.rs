@@ -26,7 +26,7 @@ enum Columns {
     /// These, and an error if the server lacks one.
     Exactly(Vec<SmolStr>),
     /// Those of these that the server has.
-    Known(&'static [&'static str]),
+    Known(Vec<SmolStr>),
 }
 
 /// Which rows of a table to keep a copy of. A server too old for conditions sends all rows.
@@ -58,7 +58,10 @@ impl Condition {
 impl Monitor {
     /// The table that `R` stands for, with those of `R`'s columns that the server has.
     pub fn of<R: TypedRow>() -> Self {
-        Monitor::new(R::TABLE.into(), Columns::Known(R::COLUMNS))
+        Monitor::new(
+            R::TABLE.into(),
+            Columns::Known(R::COLUMNS.iter().map(|column| (*column).into()).collect()),
+        )
     }
 
     /// A table by name, with all the columns that the server has.
@@ -73,6 +76,12 @@ impl Monitor {
     /// Only these columns. A server that lacks one of them is not used.
     pub fn columns<C: Into<SmolStr>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
         self.columns = Columns::Exactly(columns.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Only those of these columns that the server has.
+    pub fn known_columns<C: Into<SmolStr>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
+        self.columns = Columns::Known(columns.into_iter().map(Into::into).collect());
         self
     }
 
@@ -101,8 +110,9 @@ impl Monitor {
         };
         let (layout, missing) = match &self.columns {
             Columns::All => Layout::new(&self.table, table, table.columns.keys().map(SmolStr::as_str)),
-            Columns::Exactly(columns) => Layout::new(&self.table, table, columns.iter().map(SmolStr::as_str)),
-            Columns::Known(columns) => Layout::new(&self.table, table, columns.iter().copied()),
+            Columns::Exactly(columns) | Columns::Known(columns) => {
+                Layout::new(&self.table, table, columns.iter().map(SmolStr::as_str))
+            }
         };
         let indexed = self.indexes.iter().find_map(|index| index.missing_column(&layout));
         let tested = self.condition.missing_column(table);

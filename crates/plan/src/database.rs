@@ -67,6 +67,16 @@ impl Database {
         self.tables.iter().map(of).collect()
     }
 
+    /// The columns of a table that comparing needs: those that Portolan writes, and those that hold its rows. What is in the others is
+    /// nobody's concern here, and `up` of a port changes often.
+    pub fn columns(&self, table: &str) -> BTreeSet<&'static str> {
+        let parents = self.tables.iter().flat_map(|child| child.parents);
+        let holding = parents.filter(|parent| parent.table == table).map(|parent| parent.column);
+        let tables = self.tables.iter().filter(|one| one.name == table);
+        let written = tables.flat_map(|table| table.owned).map(|owned| owned.column);
+        written.chain(holding).collect()
+    }
+
     /// The units that have rows, each with the UIDs of the objects that these are for: one, or two while an object that
     /// was made again takes over.
     pub fn units_in(&self, cache: &Cache) -> BTreeMap<SmolStr, BTreeSet<SmolStr>> {

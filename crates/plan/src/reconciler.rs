@@ -279,13 +279,26 @@ impl<T: Target> Reconciler<T> {
     /// Call it only when `observed` includes the outcome of every change that was handed out before.
     pub fn reconcile(
         &mut self,
+        plan: impl FnMut(&T::Unit) -> Plan<T::Desired>,
+        observed: &T::Observed,
+    ) -> Round<T> {
+        self.reconcile_some(usize::MAX, plan, observed)
+    }
+
+    /// Like [`Reconciler::reconcile`], for at most so many units, the first in their order: the plans of all that there are may be more than
+    /// should be in memory at once. The others stay dirty, and as urgent as they were.
+    pub fn reconcile_some(
+        &mut self,
+        limit: usize,
         mut plan: impl FnMut(&T::Unit) -> Plan<T::Desired>,
         observed: &T::Observed,
     ) -> Round<T> {
         let (mut desired, mut stale) = (Vec::new(), Vec::new());
         let (mut confirm, mut absent) = (Vec::new(), Vec::new());
-        let dirty = std::mem::take(&mut self.dirty);
-        self.urgency = None;
+        let rest = self.dirty.iter().nth(limit).cloned();
+        let rest = rest.map(|first| self.dirty.split_off(&first)).unwrap_or_default();
+        let dirty = std::mem::replace(&mut self.dirty, rest);
+        self.urgency = self.urgency.filter(|_| !self.dirty.is_empty());
         for unit in &dirty {
             let owners = match plan(unit) {
                 Plan::Desired(wanted) => {

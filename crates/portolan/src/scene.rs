@@ -100,7 +100,7 @@ impl Scene {
         interfaces: Vec<DecidedInterface>,
     ) {
         let vpc = self.vpc_of(subnet);
-        let domain = vpc.map_or_else(|| Domain::Subnet(subnet.to_owned()), Domain::Vpc);
+        let domain = vpc.map_or_else(|| Domain::Subnet(subnet.into()), |vpc| Domain::Vpc(vpc.into()));
         let address: std::net::IpAddr = address.parse().unwrap();
         let uid = format!("pod-{pod}");
         let holder = Holder {

@@ -172,8 +172,11 @@ impl Explanation<'_> {
         if has_address && matches!(self.meant, Destination::Address(_)) {
             match pod.filter(|pod| self.visible.contains(&pod.namespace)) {
                 Some(pod) => {
-                    outcome.receiver =
-                        Some(self.pod_hop(&pod, attachment.id.interface(), attachment.node.clone()));
+                    outcome.receiver = Some(self.pod_hop(
+                        &pod,
+                        attachment.id.interface(),
+                        attachment.node.as_ref().map(ToString::to_string),
+                    ));
                 }
                 None => outcome.notes.push(format!("{label} has {}", self.packet.destination)),
             }

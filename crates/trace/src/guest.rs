@@ -53,7 +53,7 @@ impl<'w> Guest<'w> {
         let waiting = |why: &str| none(format!("has no interface of Portolan's yet: {why}"));
         match guest(world, &name.namespace, &name.name, &[]) {
             GuestState::Decided(found) if !found.interfaces.is_empty() => {
-                Ok(Self { name: name.clone(), node: pod.node.clone(), interfaces: found.interfaces })
+                Ok(Self { name: name.clone(), node: pod.node.as_ref().map(ToString::to_string), interfaces: found.interfaces })
             }
             GuestState::Decided(found) => {
                 let parts = found.missing.iter().map(|missing| match &missing.what {

@@ -310,7 +310,7 @@ fn desired(world: &World, on_path: &[Unit], ends: &[Unit], settings: &Settings) 
     let mut units: BTreeSet<Unit> = on_path.iter().chain(ends).cloned().collect();
     for unit in ends {
         let Unit::Attachment(id) = unit else { continue };
-        units.extend(world.attachment(id).map(|attachment| Unit::Subnet(attachment.subnet.clone())));
+        units.extend(world.attachment(id).map(|attachment| Unit::Subnet(attachment.subnet.to_string())));
     }
     for unit in on_path {
         let Unit::Vpc(vpc) = unit else { continue };

@@ -214,7 +214,7 @@ impl FakeApi {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         match (&parts.method, &target.name) {
             (&Method::GET, None) if target.watches => state.store.watch(&target),
-            (&Method::GET, None) => answer::json(200, &state.store.list(&target)),
+            (&Method::GET, None) => state.store.list(&target),
             (&Method::GET, Some(_)) => state.store.read(&target),
             (&Method::POST, None) => state.store.create(&target, body),
             (&Method::PATCH, Some(_)) => state.store.patch(&target, &body),

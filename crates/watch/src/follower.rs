@@ -116,8 +116,25 @@ impl Selection {
     }
 }
 
+/// Some of the objects of a list.
+#[derive(Clone, Debug)]
+pub struct Page<K> {
+    /// What there is.
+    pub listed: Listed<K>,
+    /// The first of its list: pages of an earlier one were of a list that could not be read to its end.
+    pub first: bool,
+}
+
+/// What becomes of the pages of a list.
+pub(crate) enum Pages<P> {
+    /// They are collected: the list is reported as a whole.
+    Collected,
+    /// They are reported as they come, then that they were all.
+    Reported(P),
+}
+
 /// Follows one kind.
-pub(crate) struct Follower<K, C> {
+pub(crate) struct Follower<K, C, P> {
     api: Api<K>,
     kind: Kind,
     selection: Selection,
@@ -127,6 +144,7 @@ pub(crate) struct Follower<K, C> {
     progress: Progress,
     /// Requests have failed since the last that succeeded.
     failing: bool,
+    pages: Pages<P>,
     consume: C,
 }
 
@@ -138,11 +156,13 @@ enum End {
     Broken(Error),
 }
 
-impl<K, C, F> Follower<K, C>
+impl<K, C, F, P, G> Follower<K, C, P>
 where
     K: Object,
     C: FnMut(Change<K>) -> F,
     F: Future<Output = ()>,
+    P: FnMut(Page<K>) -> G,
+    G: Future<Output = ()>,
 {
     pub(crate) fn new(
         api: Api<K>,
@@ -150,6 +170,7 @@ where
         definitions: Definitions,
         recovery: Recovery,
         progress: Progress,
+        pages: Pages<P>,
         consume: C,
     ) -> Self {
         let pauses = FollowerPauses::new(recovery.clone());
@@ -162,20 +183,46 @@ where
             pauses,
             progress,
             failing: false,
+            pages,
             consume,
         }
     }
 
     pub(crate) async fn run(mut self) -> Infallible {
         loop {
-            match list(&self.api, &self.selection).await {
+            match self.list().await {
                 Ok((listed, version)) => {
                     self.succeeded();
-                    listed.unreadable.iter().for_each(|unreadable| self.warn_of(unreadable));
                     (self.consume)(Change::Listed(listed)).await;
                     self.watch_from(version).await;
                 }
                 Err(error) => self.cannot_list(error).await,
+            }
+        }
+    }
+
+    /// All objects that were not reported by page, and the version at which they were all.
+    async fn list(&mut self) -> Result<(Listed<K>, String), Error> {
+        let (mut collected, mut next_page) = (Listed::default(), None);
+        loop {
+            let first = next_page.is_none();
+            let (page, metadata) = list_page(&self.api, &self.selection.list(next_page)).await?;
+            page.unreadable.iter().for_each(|unreadable| warn_of(&self.kind, unreadable));
+            collected.extend(self.report_page(page, first).await);
+            next_page = metadata.continue_.filter(|token| !token.is_empty());
+            if next_page.is_none() {
+                return Ok((collected, metadata.resource_version.unwrap_or_default()));
+            }
+        }
+    }
+
+    /// Reports a page if pages are reported. Gives it back if not.
+    async fn report_page(&mut self, listed: Listed<K>, first: bool) -> Listed<K> {
+        match &mut self.pages {
+            Pages::Collected => listed,
+            Pages::Reported(consume) => {
+                consume(Page { listed, first }).await;
+                Listed::default()
             }
         }
     }
@@ -195,7 +242,8 @@ where
             tracing::info!(kind = %self.kind, "the API server has no such kind: there are no objects of it");
             self.succeeded();
             self.pauses.reset();
-            (self.consume)(Change::Listed(Listed::default())).await;
+            let nothing = self.report_page(Listed::default(), true).await;
+            (self.consume)(Change::Listed(nothing)).await;
             self.progress.in_step();
             if self.kind.origin() == Origin::Aggregation {
                 // This follower's own empty list is no reason to ask again.
@@ -266,7 +314,7 @@ where
                 }
                 WatchEvent::Added(Received::Unreadable(unreadable))
                 | WatchEvent::Modified(Received::Unreadable(unreadable)) => {
-                    self.warn_of(&unreadable);
+                    warn_of(&self.kind, &unreadable);
                     let seen = unreadable.object.resource_version();
                     (Change::Unreadable(unreadable), seen)
                 }
@@ -293,15 +341,6 @@ where
         }
     }
 
-    fn warn_of(&self, unreadable: &Unreadable<K>) {
-        let object = &unreadable.object;
-        let name = match object.namespace() {
-            Some(namespace) => format!("{namespace}/{}", object.name_any()),
-            None => object.name_any(),
-        };
-        tracing::warn!(kind = %self.kind, name, error = %unreadable, "cannot read an object: correct the field, or delete the object");
-    }
-
     fn succeeded(&mut self) {
         if std::mem::take(&mut self.failing) {
             self.recovery.announce();
@@ -321,15 +360,11 @@ where
     }
 }
 
-/// All objects, and the version at which they were all.
-async fn list<K: Object>(api: &Api<K>, selection: &Selection) -> Result<(Listed<K>, String), Error> {
-    let (mut listed, mut next_page) = (Listed::default(), None);
-    loop {
-        let (page, metadata) = list_page(api, &selection.list(next_page)).await?;
-        listed.extend(page);
-        next_page = metadata.continue_.filter(|token| !token.is_empty());
-        if next_page.is_none() {
-            return Ok((listed, metadata.resource_version.unwrap_or_default()));
-        }
-    }
+fn warn_of<K: Object>(kind: &Kind, unreadable: &Unreadable<K>) {
+    let object = &unreadable.object;
+    let name = match object.namespace() {
+        Some(namespace) => format!("{namespace}/{}", object.name_any()),
+        None => object.name_any(),
+    };
+    tracing::warn!(%kind, name, error = %unreadable, "cannot read an object: correct the field, or delete the object");
 }

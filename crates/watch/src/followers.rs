@@ -1,6 +1,7 @@
 //! All followers of one API server, supervised.
 
 use std::collections::BTreeMap;
+use std::future::Ready;
 
 use kube::{Api, Client};
 use tokio::sync::watch;
@@ -8,7 +9,7 @@ use tokio::task::{Id, JoinSet};
 
 use crate::definitions::Definitions;
 use crate::existence::Kind;
-use crate::follower::Follower;
+use crate::follower::{Follower, Page, Pages};
 use crate::one::Observed;
 use crate::pause::Recovery;
 use crate::{Change, Error, Object, Selection, Status};
@@ -81,6 +82,22 @@ impl Followers {
         self.follow_api(Api::all(self.client.clone()), selection, consume);
     }
 
+    /// Like [`Followers::follow`], for a kind of which there may be more objects than should be in memory at once: the pages of a
+    /// list are given to `take_page` as they come, and a [`Change::Listed`] without objects says that they were all.
+    pub fn follow_in_pages<K, F, G>(
+        &mut self,
+        selection: Selection,
+        take_page: impl FnMut(Page<K>) -> G + Send + 'static,
+        consume: impl FnMut(Change<K>) -> F + Send + 'static,
+    ) where
+        K: Object,
+        F: Future<Output = ()> + Send,
+        G: Future<Output = ()> + Send,
+    {
+        let api = Api::all(self.client.clone());
+        self.start(api, selection, Pages::Reported(take_page), consume);
+    }
+
     fn follow_api<K, F>(
         &mut self,
         api: Api<K>,
@@ -90,6 +107,21 @@ impl Followers {
         K: Object,
         F: Future<Output = ()> + Send,
     {
+        let pages: Pages<fn(Page<K>) -> Ready<()>> = Pages::Collected;
+        self.start(api, selection, pages, consume);
+    }
+
+    fn start<K, F, G>(
+        &mut self,
+        api: Api<K>,
+        selection: Selection,
+        pages: Pages<impl FnMut(Page<K>) -> G + Send + 'static>,
+        consume: impl FnMut(Change<K>) -> F + Send + 'static,
+    ) where
+        K: Object,
+        F: Future<Output = ()> + Send,
+        G: Future<Output = ()> + Send,
+    {
         let kind = Kind::of::<K>().to_string();
         let follower = Follower::new(
             api,
@@ -97,6 +129,7 @@ impl Followers {
             self.definitions.clone(),
             self.recovery.clone(),
             self.status.add(kind.clone()),
+            pages,
             consume,
         );
         let task = self.tasks.spawn(async move { match follower.run().await {} });

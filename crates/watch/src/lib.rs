@@ -42,7 +42,7 @@ pub use client::client;
 pub use deadline::ANSWER;
 pub use error::{Error, Plain};
 pub use existence::is_kind_absent;
-pub use follower::{Change, Object, Selection};
+pub use follower::{Change, Object, Page, Selection};
 pub use followers::{Followers, Recoveries};
 pub use live::{get, is_not_found, list, list_selected};
 pub use objects::{Listed, list_page};

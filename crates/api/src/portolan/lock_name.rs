@@ -159,8 +159,8 @@ impl FromStr for LockName {
         let is_digest =
             || name.len() == 64 && name.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
         let domain = match kind {
-            "vpc" if name_fits() => LockDomain::Exact(Domain::Vpc(name.to_owned())),
-            "subnet" if name_fits() => LockDomain::Exact(Domain::Subnet(name.to_owned())),
+            "vpc" if name_fits() => LockDomain::Exact(Domain::Vpc(name.into())),
+            "subnet" if name_fits() => LockDomain::Exact(Domain::Subnet(name.into())),
             "vni" => LockDomain::Exact(Domain::Vni(name.parse::<Vni>().map_err(|_| problem())?)),
             "vpcx" if is_digest() => LockDomain::Hashed { kind: "vpc", digest: name.to_owned() },
             "subnetx" if is_digest() => LockDomain::Hashed { kind: "subnet", digest: name.to_owned() },
@@ -277,8 +277,8 @@ mod tests {
             ]
         };
         prop_oneof![
-            names().prop_map(Domain::Vpc),
-            names().prop_map(Domain::Subnet),
+            names().prop_map(|name| Domain::Vpc(name.into())),
+            names().prop_map(|name| Domain::Subnet(name.into())),
             prop_oneof![1..30i64, 1..=i64::from(Vni::MAX)].prop_map(|n| Domain::Vni(Vni::new(n).unwrap())),
         ]
     }

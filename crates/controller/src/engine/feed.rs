@@ -1,34 +1,60 @@
 //! How observed objects come in.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, kubevirt, portolan};
-use portolan_watch::{Change, Listed, Unreadable};
+use portolan_watch::{Change, Listed, Page, Unreadable};
 
 use super::Engine;
-use super::kinds::Observed;
+use super::kinds::{Kind, Observed};
 use super::northbound::Evidence;
 
 impl Engine {
     /// Takes in what a follower reports. A fresh list makes only what differs dirty.
     pub fn feed<K: Observed>(&mut self, change: &Change<K>) {
+        self.take(change, &Evidence::of(change));
+        if matches!(change, Change::Listed(_)) {
+            self.pages.end(K::KIND);
+        }
+    }
+
+    /// Takes in some of the objects of a list; a [`Change::Listed`] says that they were all. What such an object no longer asks for is
+    /// absent by a list.
+    pub fn feed_page<K: Observed>(&mut self, page: Page<K>) {
+        let Listed { objects, unreadable } = page.listed;
+        let metadata =
+            objects.iter().map(K::meta).chain(unreadable.iter().map(|object| &object.object.metadata));
+        self.pages.add(K::KIND, page.first, metadata);
+        for object in objects {
+            self.take(&Change::Applied(object), &Evidence::List);
+        }
+        for object in unreadable {
+            self.take(&Change::Unreadable(Box::new(object)), &Evidence::List);
+        }
+    }
+
+    fn take<K: Observed>(&mut self, change: &Change<K>, evidence: &Evidence) {
         K::before(self, change);
         let dirty = match change {
             Change::Applied(object) => self.world.apply(object),
             Change::Unreadable(object) => self.world.apply_unreadable::<K>(&in_model(object)),
             Change::Deleted(object) => self.world.delete_named::<K>(&object.metadata),
             Change::Listed(Listed { objects, unreadable }) => {
-                self.world.relist(objects, unreadable.iter().map(in_model))
+                let earlier = self.pages.of(K::KIND).map(|(namespace, name)| identity(namespace, name));
+                self.world.relist_after(earlier, objects, unreadable.iter().map(in_model))
             }
         };
         for unit in &dirty.units {
             self.compare_conditions_of_unit(unit);
             self.compare_results_of_unit(unit);
         }
-        self.note(dirty, &Evidence::of(change));
+        self.note(dirty, evidence);
         if matches!(change, Change::Listed(_)) {
             self.read_what_is_missing::<K>();
             self.unlisted.remove(&K::KIND);
@@ -36,6 +62,41 @@ impl Engine {
         self.report_unreadable(change);
         K::after(self, change);
     }
+}
+
+/// The names of what came in the pages of lists that are not all read.
+#[derive(Debug, Default)]
+pub(super) struct Pages(BTreeMap<Kind, BTreeSet<(String, String)>>);
+
+impl Pages {
+    fn add<'a>(&mut self, kind: Kind, first: bool, objects: impl Iterator<Item = &'a ObjectMeta>) {
+        let names = self.0.entry(kind).or_default();
+        if first {
+            names.clear();
+        }
+        let name = |text: &Option<String>| text.clone().unwrap_or_default();
+        names.extend(objects.map(|metadata| (name(&metadata.namespace), name(&metadata.name))));
+    }
+
+    fn end(&mut self, kind: Kind) {
+        self.0.remove(&kind);
+    }
+
+    /// Namespaces and names of the objects of a kind.
+    fn of(&self, kind: Kind) -> impl Iterator<Item = &(String, String)> {
+        self.0.get(&kind).into_iter().flatten()
+    }
+
+    /// Whether an object came in a page.
+    pub(super) fn have(&self, kind: Kind, object: &(String, String)) -> bool {
+        self.0.get(&kind).is_some_and(|names| names.contains(object))
+    }
+}
+
+/// Metadata of which only the name is known.
+fn identity(namespace: &str, name: &str) -> ObjectMeta {
+    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+    ObjectMeta { namespace, name: Some(name.to_owned()), ..ObjectMeta::default() }
 }
 
 /// An object that cannot be decoded, as the model has it.
@@ -47,6 +108,8 @@ fn in_model<K>(object: &Unreadable<K>) -> portolan_model::Unreadable<'_> {
 impl Observed for NetworkAttachment {}
 
 impl Observed for Pod {
+    const IN_PAGES: bool = true;
+
     fn after(engine: &mut Engine, change: &Change<Self>) {
         engine.check(change);
         let pods = match change {
@@ -121,6 +184,8 @@ impl Observed for kubeovn::Vip {
 }
 
 impl Observed for IPLock {
+    const IN_PAGES: bool = true;
+
     fn unreadable(&self, engine: &Engine) -> Option<String> {
         if !engine.world.has_unreadable_locks() {
             return None;

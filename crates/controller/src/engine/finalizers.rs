@@ -335,9 +335,10 @@ impl Engine {
             let using = naming.filter(|(subnet, _)| !self.is_of_no_account(subnet));
             return using.map(|((group, subnet), _)| User::Subnet(*group, subnet.clone())).collect();
         }
-        let locks = self.world.locks().map(|lock| &lock.name);
-        let unreadable = self.world.unreadable_locks().map(|lock| &lock.name);
-        locks.chain(unreadable).filter(|lock| self.is_used_by(name, lock)).cloned().map(User::Lock).collect()
+        let locks = self.world.locks().map(|lock| lock.name.as_str());
+        let unreadable = self.world.unreadable_locks().map(|lock| lock.name.as_str());
+        let using = locks.chain(unreadable).filter(|lock| self.is_used_by(name, lock));
+        using.map(|lock| User::Lock(lock.to_owned())).collect()
     }
 
     /// Whether a lock that the World has is on an address of a Subnet.

@@ -58,6 +58,8 @@ pub trait HasKind {
 
 /// A kind that the engine takes in.
 pub trait Observed: HasKind + Source + Resource<DynamicType = ()> + Sized {
+    /// There may be more objects than should be in memory at once: its lists come by [`Engine::feed_page`].
+    const IN_PAGES: bool = false;
     /// Why the object cannot be read, if it can be decoded and still says nothing that the World could take in.
     #[doc(hidden)]
     fn unreadable(&self, _engine: &Engine) -> Option<String> {

@@ -147,7 +147,7 @@ impl Engine {
             // What we decide can be read back; if it could not, it would be refused for ever.
             let Ok(parsed) = doors::portolan::lock(&lock) else { continue };
             if self.ipam.promise(Claim::of(&parsed), parsed.attachment.clone()) {
-                self.creating.insert(name, requester.clone(), parsed.subnet.clone());
+                self.creating.insert(name, requester.clone(), parsed.subnet.to_string());
                 self.actions.push(Action::CreateLock(Box::new(lock)));
             } else {
                 waits_for.insert(WaitKey::Lock(name));
@@ -189,7 +189,7 @@ impl Engine {
         for id in self.world.holdings_of(requester) {
             let held = self.world.held_locks(&id);
             let names: Vec<_> =
-                held.counted.iter().chain(&held.surplus).map(|lock| lock.name.clone()).collect();
+                held.counted.iter().chain(&held.surplus).map(|lock| lock.name.to_string()).collect();
             for name in names {
                 let revoked = |releasing: &Releasing| {
                     releasing.stage != Stage::Deleting && !wanted.iter().any(|release| release.lock == name)
@@ -381,7 +381,7 @@ impl Engine {
         // A lock that changed since its release was decided may be in use again: its requester is decided anew.
         if releasing.is_some_and(|release| {
             current.is_none_or(|lock| {
-                (&lock.uid, lock.resource_version) != (&release.uid, release.resource_version)
+                lock.uid != release.uid || lock.resource_version != release.resource_version
             })
         }) {
             self.releasing.remove(name);

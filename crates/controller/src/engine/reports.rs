@@ -10,7 +10,8 @@ use portolan_model::validate::validate;
 use portolan_model::{Needs, Requester, Settings, World, doors};
 use portolan_watch::{Change, Listed, Unreadable};
 
-use super::{Action, Engine, Observed};
+use super::feed::Pages;
+use super::{Action, Engine, HasKind, Kind, Observed};
 
 /// The object that an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,10 @@ impl Subject {
 
     fn is_of<K: Resource<DynamicType = ()>>(&self) -> bool {
         self.kind == K::kind(&()) && self.api_version == K::api_version(&())
+    }
+
+    fn is_in(&self, pages: &Pages, kind: Kind) -> bool {
+        pages.have(kind, &(self.namespace.clone().unwrap_or_default(), self.name.clone()))
     }
 }
 
@@ -135,7 +140,7 @@ impl Reports {
 }
 
 /// A kind that is checked by itself.
-pub(super) trait Checked: Resource<DynamicType = ()> {
+pub(super) trait Checked: HasKind + Resource<DynamicType = ()> {
     /// What is wrong with it, and what in it has no effect.
     fn problems(&self) -> Vec<Problem>;
 }
@@ -194,7 +199,10 @@ impl Engine {
             }
             Change::Listed(Listed { objects, unreadable }) => {
                 // Those that are still being deleted are among the listed.
-                self.reports.terminating.retain(|subject, _| !subject.is_of::<K>());
+                let pages = &self.pages;
+                self.reports
+                    .terminating
+                    .retain(|subject, _| !subject.is_of::<K>() || subject.is_in(pages, K::KIND));
                 objects.iter().for_each(|object| self.report_content(object));
                 unreadable.iter().for_each(|unreadable| self.report_unreadable_object(unreadable));
             }
@@ -237,7 +245,9 @@ impl Engine {
             Change::Listed(Listed { objects, unreadable }) => {
                 let unreadable = unreadable.iter().map(|unreadable| Subject::of(&unreadable.object));
                 let listed: BTreeSet<Subject> = objects.iter().map(Subject::of).chain(unreadable).collect();
-                self.reports.told.retain(|(subject, _), _| !subject.is_of::<K>() || listed.contains(subject));
+                let pages = &self.pages;
+                let is_listed = |subject: &Subject| listed.contains(subject) || subject.is_in(pages, K::KIND);
+                self.reports.told.retain(|(subject, _), _| !subject.is_of::<K>() || is_listed(subject));
                 objects.iter().for_each(|object| self.check_object(object));
             }
         }
@@ -252,7 +262,7 @@ impl Engine {
     /// said stays.
     pub(super) fn report_annotations(&mut self, namespace: &str, name: &str) {
         let Some(pod) = self.world.pod(namespace, name).filter(|pod| !pod.finished) else { return };
-        let (requester, uid) = (Requester::pod(namespace, name), pod.uid.clone());
+        let (requester, uid) = (Requester::pod(namespace, name), pod.uid.to_string());
         let subject = Subject::from(&requester);
         let was_told = self.reports.of(&subject, &uid, Topic::Annotations).next().is_some();
         if !self.is_synced() || !(was_told || pod.has_kube_ovn_annotations()) {

@@ -11,7 +11,7 @@ use portolan_api::portolan::HolderKind;
 use portolan_model::{Attachment, Unit};
 use portolan_watch::{Change, Listed};
 
-use super::{Action, Engine};
+use super::{Action, Engine, Kind};
 
 /// Namespace and name.
 type PodName = (String, String);
@@ -75,7 +75,8 @@ impl Engine {
             Change::Deleted(pod) => drop(self.results.seen.remove(&key(pod))),
             Change::Listed(Listed { objects, .. }) => {
                 let listed: BTreeSet<PodName> = objects.iter().map(key).collect();
-                self.results.seen.retain(|pod, _| listed.contains(pod));
+                let pages = &self.pages;
+                self.results.seen.retain(|pod, _| listed.contains(pod) || pages.have(Kind::Pod, pod));
                 objects.iter().for_each(|pod| self.observe_pod(pod));
             }
         }

@@ -111,7 +111,7 @@ fn a_pod_gets_a_lock_with_everything_in_it() {
     assert_eq!(spec.mac.as_deref(), Some(portolan_api::Mac::derive(ip, None).to_string().as_str()));
     scene.served("a", "net");
     let attachment = scene.world.attachments().next().unwrap();
-    assert_eq!((attachment.addresses.as_slice(), attachment.subnet.as_str()), ([ip].as_slice(), "web"));
+    assert_eq!((&*attachment.addresses, attachment.subnet.as_str()), ([ip].as_slice(), "web"));
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn locks_of_who_is_gone_are_given_back_after_a_live_read() {
     assert_eq!(decision.releases[0].reason, ReleaseReason::Released(Released::HolderFinished));
     assert_eq!(scene.world.attachments().count(), 0, "its port goes at once");
 
-    scene.apply(&Pod { uid: "second-life".to_owned(), ..pod.clone() });
+    scene.apply(&Pod { uid: "second-life".into(), ..pod.clone() });
     let decision = scene.decide("a");
     assert_eq!((decision.create.len(), decision.releases.len()), (1, 1));
     assert_eq!(decision.releases[0].lock, lock);
@@ -341,7 +341,7 @@ fn an_ordinal_keeps_its_address_until_it_leaves_the_range() {
 
     let _ = scene.world.delete(&ordinal);
     assert!(scene.decide("db-1").is_empty(), "it will be back");
-    scene.apply(&Pod { uid: "again".to_owned(), node: Some("node-2".to_owned()), ..ordinal });
+    scene.apply(&Pod { uid: "again".into(), node: Some("node-2".into()), ..ordinal });
     let decision = scene.decide("db-1");
     let [moved] = decision.moves.as_slice() else { panic!("{decision:?}") };
     assert_eq!((moved.user.uid.as_str(), moved.node.as_str()), ("again", "node-2"));

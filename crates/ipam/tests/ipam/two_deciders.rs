@@ -50,7 +50,7 @@ impl Store {
     /// Starts a pod of this name, or a new life of it.
     fn start(&mut self, name: &str) {
         let life = self.events.len();
-        let pod = Pod { uid: format!("{name}-{life}"), ..mk_pod("default", name, &[]) };
+        let pod = Pod { uid: format!("{name}-{life}").into(), ..mk_pod("default", name, &[]) };
         self.pods.insert(name.to_owned(), pod.clone());
         self.events.push(Event::Pod(pod));
     }

@@ -11,6 +11,7 @@ use portolan_api::networks_annotation::{
 use portolan_api::nfn_network::{NFN_NETWORK, NFN_ROUTES, NfnRoute};
 use portolan_api::pod_annotations::is_result;
 use portolan_api::{FieldError, Mac};
+use smol_str::SmolStr;
 
 use super::ovn4nfv;
 use crate::pod::{Pod, PodController, StatefulSet};
@@ -25,16 +26,16 @@ pub fn pod(object: &core::v1::Pod) -> Pod {
     let all = object.annotations();
     let annotations = all.iter().filter(|(key, value)| asks_for_networks(key) && !is_result(all, key, value));
     Pod {
-        namespace: object.namespace().unwrap_or_default(),
-        name: object.name_any(),
-        uid: object.uid().unwrap_or_default(),
+        namespace: object.namespace().unwrap_or_default().into(),
+        name: object.name_any().into(),
+        uid: object.uid().unwrap_or_default().into(),
         created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
-        node: spec.and_then(|spec| spec.node_name.clone()).filter(|name| !name.is_empty()),
+        node: spec.and_then(|spec| spec.node_name.as_ref()).filter(|name| !name.is_empty()).map(SmolStr::new),
         host_ip: status.and_then(|status| status.host_ip.as_deref()).and_then(|ip| ip.parse().ok()),
         host_network: spec.and_then(|spec| spec.host_network).unwrap_or_default(),
         finished: matches!(phase, Some("Succeeded" | "Failed")),
         controller: controller(object),
-        annotations: annotations.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        annotations: annotations.map(|(key, value)| (shared_key(key), value)).collect(),
     }
 }
 
@@ -51,8 +52,17 @@ fn controller(object: &core::v1::Pod) -> PodController {
     }
 }
 
+/// The keys that many pods have.
+const COMMON: [&str; 4] = [NETWORKS, DEFAULT_NETWORK, NFN_NETWORK, NFN_ROUTES];
+
 fn asks_for_networks(key: &str) -> bool {
-    [NETWORKS, DEFAULT_NETWORK, NFN_NETWORK, NFN_ROUTES].contains(&key) || is_kube_ovn_annotation(key)
+    COMMON.contains(&key) || is_kube_ovn_annotation(key)
+}
+
+/// A key, without a copy if many pods have it.
+fn shared_key(key: &str) -> SmolStr {
+    let common = COMMON.into_iter().find(|common| *common == key);
+    common.map_or_else(|| SmolStr::new(key), SmolStr::new_static)
 }
 
 /// True for the annotations by which Kube-OVN's users ask something of an interface.

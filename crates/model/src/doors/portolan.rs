@@ -6,6 +6,8 @@ use portolan_api::portolan::{self, Holder, IPLock, LockDomain, LockName};
 use portolan_api::{Domain, FieldErrors, FieldPath, Reason};
 
 use super::Meta;
+use smol_str::SmolStr;
+
 use crate::attachment::{AttachmentId, NETWORK_ATTACHMENT_INTERFACE};
 use crate::group::Group;
 use crate::lock::{Claim, Lock, UnreadableLock};
@@ -119,21 +121,21 @@ pub fn lock(object: &IPLock) -> Result<Lock, FieldErrors> {
         return Err(errors);
     };
     Ok(Lock {
-        name: object.name_any(),
-        uid: object.uid().unwrap_or_default(),
+        name: object.name_any().into(),
+        uid: object.uid().unwrap_or_default().into(),
         // One that is no number is of no API server we know; it counts as the latest.
         resource_version: object.resource_version().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX),
         generation: object.metadata.generation.unwrap_or(1),
         domain: config.domain,
         address: config.address,
-        subnet: spec.subnet.clone(),
+        subnet: SmolStr::new(&spec.subnet),
         mac: config.mac,
         attachment,
-        node: spec.node.clone(),
+        node: spec.node.as_ref().map(SmolStr::new),
         host_ip: config.host_ip,
-        user: spec.user.clone(),
-        target: spec.target.clone(),
-        iface_id: spec.iface_id.clone(),
-        interfaces: spec.interfaces.clone(),
+        user: spec.user.clone().map(Box::new),
+        target: spec.target.clone().map(Box::new),
+        iface_id: spec.iface_id.as_ref().map(SmolStr::new),
+        interfaces: spec.interfaces.clone().into_boxed_slice(),
     })
 }

@@ -10,9 +10,9 @@ use crate::world::World;
 pub(crate) fn holder(pod: &Pod) -> Holder {
     Holder {
         kind: HolderKind::Pod,
-        namespace: Some(pod.namespace.clone()),
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
+        namespace: Some(pod.namespace.to_string()),
+        name: pod.name.to_string(),
+        uid: pod.uid.to_string(),
         interface: None,
     }
 }

@@ -18,8 +18,8 @@ use crate::world::World;
 pub(super) fn holder(pod: &Pod, set_uid: &str) -> Holder {
     Holder {
         kind: HolderKind::StatefulSet,
-        namespace: Some(pod.namespace.clone()),
-        name: pod.name.clone(),
+        namespace: Some(pod.namespace.to_string()),
+        name: pod.name.to_string(),
         uid: set_uid.to_owned(),
         interface: None,
     }

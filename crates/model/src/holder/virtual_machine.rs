@@ -12,7 +12,7 @@ use crate::world::World;
 
 /// The holder of the addresses of a machine that a pod runs, or what the pod waits for.
 pub(super) fn holder(world: &World, pod: &Pod, name: &str) -> Result<Holder, Vec<Wait>> {
-    let key = (pod.namespace.clone(), name.to_owned());
+    let key = (pod.namespace.to_string(), name.to_owned());
     let mut waits = Vec::new();
     let machine = world.machine(&key.0, &key.1);
     if machine.is_none() {
@@ -25,7 +25,7 @@ pub(super) fn holder(world: &World, pod: &Pod, name: &str) -> Result<Holder, Vec
     match machine.filter(|_| waits.is_empty()) {
         Some(machine) => Ok(Holder {
             kind: HolderKind::VirtualMachine,
-            namespace: Some(pod.namespace.clone()),
+            namespace: Some(pod.namespace.to_string()),
             name: name.to_owned(),
             uid: machine.uid.clone(),
             interface: None,

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use portolan_api::portolan::{Holder, HolderKind};
 
-use super::pods::{PodEntry, machine_of};
+use super::pods::machine_of;
 use super::requests::Topic;
 use super::{FirstInterface, Name, World};
 use crate::attachment::{NETWORK_ATTACHMENT_INTERFACE, NODE_INTERFACE};
+use crate::doors::pod::{PodNetworks, requested_networks};
 use crate::holder;
 use crate::pod::Pod;
 use crate::request::{InterfaceRequest, Request, Requester, Wait};
@@ -29,20 +30,20 @@ impl World {
         }
     }
 
-    fn evaluate_pod(&self, entry: &PodEntry, requester: &Requester) -> Option<Evaluation<'_>> {
-        let pod = &entry.pod;
+    fn evaluate_pod(&self, pod: &Pod, requester: &Requester) -> Option<Evaluation<'_>> {
         let node = pod.node.as_ref()?;
         if pod.finished || pod.host_network {
             return None;
         }
-        let mut evaluation = Evaluation::new(self, requester, node, pod.namespace.clone());
+        let mut evaluation = Evaluation::new(self, requester, node, pod.namespace.to_string());
         evaluation.request.host_ip = pod.host_ip.or(evaluation.request.host_ip);
-        evaluation.request.problems.clone_from(&entry.networks.problems);
-        evaluation.request.warnings.clone_from(&entry.networks.warnings);
-        for wanted in &entry.networks.interfaces {
+        // Read again each time: kept, it would take more memory than all else that is known of a pod.
+        let PodNetworks { interfaces, routes, problems, warnings } = requested_networks(pod);
+        (evaluation.request.problems, evaluation.request.warnings) = (problems, warnings);
+        for wanted in &interfaces {
             evaluation.resolve(wanted, pod);
         }
-        evaluation.add_routes(&entry.networks.routes);
+        evaluation.add_routes(&routes);
         evaluation.warn_of_unused_annotations(pod);
         // A pod that asks Portolan for nothing is none of its business, whatever it runs.
         if evaluation.concerns_us() {

@@ -71,7 +71,7 @@ impl World {
         }
         subnet.config.gateway.addresses().find_map(|address| {
             let name = LockName::new(&subnet.domain, LockAddress::Ip(address)).to_string();
-            match self.locks.get(&name) {
+            match self.lock(&name) {
                 Some(lock) if is_own(lock, subnet) => None,
                 Some(lock) => Some(GatewayProblem::Taken { address, by: Some(lock.attachment.holder()) }),
                 None if self.unreadable_locks.contains_key(&name) => {
@@ -87,23 +87,22 @@ impl World {
 
     /// The locks that a subnet has on addresses of its gateway, present or former.
     fn gateway_locks(&self, subnet: &Subnet) -> impl Iterator<Item = &Lock> {
-        let holder = (HolderKind::Subnet, None, subnet.name.clone());
-        let ids: Vec<_> = self.holdings_by_holder.get(&holder).filter(|id| id.uid() == subnet.uid).collect();
+        let ids = self.held_in_name(HolderKind::Subnet, None, &subnet.name);
+        let ids: Vec<_> = ids.filter(|id| id.uid() == subnet.uid).collect();
         let names = ids.into_iter().filter_map(|id| self.holdings.get(id)).flat_map(|holding| &holding.locks);
-        names.filter_map(|name| self.locks.get(name))
+        names.filter_map(|name| self.lock(name))
     }
 
     /// True if a subnet that is in effect, or none, has the locks of its gateway and no others.
     pub(super) fn is_gateway_settled(&self, name: &str) -> bool {
-        let holder = (HolderKind::Subnet, None, name.to_owned());
-        let locks = self.holdings_by_holder.get(&holder).filter_map(|id| self.holdings.get(id));
+        let ids = self.held_in_name(HolderKind::Subnet, None, name);
+        let locks = ids.filter_map(|id| self.holdings.get(id));
         let held: usize = locks.map(|holding| holding.locks.len()).sum();
         match self.known_subnet(name).filter(|subnet| subnet.validation != Validation::Not) {
             None => held == 0,
             Some(subnet) => {
                 let has = |ip| {
-                    let lock =
-                        self.locks.get(&LockName::new(&subnet.domain, LockAddress::Ip(ip)).to_string());
+                    let lock = self.lock(&LockName::new(&subnet.domain, LockAddress::Ip(ip)).to_string());
                     lock.is_some_and(|lock| is_own(lock, subnet))
                 };
                 let addresses = || subnet.config.gateway.addresses();

@@ -5,19 +5,19 @@ use std::net::IpAddr;
 
 use portolan_api::portolan::{HolderKind, LockAddress};
 use portolan_api::{Domain, Family, Mac};
+use smol_str::SmolStr;
 
+use super::few::Few;
 use crate::attachment::{Attachment, AttachmentId};
 use crate::lock::Lock;
 
 /// The locks of one interface, and the attachment they make when they are all there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Holding {
-    pub(super) locks: BTreeSet<String>,
+    pub(super) locks: Few<SmolStr>,
     /// Its locks that cannot be read, by name. While there are any, nobody knows what it should have.
-    pub(super) unreadable: BTreeSet<String>,
-    pub(super) attachment: Option<Attachment>,
-    /// Where its addresses are unique; said by the lock that counts first.
-    pub(super) domain: Option<Domain>,
+    pub(super) unreadable: BTreeSet<SmolStr>,
+    pub(super) attachment: Option<Box<Attachment>>,
     /// There are locks beyond those that count.
     pub(super) surplus: bool,
 }
@@ -28,7 +28,7 @@ impl Holding {
     }
 
     pub(crate) fn attachment(&self) -> Option<&Attachment> {
-        self.attachment.as_ref()
+        self.attachment.as_deref()
     }
 }
 
@@ -138,12 +138,13 @@ impl<'w> HeldLocks<'w> {
         Some(Attachment {
             id: id.clone(),
             subnet: first.subnet.clone(),
-            addresses,
+            domain: first.domain.clone(),
+            addresses: addresses.into_boxed_slice(),
             mac,
             node: latest.node.clone(),
             host_ip: latest.host_ip,
             user: latest.user.clone(),
-            iface_id: iface_id.unwrap_or_else(|| id.iface_id()),
+            iface_id: iface_id.unwrap_or_else(|| id.iface_id().into()),
         })
     }
 }

@@ -1,14 +1,16 @@
 //! One-to-many indexes that leave no trace of what was removed, so that equal Worlds compare equal.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use super::few::Few;
 
 /// The values of one key, in order.
-pub(crate) type Values<'a, V> = std::iter::Flatten<std::option::IntoIter<&'a BTreeSet<V>>>;
+pub(crate) type Values<'a, V> = std::iter::Flatten<std::option::IntoIter<&'a Few<V>>>;
 
 /// For each key, a set of values; no set is empty.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Index<K, V>(BTreeMap<K, BTreeSet<V>>);
+pub(crate) struct Index<K, V>(BTreeMap<K, Few<V>>);
 
 impl<K, V> Default for Index<K, V> {
     fn default() -> Self {
@@ -39,11 +41,6 @@ impl<K: Ord, V: Ord> Index<K, V> {
         K: Borrow<Q>,
     {
         self.0.get(key).into_iter().flatten()
-    }
-
-    /// The keys from this one on, in order.
-    pub(crate) fn keys_from(&self, key: &K) -> impl Iterator<Item = &K> {
-        self.0.range(key..).map(|(key, _)| key)
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {

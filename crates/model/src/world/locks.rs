@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use portolan_api::portolan::{Holder, HolderKind};
+use smol_str::SmolStr;
 
+use super::World;
 use super::holding::{HeldLocks, Holding};
-use super::{HolderName, World};
 use crate::attachment::{Attachment, AttachmentId};
 use crate::dirty::{Dirty, LockChange};
 use crate::holder;
@@ -18,21 +19,33 @@ impl World {
     /// The locks of one interface, sorted out.
     pub fn held_locks(&self, id: &AttachmentId) -> HeldLocks<'_> {
         match self.holdings.get(id) {
-            Some(holding) => HeldLocks::of(id, holding.locks.iter().filter_map(|name| self.locks.get(name))),
+            Some(holding) => HeldLocks::of(id, holding.locks.iter().filter_map(|name| self.lock(name))),
             None => HeldLocks::default(),
         }
     }
 
     /// The interfaces for which anyone of this kind and name holds locks, in whichever of its lives.
     pub fn held_by(&self, holder: &Holder) -> impl Iterator<Item = &AttachmentId> + use<'_> {
-        self.holdings_by_holder.get(&holder_name(holder))
+        self.held_in_name(holder.kind, holder.namespace.as_deref(), &holder.name)
+    }
+
+    /// The same by kind, namespace and name. Ids are sorted by these first.
+    pub(super) fn held_in_name(
+        &self,
+        kind: HolderKind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> impl Iterator<Item = &AttachmentId> + use<'_> {
+        let first = AttachmentId::before_all_of(kind, namespace, name);
+        let from = self.holdings.range(first.clone()..).map(|(id, _)| id);
+        from.take_while(move |id| id.has_holder_name_of(&first))
     }
 
     /// A lock of a holder, in this life of it, that cannot be read.
     pub fn unreadable_lock_of(&self, holder: &Holder) -> Option<&UnreadableLock> {
         let ids = self.held_by(holder).filter(|id| id.uid() == holder.uid);
         let names = ids.filter_map(|id| self.holdings.get(id)).flat_map(|holding| &holding.unreadable);
-        names.filter_map(|name| self.unreadable_locks.get(name)).next()
+        names.filter_map(|name| self.unreadable_lock(name)).next()
     }
 
     /// The interfaces for which anyone holds locks.
@@ -84,7 +97,7 @@ impl World {
             Some(Err(unreadable)) => (None, Some(unreadable)),
             None => (None, None),
         };
-        if self.locks.get(name) == lock.as_ref() && self.unreadable_locks.get(name) == unreadable.as_ref() {
+        if self.lock(name) == lock.as_ref() && self.unreadable_locks.get(name) == unreadable.as_ref() {
             return;
         }
         let before = claim(self);
@@ -92,7 +105,7 @@ impl World {
             (lock.attachment.kind() == HolderKind::Subnet).then(|| lock.attachment.name().to_owned())
         };
         let mut gateways: BTreeSet<String> = self.subnets_by_gateway.get(name).cloned().collect();
-        gateways.extend(self.locks.get(name).into_iter().chain(&lock).filter_map(gateway_of));
+        gateways.extend(self.lock(name).into_iter().chain(&lock).filter_map(gateway_of));
         // What it is now comes first: what a holding has left to it decides whether it stays.
         if lock.is_some() {
             self.set_lock(name, lock, dirty);
@@ -135,24 +148,20 @@ impl World {
         }
         if let Some(id) = new_id {
             let before = self.attachment_state(&id);
-            let holding = self.holdings.entry(id.clone()).or_default();
-            if holding.is_empty() {
-                self.holdings_by_holder.insert(holder_of(&id), id.clone());
-            }
-            holding.unreadable.insert(name.to_owned());
+            self.holdings.entry(id.clone()).or_default().unreadable.insert(name.into());
             self.hold_again(&id, before, dirty);
         }
     }
 
     fn set_lock(&mut self, name: &str, new: Option<Lock>, dirty: &mut Dirty) {
-        let old = self.locks.get(name);
+        let old = self.lock(name);
         if old == new.as_ref() {
             return;
         }
         let old_id = old.map(|lock| lock.attachment.clone());
         let new_id = new.as_ref().map(|lock| lock.attachment.clone());
         match new {
-            Some(lock) => self.locks.insert(name.to_owned(), lock),
+            Some(lock) => self.locks.insert(lock.name.clone(), Box::new(lock)),
             None => self.locks.remove(name),
         };
         if let Some(id) = old_id.as_ref().filter(|id| new_id.as_ref() != Some(*id)) {
@@ -166,13 +175,7 @@ impl World {
             let before = self.attachment_state(&id);
             // A lock that changed after its release was confirmed is in use again.
             self.released.remove(&id);
-            let holding = self.holdings.entry(id.clone()).or_default();
-            if holding.is_empty() {
-                self.holdings_by_holder.insert(holder_of(&id), id.clone());
-            }
-            if !holding.locks.contains(name) {
-                holding.locks.insert(name.to_owned());
-            }
+            self.holdings.entry(id.clone()).or_default().locks.insert(name.into());
             self.hold_again(&id, before, dirty);
         }
     }
@@ -180,24 +183,22 @@ impl World {
     /// Finds out again what the locks of an interface amount to.
     fn hold_again(&mut self, id: &AttachmentId, before: UnitState, dirty: &mut Dirty) {
         let Some(holding) = self.holdings.get(id) else { return };
-        let held = HeldLocks::of(id, holding.locks.iter().filter_map(|name| self.locks.get(name)));
-        let attachment = held.attachment(id);
-        let domain = held.counted.first().map(|lock| lock.domain.clone());
+        let held = HeldLocks::of(id, holding.locks.iter().filter_map(|name| self.lock(name)));
+        let attachment = held.attachment(id).map(Box::new);
         let surplus = !held.surplus.is_empty();
         let Some(holding) = self.holdings.get_mut(id) else { return };
-        (holding.domain, holding.surplus) = (domain, surplus);
+        holding.surplus = surplus;
         let changed = holding.attachment != attachment;
         if changed {
             let place = |attachment: Option<&Attachment>| {
                 attachment.map(|attachment| (attachment.subnet.clone(), attachment.node.clone()))
             };
-            let new_place = place(attachment.as_ref());
-            let old_place = place(std::mem::replace(&mut holding.attachment, attachment).as_ref());
+            let new_place = place(attachment.as_deref());
+            let old_place = place(std::mem::replace(&mut holding.attachment, attachment).as_deref());
             self.place_again(id, old_place, new_place);
         }
         if self.holdings.get(id).is_some_and(Holding::is_empty) {
             self.holdings.remove(id);
-            self.holdings_by_holder.remove(&holder_of(id), id);
             self.released.remove(id);
         }
         let after = self.attachment_state(id);
@@ -213,15 +214,15 @@ impl World {
             return;
         }
         if let Some((subnet, node)) = old {
-            self.holdings_by_subnet.remove(&subnet, id);
+            self.holdings_by_subnet.remove(subnet.as_str(), id);
             if let Some(node) = node {
-                self.holdings_by_node.remove(&node, id);
+                self.holdings_by_node.remove(node.as_str(), id);
             }
         }
         if let Some((subnet, node)) = new {
-            self.holdings_by_subnet.insert(subnet, id.clone());
+            self.holdings_by_subnet.insert(subnet.into(), id.clone());
             if let Some(node) = node {
-                self.holdings_by_node.insert(node, id.clone());
+                self.holdings_by_node.insert(node.into(), id.clone());
             }
         }
     }
@@ -244,7 +245,7 @@ impl World {
                 // A subnet may have been made again under its name, elsewhere.
                 let subnet = self.known_subnet(&attachment.subnet);
                 let same = subnet.is_some_and(|subnet| {
-                    Some(&subnet.domain) == holding.domain.as_ref()
+                    subnet.domain == attachment.domain
                         && attachment.addresses.iter().all(|ip| subnet.config.cidr.contains(*ip))
                 });
                 if same { UnitState::Live } else { UnitState::Absent }
@@ -272,12 +273,4 @@ impl World {
 }
 
 /// The subnet and the node of an attachment.
-type Place = (String, Option<String>);
-
-fn holder_of(id: &AttachmentId) -> HolderName {
-    (id.kind(), id.namespace().map(str::to_owned), id.name().to_owned())
-}
-
-pub(super) fn holder_name(holder: &Holder) -> HolderName {
-    (holder.kind, holder.namespace.clone(), holder.name.clone())
-}
+type Place = (SmolStr, Option<SmolStr>);

@@ -3,7 +3,9 @@
 //! Lists are of servers that may be starting, and of moments that may be past. So whatever is not in one stays what it was, of every
 //! kind, until the object itself was read.
 
-use super::{Source, World};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{ObjectKey, Source, World};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
 use crate::holder::Read;
@@ -22,8 +24,22 @@ impl World {
         objects: impl IntoIterator<Item = &'a O>,
         unreadable: impl IntoIterator<Item = Unreadable<'a>>,
     ) -> Dirty {
+        self.relist_after([], objects, unreadable)
+    }
+
+    /// Like [`World::relist`], for the rest of a list: objects of it that were taken in before are given by their metadata.
+    pub fn relist_after<'a, O: Source + 'a>(
+        &mut self,
+        earlier: impl IntoIterator<Item = ObjectMeta>,
+        objects: impl IntoIterator<Item = &'a O>,
+        unreadable: impl IntoIterator<Item = Unreadable<'a>>,
+    ) -> Dirty {
         let mut dirty = Dirty::default();
-        for key in self.take_all(objects, unreadable, &mut dirty) {
+        let mut missing = self.take_all(objects, unreadable, &mut dirty);
+        for metadata in earlier {
+            missing.remove(&O::Key::of(&metadata));
+        }
+        for key in missing {
             self.missing.extend(O::read(&key));
         }
         dirty
@@ -103,7 +119,7 @@ impl World {
             Read::IpPool { name } => self.settle::<IpPool>(name, found.ip_pool(name), &mut dirty),
             Read::Vip { name } => self.settle::<Vip>(name, found.vip(name), &mut dirty),
             Read::Lock { name } => {
-                let lock = found.locks.get(name).cloned().map(Ok);
+                let lock = found.lock(name).cloned().map(Ok);
                 let lock = lock.or_else(|| found.unreadable_locks.get(name).cloned().map(Err));
                 self.set_lock_object(name, lock, &mut dirty);
             }

@@ -3,20 +3,13 @@
 use portolan_api::portolan::{Holder, HolderKind};
 
 use super::{Name, Topic, World};
+use crate::attachment::AttachmentId;
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
-use crate::doors::pod::{PodNetworks, requested_networks};
 use crate::nad::Nad;
 use crate::pod::{Pod, PodController, StatefulSet, VirtualMachine};
 use crate::request::Requester;
 use crate::unit::Unit;
-
-/// A pod, with the interfaces its annotations ask for.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PodEntry {
-    pub(super) pod: Pod,
-    pub(super) networks: PodNetworks,
-}
 
 /// The objects that stand for one virtual machine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,7 +29,7 @@ impl Machine {
 
 impl World {
     pub(super) fn set_pod(&mut self, key: &Name, new: Option<Pod>, dirty: &mut Dirty) {
-        let old = self.pods.get(key).map(|entry| &entry.pod);
+        let old = self.pods.get(key).map(|pod| &**pod);
         if old == new.as_ref() {
             return;
         }
@@ -57,13 +50,8 @@ impl World {
             self.pods_by_machine.insert(machine.clone(), key.clone());
         }
         match new {
-            Some(pod) => {
-                let networks = requested_networks(&pod);
-                self.pods.insert(key.clone(), PodEntry { pod, networks });
-            }
-            None => {
-                self.pods.remove(key);
-            }
+            Some(pod) => drop(self.pods.insert(key.clone(), Box::new(pod))),
+            None => drop(self.pods.remove(key)),
         }
         for (id, before) in held.into_iter().zip(states) {
             // A pod that has finished gives its interfaces back.
@@ -83,7 +71,7 @@ impl World {
     /// The pod that uses a virtual machine's addresses: the oldest that has not finished. While a machine migrates there are
     /// two, and the older one runs it until it is done.
     pub(crate) fn pod_of_machine(&self, machine: &Name) -> Option<&Name> {
-        let pods = self.pods_by_machine.get(machine).filter_map(|key| Some((key, &self.pods.get(key)?.pod)));
+        let pods = self.pods_by_machine.get(machine).filter_map(|key| Some((key, self.pods.get(key)?)));
         let running = pods.filter(|(_, pod)| !pod.finished);
         running.min_by_key(|(_, pod)| (pod.created, &pod.uid)).map(|(key, _)| key)
     }
@@ -118,13 +106,15 @@ impl World {
             return;
         }
         // Ordinals that leave the range may have to release their addresses: only those that have some are of interest.
-        let first = (HolderKind::StatefulSet, Some(key.0.clone()), format!("{}-", key.1));
-        let held = self.holdings_by_holder.keys_from(&first).take_while(|(kind, namespace, name)| {
-            *kind == HolderKind::StatefulSet
-                && namespace.as_ref() == Some(&key.0)
-                && name.starts_with(&first.2)
+        let prefix = format!("{}-", key.1);
+        let first = AttachmentId::before_all_of(HolderKind::StatefulSet, Some(&key.0), &prefix);
+        let held = self.holdings.range(first..).map(|(id, _)| id).take_while(|id| {
+            id.kind() == HolderKind::StatefulSet
+                && id.namespace() == Some(&key.0)
+                && id.name().starts_with(&prefix)
         });
-        let names: Vec<String> = held.map(|(_, _, name)| name.clone()).collect();
+        let mut names: Vec<String> = held.map(|id| id.name().to_owned()).collect();
+        names.dedup();
         match new {
             Some(set) => self.stateful_sets.insert(key.clone(), set),
             None => self.stateful_sets.remove(key),
@@ -165,7 +155,7 @@ impl World {
 /// Namespace and name of the virtual machine that a pod runs.
 pub(super) fn machine_of(pod: &Pod) -> Option<Name> {
     match &pod.controller {
-        PodController::VirtualMachine { name } => Some((pod.namespace.clone(), name.clone())),
+        PodController::VirtualMachine { name } => Some((pod.namespace.to_string(), name.clone())),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@ use portolan_api::Provider;
 use portolan_api::portolan::HolderKind;
 
 use super::evaluation::Evaluation;
+use super::holding::Holding;
 use super::pods::machine_of;
 use super::{Name, World};
 use crate::attachment::AttachmentId;
@@ -131,13 +132,13 @@ impl World {
             Requester::Pod { namespace, name } => {
                 let Some(pod) = self.pod(namespace, name) else { return false };
                 let asks = !pod.finished && !pod.host_network && pod.node.is_some();
-                let attachment = self.holdings.get(id).and_then(|holding| holding.attachment.as_ref());
-                let user = attachment.and_then(|attachment| attachment.user.as_ref());
+                let attachment = self.holdings.get(id).and_then(Holding::attachment);
+                let user = attachment.and_then(|attachment| attachment.user.as_deref());
                 // Every lock has to follow the pod: the agent of its node looks for all of them.
                 let followed = || {
                     let locks = self.held_locks(id).counted;
                     let follows = |lock: &&Lock| {
-                        lock.node == pod.node && holder::is_used_by(id, lock.user.as_ref(), pod)
+                        lock.node == pod.node && holder::is_used_by(id, lock.user.as_deref(), pod)
                     };
                     attachment.is_some_and(|attachment| attachment.node == pod.node)
                         && locks.iter().all(follows)
@@ -155,10 +156,10 @@ impl World {
 
     /// The interfaces whose addresses a pod uses.
     pub(crate) fn used_by(&self, pod: &Pod) -> impl Iterator<Item = &AttachmentId> {
-        self.held_for(&Requester::pod(&pod.namespace, &pod.name)).filter(move |id| {
+        self.held_for(&Requester::pod(pod.namespace.as_str(), pod.name.as_str())).filter(move |id| {
             let locks = self.holdings.get(*id).into_iter().flat_map(|holding| &holding.locks);
             let mut locks = locks.filter_map(|name| self.locks.get(name));
-            locks.any(|lock| holder::is_used_by(id, lock.user.as_ref(), pod))
+            locks.any(|lock| holder::is_used_by(id, lock.user.as_deref(), pod))
         })
     }
 
@@ -213,14 +214,17 @@ impl World {
         let machine = match requester {
             Requester::Pod { namespace, name } => {
                 let key = (namespace.clone(), name.clone());
-                let machine = self.pods.get(&key).and_then(|entry| machine_of(&entry.pod));
+                let machine = self.pods.get(&key).and_then(|pod| machine_of(pod));
                 machine.filter(|machine| self.pod_of_machine(machine) == Some(&key))
             }
             _ => None,
         };
         let machine = machine.map(|(namespace, name)| (HolderKind::VirtualMachine, Some(namespace), name));
         let names = kinds.iter().map(|kind| (*kind, namespace.clone(), name.clone())).chain(machine);
-        names.collect::<Vec<_>>().into_iter().flat_map(|name| self.holdings_by_holder.get(&name))
+        let names: Vec<_> = names.collect();
+        names
+            .into_iter()
+            .flat_map(|(kind, namespace, name)| self.held_in_name(kind, namespace.as_deref(), &name))
     }
 
     /// Everything that anyone asking in this name holds, now or in an earlier life.

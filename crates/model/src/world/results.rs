@@ -7,7 +7,7 @@ use portolan_api::nfn_network::{NFN_INTERFACES, NfnResult, nfn_interfaces};
 use portolan_api::pod_annotations::{InterfaceResult, result_annotations};
 
 use super::World;
-use crate::doors::pod::RequestedNetwork;
+use crate::doors::pod::{RequestedNetwork, requested_networks};
 use crate::group::Group;
 use crate::guest::{GuestInterface, GuestState, guest};
 use crate::pod::Pod;
@@ -19,9 +19,9 @@ impl World {
     pub fn results(&self, namespace: &str, name: &str) -> BTreeMap<String, String> {
         let mut annotations = BTreeMap::new();
         let key = (namespace.to_owned(), name.to_owned());
-        let Some(entry) = self.pods.get(&key).filter(|entry| !entry.pod.finished) else { return annotations };
+        let Some(pod) = self.pods.get(&key).filter(|pod| !pod.finished) else { return annotations };
         // The plain pod of the cluster's own network.
-        if entry.pod.annotations.is_empty() {
+        if pod.annotations.is_empty() {
             return annotations;
         }
         let GuestState::Decided(guest) = guest(self, namespace, name, &[]) else { return annotations };
@@ -29,8 +29,9 @@ impl World {
             return annotations;
         }
         let Some(request) = self.request(&Requester::pod(namespace, name)) else { return annotations };
+        let networks = requested_networks(pod);
         let asked_by = |interface: &str| {
-            let asked = entry.networks.interfaces.iter().find(|asked| asked.interface == interface);
+            let asked = networks.interfaces.iter().find(|asked| asked.interface == interface);
             asked.map(|asked| &asked.network)
         };
         let mut nfn = Vec::new();
@@ -38,7 +39,7 @@ impl World {
             match asked_by(interface.name()) {
                 Some(RequestedNetwork::Subnet(_)) => nfn.push(nfn_result(interface)),
                 Some(RequestedNetwork::Nad { .. } | RequestedNetwork::First) => {
-                    kubeovn_result(interface, &request.interfaces, &entry.pod, &mut annotations);
+                    kubeovn_result(interface, &request.interfaces, pod, &mut annotations);
                 }
                 None => {}
             }

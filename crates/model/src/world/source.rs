@@ -165,7 +165,8 @@ impl Source for IPLock {
         world.set_lock_object(key, None, dirty);
     }
     fn keys(world: &World) -> Vec<String> {
-        world.locks.keys().chain(world.unreadable_locks.keys()).cloned().collect()
+        let readable = world.locks.keys().map(ToString::to_string);
+        readable.chain(world.unreadable_locks.keys().cloned()).collect()
     }
     fn read(key: &String) -> Option<Read> {
         Some(Read::Lock { name: key.clone() })
@@ -197,7 +198,7 @@ macro_rules! by_door {
         impl Source for $object {
             type Key = <$value as Source>::Key;
             fn key(&self) -> Self::Key {
-                $door(self).key()
+                ObjectKey::of(kube_core::Resource::meta(self))
             }
             fn put(&self, world: &mut World, dirty: &mut Dirty) {
                 $door(self).put(world, dirty);
@@ -223,7 +224,7 @@ macro_rules! namespaced {
         impl Source for $value {
             type Key = Name;
             fn key(&self) -> Name {
-                (self.namespace.clone(), self.name.clone())
+                (self.namespace.to_string(), self.name.to_string())
             }
             fn put(&self, world: &mut World, dirty: &mut Dirty) {
                 world.$set(&self.key(), Some(self.clone()), dirty);

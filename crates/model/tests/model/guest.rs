@@ -190,8 +190,7 @@ fn a_pod_that_asks_for_nothing_of_portolans_needs_nothing() {
 #[test]
 fn interfaces_of_an_earlier_pod_of_the_same_name_are_not_the_guests() {
     let mut world = two_interfaces(FirstInterface::Portolan, PLAIN, &[(NETWORKS, "net")]);
-    let pod =
-        portolan_model::Pod { uid: "second".to_owned(), ..mk_pod("default", "a", &[(NETWORKS, "net")]) };
+    let pod = portolan_model::Pod { uid: "second".into(), ..mk_pod("default", "a", &[(NETWORKS, "net")]) };
     let _ = world.apply(&pod);
     assert_eq!(guest(&world, "default", "a", &[]), GuestState::Undecided);
     assert!(

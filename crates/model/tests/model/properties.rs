@@ -142,21 +142,22 @@ fn pod() -> impl Strategy<Value = Object> {
     let networks = ["net", "net,net@x", "foreign,net", "other/net", "net@eth0", "[", "nfn"];
     let fields = (pick(&PODS), pick(&networks), 0..3_u8, any::<[bool; 4]>(), pick(&["node-1", "node-2"]));
     fields.prop_map(|(name, networks, controller, [asks, finished, second_life, nfn], node)| {
-        let mut pod = mk_pod("default", name, &[]);
+        let mut annotations = Vec::new();
         if asks {
-            pod.annotations.insert("k8s.v1.cni.cncf.io/networks".to_owned(), networks.to_owned());
+            annotations.push(("k8s.v1.cni.cncf.io/networks", networks));
         }
         if asks && second_life {
-            pod.annotations.insert("net.default.ovn.kubernetes.io/ip_pool".to_owned(), "pool-1".to_owned());
+            annotations.push(("net.default.ovn.kubernetes.io/ip_pool", "pool-1"));
         }
         if nfn {
             let text = r#"{"type":"ovn4nfv","interface":[{"name":"db"}]}"#;
-            pod.annotations.insert("k8s.plugin.opnfv.org/nfn-network".to_owned(), text.to_owned());
+            annotations.push(("k8s.plugin.opnfv.org/nfn-network", text));
         }
+        let mut pod = mk_pod("default", name, &annotations);
         pod.finished = finished;
-        pod.node = Some(node.to_owned());
+        pod.node = Some(node.into());
         if second_life {
-            pod.uid.push_str("-2");
+            pod.uid = format!("{}-2", pod.uid).into();
             pod.created = 7;
         }
         pod.controller = match controller {

@@ -23,7 +23,7 @@ fn world(first_interface: FirstInterface) -> World {
 
 fn ask(world: &mut World, pod: &Pod) -> Request {
     let _ = world.apply(pod);
-    world.request(&Requester::pod(&pod.namespace, &pod.name)).unwrap()
+    world.request(&Requester::pod(pod.namespace.as_str(), pod.name.as_str())).unwrap()
 }
 
 fn request(annotations: &[(&str, &str)]) -> Request {

@@ -100,11 +100,7 @@ pub(crate) fn cache(rows: impl Iterator<Item = Rows>) -> Cache {
         .tables
         .iter()
         .map(|table| {
-            let parents = DATABASE.tables.iter().flat_map(|child| child.parents);
-            let held = parents.filter(|parent| parent.table == table.name);
-            let columns =
-                table.owned.iter().map(|owned| owned.column).chain(held.map(|parent| parent.column));
-            Layout::new(table.name, &nb::schema().tables[table.name], columns).0
+            Layout::new(table.name, &nb::schema().tables[table.name], DATABASE.columns(table.name)).0
         })
         .collect();
     let place: HashMap<&str, usize> =

@@ -68,7 +68,7 @@ fn describe_one(snapshot: &Snapshot, row: &AttachmentRow) -> Description {
             && lock.iface_id.as_deref().is_none_or(|port| Some(port) == row.port.as_deref())
             && row.holder.ends_with(&format!(" {}", lock.attachment.name()))
     });
-    let locks: Vec<_> = locks.map(|lock| lock.name.clone()).collect();
+    let locks: Vec<_> = locks.map(|lock| lock.name.to_string()).collect();
     if !locks.is_empty() {
         sheet.lines("Locks", locks);
     }

@@ -96,12 +96,15 @@ fn held_row(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks:
         uid: Some(user.map_or_else(|| id.uid().to_owned(), |user| user.uid.clone())),
         holder: format!("{:?} {}", id.kind(), id.name()),
         interface: Some(id.interface().to_owned()),
-        subnet: first.map(|lock| lock.subnet.clone()),
+        subnet: first.map(|lock| lock.subnet.to_string()),
         network: None,
         addresses,
         mac: mac.map(|mac| mac.to_string()),
-        node: locks.iter().find_map(|lock| lock.node.clone()),
-        port: locks.iter().find_map(|lock| lock.iface_id.clone()).or_else(|| Some(id.iface_id())),
+        node: locks.iter().find_map(|lock| lock.node.as_ref().map(ToString::to_string)),
+        port: locks
+            .iter()
+            .find_map(|lock| lock.iface_id.as_ref().map(ToString::to_string))
+            .or_else(|| Some(id.iface_id())),
         readiness: match attachment {
             Some(_) => of_holder(snapshot, pods, id, locks),
             None => not_in_effect(snapshot, locks),
@@ -112,7 +115,7 @@ fn held_row(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks:
 /// Why an interface that has addresses is not in effect.
 fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
     let subnet = locks.first().map(|lock| lock.subnet.clone()).unwrap_or_default();
-    match snapshot.world.state(&portolan_model::Unit::Subnet(subnet.clone())) {
+    match snapshot.world.state(&portolan_model::Unit::Subnet(subnet.to_string())) {
         UnitState::Absent => {
             let message = format!("its Subnet {subnet} does not exist; create it again, or delete the pod");
             Readiness::no("NoSubnet", message)

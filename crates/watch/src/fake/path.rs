@@ -14,6 +14,8 @@ pub(super) struct Target {
     pub(super) watches: bool,
     pub(super) from_version: Option<u64>,
     pub(super) field_selector: Option<String>,
+    pub(super) limit: Option<usize>,
+    pub(super) continues: Option<String>,
 }
 
 impl Target {
@@ -48,6 +50,8 @@ impl Target {
                 "watch" => target.watches = value == "true",
                 "resourceVersion" => target.from_version = value.parse().ok(),
                 "fieldSelector" => target.field_selector = Some(value.replace("%3D", "=")),
+                "limit" => target.limit = value.parse().ok(),
+                "continue" => target.continues = Some(value.to_owned()),
                 _ => {}
             }
         }

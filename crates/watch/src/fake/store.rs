@@ -136,10 +136,23 @@ impl Store {
         self.history.clear();
     }
 
-    pub(super) fn list(&self, target: &Target) -> Value {
+    /// A list, or a page of one. Further pages are of what there is by then; after a compaction there are none.
+    pub(super) fn list(&self, target: &Target) -> Response<Reply> {
+        let (version, skipped) = match target.continues.as_deref().and_then(|token| token.split_once('.')) {
+            Some((version, skipped)) => (version.parse().unwrap_or(0), skipped.parse().unwrap_or(0)),
+            None => (self.version, 0),
+        };
+        if version < self.compacted {
+            return answer::status(410, "Expired", "too old continue token");
+        }
         let objects = self.objects.get(&collection(target)).into_iter().flat_map(BTreeMap::values);
-        let items: Vec<&Value> = objects.filter(|value| selects(target, value)).collect();
-        json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": self.version.to_string()}, "items": items})
+        let selected: Vec<&Value> = objects.filter(|value| selects(target, value)).skip(skipped).collect();
+        let items = &selected[..target.limit.unwrap_or(usize::MAX).min(selected.len())];
+        let mut metadata = json!({"resourceVersion": version.to_string()});
+        if items.len() < selected.len() {
+            metadata["continue"] = format!("{version}.{}", skipped + items.len()).into();
+        }
+        answer::json(200, &json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}))
     }
 
     pub(super) fn watch(&mut self, target: &Target) -> Response<Reply> {

@@ -7,6 +7,7 @@ mod connecting;
 mod deadline;
 mod failures;
 mod one;
+mod pages;
 mod reads;
 mod recovery;
 mod unreadable;

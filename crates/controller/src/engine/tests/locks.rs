@@ -546,7 +546,7 @@ fn whoever_waits_for_an_address_whose_lock_cannot_be_read_gets_it_when_that_goes
         web.spec.provider = Some("web.default.ovn".into());
         scene.list_all(vec![mk_vpc(&vpc)], vec![web], vec![mk_nad("default", "web")]);
         scene.rest();
-        let name = LockName::new(&Domain::Vpc(vpc), LockAddress::Ip([10, 0, 0, 7].into())).to_string();
+        let name = LockName::new(&Domain::Vpc(vpc.into()), LockAddress::Ip([10, 0, 0, 7].into())).to_string();
         let mut lock = mk_stored(IPLock::new(&name, IPLockSpec::default()), 77);
         lock.spec.address = "nonsense".into();
         scene.engine.feed(&Change::Applied(lock.clone()));
