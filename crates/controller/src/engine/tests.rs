@@ -735,6 +735,7 @@ mod gate;
 mod ip_pools;
 mod locks;
 mod machines;
+mod pages;
 mod readiness;
 mod results;
 mod standby;

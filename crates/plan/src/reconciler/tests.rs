@@ -186,3 +186,15 @@ fn an_answer_about_other_owners_says_nothing() {
     numbers.changed("a", Urgency::Deferrable);
     assert!(numbers.reconcile(remove, &observed).changes.is_empty());
 }
+
+#[test]
+fn what_is_left_for_the_next_round_stays_dirty_and_urgent() {
+    let mut numbers = reconciler();
+    let nothing = Observed::new();
+    ["a", "b", "c"].into_iter().for_each(|unit| numbers.changed(unit, Urgency::Immediate));
+    assert_eq!(numbers.reconcile_some(2, desired, &nothing).changes, [("a", Some(1)), ("b", Some(1))]);
+    assert_eq!((numbers.dirty(), numbers.urgency()), (1, Some(Urgency::Immediate)));
+    assert!(numbers.is_pending(&"c") && !numbers.is_pending(&"a"));
+    assert_eq!(numbers.reconcile_some(2, desired, &nothing).changes, [("c", Some(1))]);
+    assert_eq!((numbers.dirty(), numbers.urgency()), (0, None));
+}
