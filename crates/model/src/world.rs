@@ -392,6 +392,11 @@ impl World {
         self.pods.get(&(namespace.to_owned(), name.to_owned())).map(|pod| &**pod)
     }
 
+    /// The pods.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values().map(|pod| &**pod)
+    }
+
     /// A StatefulSet.
     pub fn stateful_set(&self, namespace: &str, name: &str) -> Option<&StatefulSet> {
         self.stateful_sets.get(&(namespace.to_owned(), name.to_owned()))

@@ -2,16 +2,17 @@
 //!
 //! It is off the way of pods: nobody waits for it, and a pod that asked in no words of Kube-OVN's or OVN4NFV's has none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use portolan_api::nfn_network::NFN_INTERFACES;
 use portolan_api::portolan::HolderKind;
 use portolan_model::{Attachment, Unit};
 use portolan_watch::{Change, Listed};
 
-use super::{Action, Engine, Kind};
+use super::{Action, Engine};
 
 /// Namespace and name.
 type PodName = (String, String);
@@ -29,20 +30,41 @@ pub struct PodResults {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What a pod says.
+/// What a pod says. There is one for each of a cluster's pods that may have results: small, and without texts.
 #[derive(Debug)]
-struct Seen {
-    uid: String,
-    /// Hashes of its annotations, each with its value: most of them are long, and all that is asked is whether they are there.
-    says: BTreeSet<u64>,
-    /// Hash of what was asked to be written and has not been seen.
-    asked: Option<u64>,
+enum Seen {
+    /// All that it should say, which has this hash.
+    All(u64),
+    /// Something else, perhaps.
+    Some {
+        /// Hashes of its annotations, each with its value, in ascending order.
+        says: Box<[u64]>,
+        /// Hash of what was asked to be written and has not been seen.
+        asked: Option<u64>,
+    },
+}
+
+impl Seen {
+    fn says(&self, annotation: u64) -> bool {
+        match self {
+            Seen::All(_) => false,
+            Seen::Some { says, .. } => says.binary_search(&annotation).is_ok(),
+        }
+    }
+
+    fn asked(&self) -> Option<u64> {
+        match self {
+            Seen::All(_) => None,
+            Seen::Some { asked, .. } => *asked,
+        }
+    }
 }
 
 /// What the pods say that may have results, and which are to be compared with what they should say.
 #[derive(Debug, Default)]
 pub(super) struct Results {
-    seen: BTreeMap<PodName, Seen>,
+    /// By the hashes of their UIDs.
+    seen: HashMap<u64, Seen>,
     to_compare: BTreeSet<PodName>,
 }
 
@@ -56,44 +78,47 @@ impl Results {
     pub(super) fn comparisons(&self) -> usize {
         self.to_compare.len()
     }
-
-    /// Everything is compared again, whatever was asked for.
-    pub(super) fn begin_anew(&mut self) {
-        self.to_compare = self.seen.keys().cloned().collect();
-        for seen in self.seen.values_mut() {
-            seen.asked = None;
-        }
-    }
 }
 
 impl Engine {
+    /// Everything is compared again, whatever was asked for.
+    pub(super) fn compare_all_results(&mut self) {
+        let pods = self.world.pods().map(|pod| (pod.namespace.to_string(), pod.name.to_string()));
+        self.results.to_compare = pods.collect();
+        for seen in self.results.seen.values_mut() {
+            if let Seen::Some { asked, .. } = seen {
+                *asked = None;
+            }
+        }
+    }
+
     /// Takes in a change of a pod.
     pub(super) fn observe_results(&mut self, change: &Change<Pod>) {
         match change {
             Change::Applied(pod) => self.observe_pod(pod),
-            Change::Unreadable(unreadable) => drop(self.results.seen.remove(&key(&unreadable.object))),
-            Change::Deleted(pod) => drop(self.results.seen.remove(&key(pod))),
+            Change::Unreadable(unreadable) => drop(self.results.seen.remove(&id(&unreadable.object))),
+            Change::Deleted(pod) => drop(self.results.seen.remove(&id(pod))),
             Change::Listed(Listed { objects, .. }) => {
-                let listed: BTreeSet<PodName> = objects.iter().map(key).collect();
-                let pages = &self.pages;
-                self.results.seen.retain(|pod, _| listed.contains(pod) || pages.have(Kind::Pod, pod));
                 objects.iter().for_each(|pod| self.observe_pod(pod));
+                let present: HashSet<u64> = self.world.pods().map(|pod| hash(pod.uid.as_str())).collect();
+                self.results.seen.retain(|pod, _| present.contains(pod));
             }
         }
     }
 
     fn observe_pod(&mut self, pod: &Pod) {
+        let before = self.results.seen.remove(&id(pod));
         let key = key(pod);
-        let before = self.results.seen.remove(&key);
         let asks = self.world.pod(&key.0, &key.1).is_some_and(|known| !known.annotations.is_empty());
         // Nobody reads what is said about one that is on its way out.
         if !asks || pod.metadata.deletion_timestamp.is_some() {
             return;
         }
-        let uid = pod.uid().unwrap_or_default();
-        let says = pod.annotations().iter().map(hash).collect();
-        let asked = before.filter(|before| before.uid == uid).and_then(|before| before.asked);
-        self.results.seen.insert(key.clone(), Seen { uid, says, asked });
+        let results = pod.annotations().iter().filter(|(key, _)| may_be_result(key));
+        let mut says: Box<[u64]> = results.map(hash).collect();
+        says.sort_unstable();
+        let asked = before.and_then(|before| before.asked());
+        self.results.seen.insert(id(pod), Seen::Some { says, asked });
         self.results.to_compare.insert(key);
     }
 
@@ -110,23 +135,34 @@ impl Engine {
     /// Asks for what differs.
     pub(super) fn compare_results(&mut self) {
         for key in std::mem::take(&mut self.results.to_compare) {
-            let Some(seen) = self.results.seen.get_mut(&key) else { continue };
-            // An earlier pod of this name may have been seen last.
-            if self.world.pod(&key.0, &key.1).is_none_or(|pod| pod.uid != seen.uid) {
-                continue;
-            }
+            // One of this name that was not seen may have nothing of what an earlier one said.
+            let Some(pod) = self.world.pod(&key.0, &key.1) else { continue };
+            let Some(seen) = self.results.seen.get_mut(&hash(pod.uid.as_str())) else { continue };
             let mut annotations = self.world.results(&key.0, &key.1);
-            annotations.retain(|key, value| !seen.says.contains(&hash((key, value))));
+            let all = hash(&annotations);
+            if matches!(seen, Seen::All(said) if *said == all) {
+                continue;
+            }
             if annotations.is_empty() {
-                seen.asked = None;
+                // It may be told something once more is known; what it says by then need not be written again.
                 continue;
             }
-            let asked = Some(hash(&annotations));
-            if std::mem::replace(&mut seen.asked, asked) == asked {
+            annotations.retain(|key, value| !seen.says(hash((key, value))));
+            if annotations.is_empty() {
+                *seen = Seen::All(all);
                 continue;
             }
+            let missing = Some(hash(&annotations));
+            if seen.asked() == missing {
+                continue;
+            }
+            match seen {
+                Seen::Some { asked, .. } => *asked = missing,
+                Seen::All(_) => *seen = Seen::Some { says: Box::default(), asked: missing },
+            }
+            let uid = pod.uid.to_string();
             let (namespace, name) = key;
-            let results = PodResults { namespace, name, uid: seen.uid.clone(), annotations };
+            let results = PodResults { namespace, name, uid, annotations };
             self.actions.push(Action::ShowResults(results));
         }
     }
@@ -134,6 +170,15 @@ impl Engine {
 
 fn key(pod: &impl ResourceExt) -> PodName {
     (pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+fn id(pod: &impl ResourceExt) -> u64 {
+    hash(pod.meta().uid.as_deref().unwrap_or_default())
+}
+
+/// Whether an annotation may be one that is written here: most of a pod's are others'.
+fn may_be_result(key: &str) -> bool {
+    key == NFN_INTERFACES || key.contains(".kubernetes.io/")
 }
 
 /// The pod that uses an interface.

@@ -57,7 +57,7 @@ impl Engine {
         self.compare_all_conditions();
         self.subnets.judge_all();
         self.finalizers.begin_anew();
-        self.results.begin_anew();
+        self.compare_all_results();
         self.ip_pools.begin_anew();
         self.vips.begin_anew();
         for (subject, uid, (reason, message)) in self.reports.all() {
