@@ -167,7 +167,7 @@ fn planned(call: &Call<'_>, interface: &GuestInterface<'_>, kept: &[IpNet]) -> P
     let routes = interface.routes.iter();
     Planned {
         interface: interface.name().to_owned(),
-        iface_id: interface.attachment.iface_id.to_string(),
+        iface_id: interface.attachment.iface_id(),
         end: PodEnd {
             mac: interface.attachment.mac,
             mtu: interface.subnet.config.mtu.unwrap_or(call.mtu),

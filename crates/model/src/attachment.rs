@@ -57,6 +57,13 @@ impl AttachmentId {
         })
     }
 
+    /// The same id, with its UID in the memory of another text.
+    pub(crate) fn sharing(&self, uid: &SmolStr) -> Self {
+        let Parts { kind, namespace, name, interface, .. } = &*self.0;
+        let (namespace, name, interface) = (namespace.clone(), name.clone(), interface.clone());
+        Self(Arc::new(Parts { kind: *kind, namespace, name, interface, uid: uid.clone() }))
+    }
+
     /// What is sorted before all ids of holders of this name.
     pub(crate) fn before_all_of(kind: HolderKind, namespace: Option<&str>, name: &str) -> Self {
         let (namespace, name) = (namespace.map(SmolStr::new), SmolStr::new(name));
@@ -97,6 +104,11 @@ impl AttachmentId {
 
     /// The holder's UID: the owner of the attachment.
     pub fn uid(&self) -> &str {
+        &self.0.uid
+    }
+
+    /// The same, to be shared.
+    pub(crate) fn shared_uid(&self) -> &SmolStr {
         &self.0.uid
     }
 
@@ -208,11 +220,16 @@ pub struct Attachment {
     pub host_ip: Option<IpAddr>,
     /// For a holder that outlives its pods: the pod that uses it now.
     pub user: Option<Box<LockUser>>,
-    /// The name of its port in OVN, and `iface-id` in Open vSwitch.
-    pub iface_id: SmolStr,
+    /// The name of its port, if it is not the usual one: see [`Attachment::iface_id`].
+    pub unusual_iface_id: Option<SmolStr>,
 }
 
 impl Attachment {
+    /// The name of its port in OVN, and `iface-id` in Open vSwitch.
+    pub fn iface_id(&self) -> String {
+        self.unusual_iface_id.as_ref().map_or_else(|| self.id.iface_id(), ToString::to_string)
+    }
+
     /// The UID of the object it comes from.
     pub fn owner(&self) -> &str {
         self.id.uid()

@@ -315,8 +315,11 @@ impl World {
         let mut names = Vec::new();
         for attachment in attachments {
             let locks = self.held_locks(&attachment.id);
-            let decided =
-                locks.counted.iter().flat_map(|lock| &lock.interfaces).map(|one| one.interface.as_str());
+            let decided = locks
+                .counted
+                .iter()
+                .flat_map(|lock| lock.interfaces.iter())
+                .map(|one| one.interface.as_str());
             let own = std::iter::once(attachment.id.interface());
             names
                 .extend(decided.chain(own).filter(|name| seen.insert((*name).to_owned())).map(str::to_owned));

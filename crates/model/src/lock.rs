@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use portolan_api::portolan::{DecidedInterface, HolderKind, LockAddress, LockTarget, LockUser};
 use portolan_api::{Domain, FieldErrors, Mac};
@@ -38,10 +39,10 @@ pub struct Lock {
     pub user: Option<Box<LockUser>>,
     /// For a virtual machine that migrates: the pod that is about to use it.
     pub target: Option<Box<LockTarget>>,
-    /// The name of the interface's port.
+    /// The name of the interface's port, if it is not the usual one ([`AttachmentId::iface_id`]).
     pub iface_id: Option<SmolStr>,
     /// All that was decided for the holder.
-    pub interfaces: Box<[DecidedInterface]>,
+    pub interfaces: Arc<[DecidedInterface]>,
 }
 
 impl Lock {

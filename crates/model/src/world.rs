@@ -10,6 +10,7 @@ mod ip_pools;
 mod locks;
 mod missing;
 mod pods;
+mod recent;
 mod requests;
 mod results;
 mod rivals;
@@ -30,6 +31,7 @@ pub use self::holding::HeldLocks;
 use self::holding::Holding;
 use self::index::Index;
 use self::pods::Machine;
+use self::recent::Recent;
 use self::requests::Topic;
 use self::rivals::Rivals;
 pub use self::source::{ObjectKey, Source};
@@ -123,6 +125,7 @@ pub struct World {
     /// Who has not got all that was asked for, by what the answer depends on.
     waiting: Index<Topic, Requester>,
     topics: Index<Requester, Topic>,
+    decided: Recent,
 }
 
 impl World {

@@ -1,6 +1,6 @@
 //! A database that Portolan writes into: its tables, and what a change in it concerns.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -77,17 +77,10 @@ impl Database {
         written.chain(holding).collect()
     }
 
-    /// The units that have rows, each with the UIDs of the objects that these are for: one, or two while an object that
-    /// was made again takes over.
-    pub fn units_in(&self, cache: &Cache) -> BTreeMap<SmolStr, BTreeSet<SmolStr>> {
-        let mut units: BTreeMap<SmolStr, BTreeSet<SmolStr>> = BTreeMap::new();
+    /// The units that have rows; each as often as it has some.
+    pub fn units_in<'c>(&self, cache: &'c Cache) -> impl Iterator<Item = &'c str> {
         let tables = self.tables.iter().filter_map(|table| cache.table(table.name));
-        for row in tables.flat_map(ovsdb_core::Table::iter) {
-            if let Some(unit) = tag::unit_of(row) {
-                units.entry(unit.into()).or_default().extend(tag::owner_of(row).map(SmolStr::new));
-            }
-        }
-        units
+        tables.flat_map(ovsdb_core::Table::iter).filter_map(|row| tag::unit_of(row))
     }
 
     /// The UIDs of the objects that a unit's rows are for. Empty if it has none.

@@ -154,7 +154,7 @@ impl Explanation<'_> {
                 return outcome;
             }
         }
-        let attachment = self.world.attachments().find(|one| one.iface_id == port);
+        let attachment = self.world.attachments().find(|one| one.iface_id() == port);
         let Some(attachment) = attachment else {
             outcome.arrives = None;
             outcome.cause = Some(Cause {

@@ -197,7 +197,7 @@ impl<'a, 'w> Leaving<'a, 'w> {
         let destination_mac = self.neighbour(subnet, exit.next_hop, &rows)?;
         Ok(Packet {
             datapath,
-            inport: exit.interface.attachment.iface_id.to_string(),
+            inport: exit.interface.attachment.iface_id(),
             source_mac: exit.interface.attachment.mac,
             destination_mac,
             source: self.source,
@@ -297,7 +297,7 @@ fn named<'g, 'w>(guest: &'g Guest<'w>, network: Option<&Provider>) -> Option<&'g
 fn port(world: &World, guest: &Guest<'_>, interface: &GuestInterface<'_>) -> Port {
     let attachment = interface.attachment;
     Port {
-        name: attachment.iface_id.to_string(),
+        name: attachment.iface_id(),
         unit: Unit::Attachment(attachment.id.clone()),
         pod: guest.name.clone(),
         interface: interface.name().to_owned(),

@@ -146,8 +146,8 @@ impl Engine {
         for unit in self.world.units() {
             self.northbound.changed(unit, Urgency::Immediate);
         }
-        let units = self.northbound.target().database().units_in(cache);
-        for unit in units.keys().filter_map(|unit| unit.parse().ok()) {
+        let database = self.northbound.target().database();
+        for unit in database.units_in(cache).filter_map(|unit| unit.parse().ok()) {
             self.northbound.changed(unit, Urgency::Deferrable);
         }
     }

@@ -130,12 +130,12 @@ pub fn lock(object: &IPLock) -> Result<Lock, FieldErrors> {
         address: config.address,
         subnet: SmolStr::new(&spec.subnet),
         mac: config.mac,
+        iface_id: spec.iface_id.as_ref().filter(|name| **name != attachment.iface_id()).map(SmolStr::new),
         attachment,
         node: spec.node.as_ref().map(SmolStr::new),
         host_ip: config.host_ip,
         user: spec.user.clone().map(Box::new),
         target: spec.target.clone().map(Box::new),
-        iface_id: spec.iface_id.as_ref().map(SmolStr::new),
-        interfaces: spec.interfaces.clone().into_boxed_slice(),
+        interfaces: spec.interfaces.as_slice().into(),
     })
 }

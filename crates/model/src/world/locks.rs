@@ -159,6 +159,7 @@ impl World {
             return;
         }
         let old_id = old.map(|lock| lock.attachment.clone());
+        let new = new.map(|lock| self.share(lock));
         let new_id = new.as_ref().map(|lock| lock.attachment.clone());
         match new {
             Some(lock) => self.locks.insert(lock.name.clone(), Box::new(lock)),
@@ -178,6 +179,20 @@ impl World {
             self.holdings.entry(id.clone()).or_default().locks.insert(name.into());
             self.hold_again(&id, before, dirty);
         }
+    }
+
+    /// A lock, with what it has in common with others in one place in memory.
+    fn share(&mut self, mut lock: Lock) -> Lock {
+        let id = &lock.attachment;
+        if let Some((known, _)) = self.holdings.get_key_value(id) {
+            lock.attachment = known.clone();
+        } else if let Some(pod) = id.namespace().and_then(|namespace| self.pod(namespace, id.name()))
+            && pod.uid == id.uid()
+        {
+            lock.attachment = id.sharing(&pod.uid);
+        }
+        lock.interfaces = self.decided.share(lock.interfaces);
+        lock
     }
 
     /// Finds out again what the locks of an interface amount to.

@@ -50,7 +50,12 @@ impl World {
             self.pods_by_machine.insert(machine.clone(), key.clone());
         }
         match new {
-            Some(pod) => drop(self.pods.insert(key.clone(), Box::new(pod))),
+            Some(mut pod) => {
+                if let Some(id) = held.iter().find(|id| id.uid() == pod.uid) {
+                    pod.uid = id.shared_uid().clone();
+                }
+                self.pods.insert(key.clone(), Box::new(pod));
+            }
             None => drop(self.pods.remove(key)),
         }
         for (id, before) in held.into_iter().zip(states) {

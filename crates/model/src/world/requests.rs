@@ -113,7 +113,7 @@ impl World {
         let whole = |id: &&AttachmentId| {
             self.holdings.get(*id).is_some_and(|holding| {
                 let names = holding.locks.iter().filter_map(|name| self.locks.get(name));
-                let mut decided = names.flat_map(|lock| &lock.interfaces);
+                let mut decided = names.flat_map(|lock| lock.interfaces.iter());
                 holding.attachment.is_some()
                     && !holding.surplus
                     && decided.all(|decided| current.iter().any(|id| id.interface() == decided.interface))

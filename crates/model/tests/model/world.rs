@@ -146,7 +146,7 @@ fn an_attachment_is_in_effect_once_all_its_locks_are_there() {
     let texts: Vec<_> = view.addresses().iter().map(ToString::to_string).collect();
     assert_eq!(texts, ["10.0.0.7", "fd00::7"]);
     assert_eq!(view.attachment.mac.to_string(), "0a:58:0a:00:00:07");
-    assert_eq!(view.attachment.iface_id, "port:default/a/eth0/pod-defa");
+    assert_eq!(view.attachment.iface_id(), "port:default/a/eth0/pod-defa");
     assert_eq!((view.chassis, view.attachment.pod_uid()), (Some("node-1"), Some("pod-default-a")));
     assert!(world.delete(&locks[0]).units.contains(&attachment("a")));
     assert_eq!(world.state(&attachment("a")), UnitState::Absent);

@@ -75,7 +75,7 @@ fn port(unit: &LinkName, note: &Note, facts: &Facts<'_>) -> Option<DesiredPort> 
     Some(DesiredPort {
         note: note.clone(),
         pod: format!("{namespace}/{name}"),
-        iface_id: (newest == Some(unit)).then(|| attachment.iface_id.to_string()),
+        iface_id: (newest == Some(unit)).then(|| attachment.iface_id()),
     })
 }
 

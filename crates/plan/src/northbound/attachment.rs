@@ -28,7 +28,7 @@ pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
     let version = attachment.pod_uid().map(|uid| ("iface-id-ver".to_owned(), uid.to_owned()));
     let addresses = addresses(view);
     let port = LogicalSwitchPort {
-        name: attachment.iface_id.to_string(),
+        name: attachment.iface_id(),
         port_security: addresses.clone(),
         addresses,
         dhcpv4_options: dhcp(Family::IPv4),

@@ -74,7 +74,7 @@ impl Driver {
     pub(crate) fn restart(&mut self) {
         self.database.refresh(&mut self.cache);
         self.dirty = self.world.units().collect();
-        self.dirty.extend(DATABASE.units_in(&self.cache).keys().map(|unit| unit.parse::<Unit>().unwrap()));
+        self.dirty.extend(DATABASE.units_in(&self.cache).map(|unit| unit.parse::<Unit>().unwrap()));
     }
 
     /// A diff of everything, against the database as it is.
