@@ -94,7 +94,7 @@ pub(super) enum Concern {
 }
 
 impl Finding {
-    fn new(status: ConditionStatus, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(status: ConditionStatus, reason: &'static str, message: impl Into<String>) -> Self {
         let says = Statement { status, reason, message: message.into() };
         Finding { says, timing: Timing::Now, concern: Concern::None }
     }
@@ -103,7 +103,7 @@ impl Finding {
         Finding { timing: Timing::Later, ..self }
     }
 
-    fn with_event(self) -> Self {
+    pub(super) fn with_event(self) -> Self {
         Finding { concern: Concern::Event, ..self }
     }
 }
@@ -387,6 +387,10 @@ pub(super) fn is_watched(unit: &Unit) -> bool {
 
 pub(super) fn is_subnet(kind: Kind) -> bool {
     matches!(kind, Kind::Subnet | Kind::KubeOvnSubnet)
+}
+
+pub(super) fn is_vpc(kind: Kind) -> bool {
+    matches!(kind, Kind::Vpc | Kind::KubeOvnVpc)
 }
 
 /// The API group that has the same kind, but for the one of this kind.
