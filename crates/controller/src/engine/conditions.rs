@@ -258,11 +258,20 @@ pub(super) struct Conditions {
     by_vpc: BTreeMap<String, BTreeSet<(Kind, String)>>,
     /// Objects whose whole status is to be compared after a while.
     deferred: BTreeSet<(Kind, String)>,
+    /// Those of them whose `Ready` should say what usually passes by itself, since less than a while.
+    passing: BTreeSet<(Kind, String)>,
+    /// Those that were in `passing` the last time a while had passed, and for which it has been so ever since.
+    lasting: BTreeSet<(Kind, String)>,
 }
 
 impl Conditions {
     fn insert(&mut self, key: (Kind, String), facts: Facts) {
-        self.remove(&key);
+        // What lasts goes on while the object changes, by our own writes too.
+        if self.facts.get(&key).is_some_and(|known| known.uid == facts.uid) {
+            self.unlink(&key);
+        } else {
+            self.remove(&key);
+        }
         for vpc in facts.vpcs() {
             self.by_vpc.entry(vpc.clone()).or_default().insert(key.clone());
         }
@@ -273,6 +282,11 @@ impl Conditions {
 
     pub(super) fn remove(&mut self, key: &(Kind, String)) {
         self.deferred.remove(key);
+        self.passes_no_more(key);
+        self.unlink(key);
+    }
+
+    fn unlink(&mut self, key: &(Kind, String)) {
         let Some(facts) = self.facts.remove(key) else { return };
         self.defer_vpcs_of(key, &facts);
         for vpc in facts.vpcs() {
@@ -282,6 +296,20 @@ impl Conditions {
                 self.by_vpc.remove(vpc);
             }
         }
+    }
+
+    /// `Ready` of an object should say what usually passes by itself: it is looked at again after a while.
+    fn passes(&mut self, key: &(Kind, String)) {
+        if !self.lasting.contains(key) {
+            self.passing.insert(key.clone());
+        }
+        self.deferred.insert(key.clone());
+    }
+
+    /// It has passed, or is said.
+    fn passes_no_more(&mut self, key: &(Kind, String)) {
+        self.passing.remove(key);
+        self.lasting.remove(key);
     }
 
     /// A VPC lists its subnets.
@@ -409,7 +437,8 @@ impl Engine {
         !self.conditions.deferred.is_empty() && self.is_synced() && !self.stands_by()
     }
 
-    /// A while has passed since there was something to be compared: asks for what still differs.
+    /// A while has passed since there was something to be compared: asks for what still differs. What usually passes by itself is said
+    /// if it was so the last time too, and has been since.
     pub fn compare_deferred_status(&mut self) {
         if !self.has_deferred_status() {
             return;
@@ -417,6 +446,8 @@ impl Engine {
         for key in std::mem::take(&mut self.conditions.deferred) {
             self.compare_status(key, Timing::Later);
         }
+        // All that lasted was among the deferred, and is said or has passed.
+        self.conditions.lasting = std::mem::take(&mut self.conditions.passing);
     }
 
     fn compare_status(&mut self, key: (Kind, String), timing: Timing) {
@@ -434,16 +465,17 @@ impl Engine {
         let says = desired.iter().filter_map(|(desired, _)| desired.says.as_ref());
         let mut problems: Vec<_> = says.filter(|says| is_problem(says)).map(problem).collect();
         let status = ready.as_ref().map(|finding| finding.says.status);
-        let mut deferred = false;
+        let mut passes = false;
         if let Some(finding) = ready {
             if finding.concern == Concern::Event {
                 problems.push(problem(&finding.says));
             }
             let ready =
                 DesiredCondition { type_: READY, generation: facts.generation, says: Some(finding.says) };
-            if finding.timing == Timing::Later && timing == Timing::Now {
-                deferred = !ready.is_said_by(facts.ready.as_ref());
-            } else {
+            // Not what began just before, because something else of the object is due: it is to last from one time to the next.
+            let is_due = timing == Timing::Later && self.conditions.lasting.contains(&key);
+            passes = finding.timing == Timing::Later && !is_due && !ready.is_said_by(facts.ready.as_ref());
+            if !passes {
                 desired.push((ready, facts.ready.as_ref()));
             }
         }
@@ -457,8 +489,9 @@ impl Engine {
                 self.desired_fields(kind, name, facts, status).unless_said_by(&facts.fields)
             }
         };
-        if deferred {
-            self.conditions.deferred.insert(key.clone());
+        match passes {
+            true => self.conditions.passes(&key),
+            false => self.conditions.passes_no_more(&key),
         }
         if !conditions.is_empty() || !fields.is_empty() {
             let (kind, name) = key;

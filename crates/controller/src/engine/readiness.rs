@@ -80,7 +80,7 @@ pub(super) struct Finding {
 pub(super) enum Timing {
     /// At once.
     Now,
-    /// If it is still so after a while: it usually passes by itself.
+    /// If it has been so for a while: it usually passes by itself.
     Later,
 }
 

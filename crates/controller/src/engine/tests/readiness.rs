@@ -100,10 +100,29 @@ impl Stage {
         panic!("it never comes to rest");
     }
 
-    /// A while passes.
-    fn wait(&mut self) {
+    /// What was deferred is due.
+    fn tick(&mut self) {
         self.scene.engine.compare_deferred_status();
         self.rest();
+    }
+
+    /// More than a while passes, whenever it began.
+    fn wait(&mut self) {
+        self.tick();
+        self.tick();
+    }
+
+    /// What was deferred is due, while the database takes its time.
+    fn tick_without_database(&mut self) {
+        self.scene.engine.compare_deferred_status();
+        self.without_database();
+    }
+
+    /// Makes happen what happens at once at the API server.
+    fn without_database(&mut self) {
+        for _ in 0..3 {
+            self.scene.engine.actions().into_iter().for_each(|action| self.perform(action));
+        }
     }
 
     fn perform(&mut self, action: Action) {
@@ -259,9 +278,48 @@ fn what_is_not_committed_is_not_ready_and_says_so_if_it_lasts() {
     stage.scene.engine.actions().into_iter().for_each(|action| stage.scene.perform(action));
     // The transactions are on their way, and no answer comes.
     assert!(!stage.scene.engine.plan(&stage.scene.cache, 1000).is_empty());
-    stage.scene.engine.compare_deferred_status();
-    stage.scene.engine.actions().into_iter().for_each(|action| stage.perform(action));
+    stage.tick_without_database();
+    assert_eq!(stage.says("web", READY), "", "it may have begun just now");
+    stage.tick_without_database();
     assert!(stage.says("web", READY).starts_with("False Pending"), "{}", stage.says("web", READY));
+}
+
+#[test]
+fn a_busy_subnet_does_not_say_what_passes_by_itself_and_says_what_lasts() {
+    let mut stage = Stage::settled();
+    // Pods come and go, so that something is always due.
+    stage.scene.pod("a", "web");
+    stage.rest();
+    assert!(stage.scene.engine.has_deferred_status());
+    // An edit, whose rows are on their way when it is.
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1300));
+    stage.without_database();
+    let batches = stage.scene.engine.plan(&stage.scene.cache, 1000);
+    assert!(!batches.is_empty());
+    stage.tick_without_database();
+    assert_eq!(stage.take_writes(), [format!("web {USAGE}")], "the rows are on their way since just now");
+    for batch in batches {
+        stage.scene.nb.transact(&batch.transaction()).unwrap();
+        stage.scene.engine.committed(&batch);
+    }
+    stage.rest();
+    assert_eq!(stage.take_writes(), ["web Ready=True InEffect"]);
+    // The next is on its way for long. That the object changes meanwhile does not make it begin anew.
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1200));
+    stage.without_database();
+    assert!(!stage.scene.engine.plan(&stage.scene.cache, 1000).is_empty());
+    stage.scene.pod("b", "web");
+    stage.without_database();
+    stage.tick_without_database();
+    assert_eq!(stage.take_writes(), [format!("web {USAGE}")]);
+    stage.scene.pod("c", "web");
+    stage.without_database();
+    stage.tick_without_database();
+    assert_eq!(stage.take_writes(), ["web Ready=False Pending".to_owned(), format!("web {USAGE}")]);
+    // It is said once.
+    stage.tick_without_database();
+    stage.tick_without_database();
+    assert_eq!(stage.take_writes(), [""; 0]);
 }
 
 #[test]
