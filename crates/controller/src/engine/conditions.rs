@@ -479,6 +479,9 @@ impl Engine {
                 desired.push((ready, facts.ready.as_ref()));
             }
         }
+        if timing == Timing::Later {
+            desired.extend(self.desired_usage(&key, &facts.uid));
+        }
         let differing = desired.into_iter().filter(|(desired, said)| !desired.is_said_by(*said));
         let conditions: Vec<DesiredCondition> = differing.map(|(desired, _)| desired).collect();
         let (subject, uid) = (facts.subject.clone(), facts.uid.clone());

@@ -19,6 +19,8 @@ struct Stage {
     foreign_subnets: Vec<kubeovn::Subnet>,
     /// What was written to statuses, as `name Type=Status Reason` and `name field,field`.
     writes: Vec<String>,
+    /// How often anything was.
+    updates: usize,
     /// The unit that the database refuses.
     refused: Option<&'static str>,
     /// Whether this controller writes the northbound database.
@@ -35,6 +37,7 @@ impl Stage {
             foreign_vpcs: Vec::new(),
             foreign_subnets: Vec::new(),
             writes: Vec::new(),
+            updates: 0,
             refused: None,
             plans: true,
         };
@@ -127,6 +130,7 @@ impl Stage {
 
     fn perform(&mut self, action: Action) {
         let Action::SetConditions(update) = action else { return self.scene.perform(action) };
+        self.updates += 1;
         for condition in &update.conditions {
             let says = condition.says.as_ref().map(|says| format!("={} {}", says.status, says.reason));
             self.writes.push(format!("{} {}{}", update.name, condition.type_, says.unwrap_or_default()));
@@ -686,6 +690,35 @@ fn a_subnet_that_is_being_deleted_and_in_use_stays_ready_as_long_as_ovn_has_it()
     stage.wait();
     assert!(stage.says("web", READY).starts_with("False WaitingForNorthd"), "{}", stage.says("web", READY));
     assert_eq!(stage.scene.reasons(), ["InUse"]);
+}
+
+#[test]
+fn a_deleted_subnet_whose_pods_go_one_by_one_names_those_that_are_left_in_one_write() {
+    let mut stage = Stage::settled();
+    for n in 0..20 {
+        stage.scene.pod(&format!("pod-{n:02}"), "web");
+    }
+    stage.rest();
+    delete(&mut stage, "web");
+    assert!(stage.says("web", "Terminating").starts_with("True InUse: 20 addresses are in use: "));
+    stage.take_writes();
+    stage.updates = 0;
+    for n in 0..18 {
+        stage.scene.delete_pod(&format!("pod-{n:02}"));
+        stage.rest();
+        assert_eq!(stage.take_writes(), [""; 0], "after {n}");
+    }
+    stage.wait();
+    assert_eq!(stage.take_writes(), ["web Terminating=True InUse".to_owned(), format!("web {USAGE}")]);
+    assert_eq!(stage.updates, 1);
+    let said = stage.says("web", "Terminating");
+    assert!(said.starts_with("True InUse: 2 addresses are in use: ") && said.contains("pod-19"), "{said}");
+    assert_eq!(stage.scene.reasons(), ["InUse"], "one Event is enough");
+    for n in 18..20 {
+        stage.scene.delete_pod(&format!("pod-{n:02}"));
+    }
+    stage.rest();
+    assert!(stage.scene.subnets.iter().all(|subnet| subnet.name_any() != "web"), "nothing uses it any more");
 }
 
 #[test]
