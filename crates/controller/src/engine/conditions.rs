@@ -22,7 +22,7 @@ use portolan_model::{Group, PeeringProblem, Source, Unit, doors};
 use portolan_watch::{Change, Listed, Object};
 use serde::Serialize;
 
-use super::readiness::{Concern, Finding, Timing, is_subnet, is_vpc};
+use super::readiness::{Concern, Finding, Timing, is_refusal, is_subnet, is_vpc};
 use super::reports::Topic;
 use super::status_fields::StatusFields;
 use super::subnets::Verdict;
@@ -485,6 +485,12 @@ impl Engine {
         let differing = desired.into_iter().filter(|(desired, said)| !desired.is_said_by(*said));
         let conditions: Vec<DesiredCondition> = differing.map(|(desired, _)| desired).collect();
         let (subject, uid) = (facts.subject.clone(), facts.uid.clone());
+        let told = self.reports.of(&subject, &uid, Topic::Conditions);
+        let refusals: Vec<_> = told.filter(|told| is_refusal(told)).cloned().collect();
+        // While nobody knows what the database has, what it refused is not over.
+        if !refusals.is_empty() && !problems.iter().any(is_refusal) && !self.has_its_rows(kind, name) {
+            problems.extend(refusals);
+        }
         // A write that happens anyway takes them along.
         let fields = match timing {
             Timing::Now if conditions.is_empty() => StatusFields::default(),

@@ -468,6 +468,40 @@ fn what_the_database_refuses_is_reported_with_its_error_until_it_is_mended() {
 }
 
 #[test]
+fn what_the_database_refuses_is_resolved_once_it_is_taken_and_not_because_the_connection_was_lost() {
+    let mut stage = Stage::settled();
+    stage.refused = Some("subnet/web");
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1300));
+    stage.rest();
+    assert_eq!(stage.scene.reasons(), ["Refused"]);
+    // The connection is lost, and comes back. Then everything is compared, in vain again.
+    stage.plans = false;
+    let lost = NorthboundRole::Unreachable { why: "cannot be reached".into() };
+    for role in [lost, NorthboundRole::Reader, NorthboundRole::Writer] {
+        stage.scene.engine.northbound_role(role);
+        stage.rest();
+        stage.wait();
+    }
+    assert_eq!(stage.scene.reasons(), ["Refused"], "{:?}", stage.scene.reported);
+    stage.scene.engine.compare_all(&stage.scene.cache);
+    stage.plans = true;
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.scene.reasons(), ["Refused"], "{:?}", stage.scene.reported);
+    // Nor because it was edited: that may mend it, or not.
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1200));
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.scene.reasons(), ["Refused"], "{:?}", stage.scene.reported);
+    stage.refused = None;
+    for retry in stage.scene.engine.take_retries() {
+        stage.scene.engine.retry(retry);
+    }
+    stage.rest();
+    assert_eq!(stage.scene.reasons(), ["Refused", "Resolved"], "{:?}", stage.scene.reported);
+}
+
+#[test]
 fn a_subnet_that_does_not_fit_says_why_and_is_ready_when_it_does() {
     let mut stage = Stage::settled();
     let mut rival = mk_subnet("rival", "10.0.0.0/25", "blue");
