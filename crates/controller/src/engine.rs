@@ -157,6 +157,8 @@ pub struct Engine {
     woken: BTreeSet<(u64, Requester)>,
     /// Which units of the northbound database are dirty, waiting or stale.
     northbound: Reconciler<DatabaseTarget<Unit>>,
+    /// Units of which several atoms are being written, each with how many of them are not committed.
+    torn: BTreeMap<Unit, usize>,
     /// Units that do not come about, and who was told.
     blocked: Blocked,
     /// Whether a node may have changed.
@@ -197,6 +199,7 @@ impl Engine {
             requesters: BTreeSet::new(),
             woken: BTreeSet::new(),
             northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
+            torn: BTreeMap::new(),
             blocked: Blocked::default(),
             nodes_changed: true,
             reading: BTreeMap::new(),

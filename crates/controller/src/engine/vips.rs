@@ -37,7 +37,7 @@ impl Engine {
             return Some(Finding::new(False, "NoAddress", "it has no address yet"));
         };
         let messages: Vec<&str> = refusals.iter().map(|(_, message)| message.as_str()).collect();
-        Some(Finding::new(False, *reason, messages.join("; ")))
+        Some(Finding::new(False, reason, messages.join("; ")))
     }
 
     /// Which addresses a Vip has; none if another of its name was seen.

@@ -196,7 +196,8 @@ fn a_pool_that_never_had_a_status_gets_all_of_it_zeros_too() {
 
 #[test]
 fn a_pool_says_when_no_other_overlaps_it_any_more_whatever_became_of_the_other() {
-    let goes: [(&str, fn(&mut Scene)); 4] = [
+    type Go = fn(&mut Scene);
+    let goes: [(&str, Go); 4] = [
         ("shrunk", |scene| scene.pool("iron", &["10.0.0.4"])),
         ("moved", |scene| scene.apply_pool(mk_ip_pool("iron", "db", &["10.0.1.7"], &[]))),
         ("deleted", |scene| {

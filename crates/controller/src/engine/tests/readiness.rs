@@ -502,6 +502,36 @@ fn what_the_database_refuses_is_resolved_once_it_is_taken_and_not_because_the_co
 }
 
 #[test]
+fn a_subnet_of_which_only_a_part_is_taken_is_not_ready() {
+    let mut stage = Stage::settled();
+    stage.edit_subnet("web", |subnet| subnet.spec.enable_dhcp = true);
+    stage.rest();
+    // Its DHCP options go after the rest of it has changed: there are two transactions.
+    stage.edit_subnet("web", |subnet| {
+        subnet.spec.enable_dhcp = false;
+        subnet.spec.mtu = Some(1300);
+    });
+    stage.without_database();
+    let batches = stage.scene.engine.plan(&stage.scene.cache, 1);
+    let [first, second] = batches.try_into().unwrap();
+    assert!([&first, &second].into_iter().all(|batch| batch.units().eq(["subnet/web"])));
+    stage.take_writes();
+    stage.scene.engine.refused(&first, "constraint violation: no");
+    stage.scene.nb.transact(&second.transaction()).unwrap();
+    stage.scene.engine.committed(&second);
+    stage.without_database();
+    assert_eq!(stage.take_writes(), ["web Ready=False Refused"]);
+    assert_eq!(stage.scene.reasons(), ["Refused"]);
+    // It is tried again, and taken.
+    for retry in stage.scene.engine.take_retries() {
+        stage.scene.engine.retry(retry);
+    }
+    stage.rest();
+    assert_eq!(stage.take_writes(), ["web Ready=True InEffect"]);
+    assert_eq!(stage.scene.reasons(), ["Refused", "Resolved"]);
+}
+
+#[test]
 fn a_subnet_that_does_not_fit_says_why_and_is_ready_when_it_does() {
     let mut stage = Stage::settled();
     let mut rival = mk_subnet("rival", "10.0.0.0/25", "blue");
