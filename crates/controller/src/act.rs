@@ -2,7 +2,6 @@
 
 pub(crate) mod events;
 pub(crate) mod finalizers;
-pub(crate) mod kubeovn_status;
 pub(crate) mod results;
 pub(crate) mod status;
 #[cfg(test)]
@@ -22,12 +21,11 @@ use tokio::sync::mpsc::Sender;
 
 use self::events::{EventKey, EventWriter};
 use self::finalizers::FinalizerWriter;
-use self::kubeovn_status::KubeOvnStatusWriter;
 use self::results::ResultsWriter;
 use self::status::StatusWriter;
 use self::writer::Writer;
 use crate::control::Message;
-use crate::engine::{Action, Confirmation, Creation, Engine, PoolStatus, Protected, VipUpdate};
+use crate::engine::{Action, Confirmation, Creation, Engine, Protected};
 use crate::live;
 use crate::metrics::{LockWrite, Metrics};
 
@@ -42,8 +40,6 @@ pub(crate) struct Actor {
     pub(crate) status: Writer<StatusWriter>,
     pub(crate) events: Writer<EventWriter>,
     pub(crate) finalizers: Writer<FinalizerWriter>,
-    pub(crate) ip_pools: Writer<KubeOvnStatusWriter<PoolStatus>>,
-    pub(crate) vips: Writer<KubeOvnStatusWriter<VipUpdate>>,
     pub(crate) results: Writer<ResultsWriter>,
     pub(crate) metrics: Metrics,
 }
@@ -53,10 +49,8 @@ impl Actor {
         let status = Writer::new(StatusWriter(client.clone()));
         let events = Writer::new(EventWriter::new(client.clone()));
         let finalizers = Writer::new(FinalizerWriter(client.clone()));
-        let ip_pools = Writer::new(KubeOvnStatusWriter::new(client.clone()));
-        let vips = Writer::new(KubeOvnStatusWriter::new(client.clone()));
         let results = Writer::new(ResultsWriter(client.clone()));
-        Actor { client, engine, status, events, finalizers, ip_pools, vips, results, metrics }
+        Actor { client, engine, status, events, finalizers, results, metrics }
     }
 
     /// Nothing that is not urgent is written from now on; what was wanted is dropped.
@@ -64,8 +58,6 @@ impl Actor {
         self.status.pause();
         self.events.pause();
         self.finalizers.pause();
-        self.ip_pools.pause();
-        self.vips.pause();
         self.results.pause();
     }
 
@@ -74,8 +66,6 @@ impl Actor {
         self.status.resume();
         self.events.resume();
         self.finalizers.resume();
-        self.ip_pools.resume();
-        self.vips.resume();
         self.results.resume();
     }
 
@@ -122,8 +112,6 @@ impl Actor {
             Action::ShowResults(results) => {
                 self.results.want((results.namespace.clone(), results.name.clone()), results);
             }
-            Action::SetVipStatus(update) => self.vips.want(update.name.clone(), *update),
-            Action::SetPoolStatus(status) => self.ip_pools.want(status.name.clone(), *status),
             Action::SetConditions(update) => self.status.want((update.kind, update.name.clone()), update),
             Action::SetFinalizer(update) => {
                 let Protected { kind, name, .. } = &update.object;

@@ -79,8 +79,6 @@ pub(crate) async fn run(
     }
     tasks.spawn("status writer", actor.status.clone().run(followers.recoveries()));
     tasks.spawn("pod results writer", actor.results.clone().run(followers.recoveries()));
-    tasks.spawn("Vip status writer", actor.vips.clone().run(followers.recoveries()));
-    tasks.spawn("IPPool status writer", actor.ip_pools.clone().run(followers.recoveries()));
     tasks.spawn("Event writer", actor.events.clone().run(followers.recoveries()));
     tasks.spawn("finalizer writer", actor.finalizers.clone().run(followers.recoveries()));
     let pages = Health {

@@ -46,8 +46,6 @@ pub use self::counts::{Counts, Queues};
 use self::feed::Pages;
 use self::finalizers::Finalizers;
 pub use self::finalizers::{FinalizerChange, FinalizerUpdate, Protected, Usage};
-use self::ip_pools::IpPools;
-pub use self::ip_pools::PoolStatus;
 pub(crate) use self::kinds::for_each_kind;
 pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation};
@@ -66,8 +64,6 @@ use self::standby::Duty;
 pub use self::status_fields::StatusFields;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Candidates, Lists, SubnetKey, Verdict};
-pub use self::vips::VipUpdate;
-use self::vips::Vips;
 
 /// Something to be done outside, whose answer is to be told to the engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,10 +111,6 @@ pub enum Action {
     ConfirmUnused(Protected),
     /// Write annotations of a pod that tell what it got. The watch answers.
     ShowResults(PodResults),
-    /// Write the status of a pool. The watch answers.
-    SetPoolStatus(Box<PoolStatus>),
-    /// Write the status of a Vip. The watch answers.
-    SetVipStatus(Box<VipUpdate>),
     /// Write an Event.
     Report {
         /// What it is about.
@@ -167,6 +159,8 @@ pub struct Engine {
     woken: BTreeSet<(u64, Requester)>,
     /// Which units of the northbound database are dirty, waiting or stale.
     northbound: Reconciler<DatabaseTarget<Unit>>,
+    /// Units of which several atoms are being written, each with how many of them are not committed.
+    torn: BTreeMap<Unit, usize>,
     /// Units that do not come about, and who was told.
     blocked: Blocked,
     /// Whether a node may have changed.
@@ -183,9 +177,7 @@ pub struct Engine {
     /// Objects whose conditions are to be compared with what they should be.
     to_compare: BTreeSet<(Kind, String)>,
     readiness: Readiness,
-    ip_pools: IpPools,
     results: Results,
-    vips: Vips,
     reports: Reports,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
@@ -210,6 +202,7 @@ impl Engine {
             requesters: BTreeSet::new(),
             woken: BTreeSet::new(),
             northbound: Reconciler::new(DatabaseTarget::new(&portolan_plan::northbound::DATABASE)),
+            torn: BTreeMap::new(),
             blocked: Blocked::default(),
             nodes_changed: true,
             reading: BTreeMap::new(),
@@ -220,9 +213,7 @@ impl Engine {
             conditions: Conditions::default(),
             to_compare: BTreeSet::new(),
             readiness: Readiness::default(),
-            ip_pools: IpPools::default(),
             results: Results::default(),
-            vips: Vips::default(),
             reports: Reports::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
@@ -254,8 +245,6 @@ impl Engine {
         }
         self.decide();
         self.compare_conditions();
-        self.compare_ip_pools();
-        self.compare_vips();
         self.compare_results();
         self.judge_subnets();
         self.check_finalizers();

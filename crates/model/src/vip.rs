@@ -10,6 +10,8 @@ pub struct Vip {
     pub name: String,
     /// Its UID.
     pub uid: String,
+    /// What it is for, in the words of the object; empty if it says nothing.
+    pub type_: String,
     /// What it asks for, or what is wrong with it.
     pub config: Result<VipConfig, FieldErrors>,
 }

@@ -37,6 +37,8 @@ impl Write for StatusWriter {
             Kind::KubeOvnVpc => self.set::<kubeovn::Vpc>(&update).await,
             Kind::Subnet => self.set::<portolan::Subnet>(&update).await,
             Kind::KubeOvnSubnet => self.set::<kubeovn::Subnet>(&update).await,
+            Kind::IPPool => self.set::<kubeovn::IPPool>(&update).await,
+            Kind::Vip => self.set::<kubeovn::Vip>(&update).await,
             other => Err(format!("{other:?} has no conditions")),
         }
     }

@@ -152,6 +152,45 @@ async fn a_condition_is_written_only_to_the_generation_it_was_decided_for() {
     assert_eq!(stored["status"]["conditions"], serde_json::json!([]));
 }
 
+#[tokio::test]
+async fn a_status_that_is_not_there_yet_gets_all_its_fields_zeros_too_and_once() {
+    let api = FakeApi::default();
+    api.define::<kubeovn::IPPool>();
+    api.define::<kubeovn::Vip>();
+    let mut pool = kubeovn::IPPool::new("gold", kubeovn::IpPoolSpec::default());
+    pool.metadata.uid = Some("uid".into());
+    api.put(&pool);
+    let mut vip = kubeovn::Vip::new("front", kubeovn::VipSpec::default());
+    vip.metadata.uid = Some("uid".into());
+    api.put(&vip);
+    let writer = StatusWriter(api.client());
+    let update = |kind, name: &str, fields| StatusUpdate {
+        kind,
+        name: name.into(),
+        uid: "uid".into(),
+        conditions: Vec::new(),
+        fields,
+    };
+    let updates = [
+        update(Kind::IPPool, "gold", StatusFields::from(&kubeovn::IpPoolStatus::default())),
+        update(Kind::Vip, "front", StatusFields::from(&kubeovn::VipStatus::default())),
+    ];
+    for _ in 0..2 {
+        for update in &updates {
+            writer.write((update.kind, update.name.clone()), update.clone()).await.unwrap();
+        }
+    }
+    assert_eq!(api.requests("PATCH").len(), 2, "what is there is not written again");
+    let pool = api.stored::<kubeovn::IPPool>("", "gold").unwrap();
+    assert_eq!(
+        (&pool["status"]["v4UsingIPs"], &pool["status"]["v6AvailableIPRange"]),
+        (&0.into(), &"".into()),
+        "{pool}"
+    );
+    let vip = api.stored::<kubeovn::Vip>("", "front").unwrap();
+    assert_eq!((&vip["status"]["ready"], &vip["status"]["v4ip"]), (&false.into(), &"".into()), "{vip}");
+}
+
 #[test]
 fn conditions_of_different_types_are_written_together() {
     let condition = |type_, holds| DesiredCondition {

@@ -1,7 +1,8 @@
 //! Which status objects should have, and the difference to the one they have.
 //!
-//! `Validated` is decided by the gate ([`subnets`](super::subnets)), `Ready` by [`readiness`](super::readiness); the fields beside
-//! the conditions are in [`status_fields`](super::status_fields). All but the first follow from the object, the World and the
+//! `Validated` is decided by the gate ([`subnets`](super::subnets)), `Ready` by [`readiness`](super::readiness), of pools and Vips by
+//! [`ip_pools`](super::ip_pools) and [`vips`](super::vips); the fields beside the conditions are in
+//! [`status_fields`](super::status_fields). All but the first follow from the object, the World and the
 //! databases at any time, so they are compared whenever one of these changes, and only a difference is written.
 //!
 //! What changes with every pod, and what usually passes by itself, is *deferred*: compared after a while, once for all changes
@@ -21,7 +22,7 @@ use portolan_model::{Group, PeeringProblem, Source, Unit, doors};
 use portolan_watch::{Change, Listed, Object};
 use serde::Serialize;
 
-use super::readiness::{Concern, Timing, is_subnet};
+use super::readiness::{Concern, Finding, Timing, is_refusal, is_subnet, is_vpc};
 use super::reports::Topic;
 use super::status_fields::StatusFields;
 use super::subnets::Verdict;
@@ -76,7 +77,7 @@ pub trait HasConditions:
     fn unsupported(&self) -> Vec<String>;
     /// The VPCs that it names: that of a subnet, the remote ones of a VPC. Or why it cannot be understood.
     fn names_vpcs(&self) -> Result<Vec<String>, String>;
-    /// The fields of its status that are ours, as they are.
+    /// The fields of its status that are ours, as they are; none if it has no status, for then it lacks also those of no value.
     fn fields(&self) -> StatusFields;
 }
 
@@ -176,7 +177,7 @@ macro_rules! has_conditions {
             }
 
             fn fields(&self) -> StatusFields {
-                StatusFields::from(&self.status.clone().unwrap_or_default())
+                self.status.as_ref().map(StatusFields::from).unwrap_or_default()
             }
         }
     };
@@ -257,11 +258,20 @@ pub(super) struct Conditions {
     by_vpc: BTreeMap<String, BTreeSet<(Kind, String)>>,
     /// Objects whose whole status is to be compared after a while.
     deferred: BTreeSet<(Kind, String)>,
+    /// Those of them whose `Ready` should say what usually passes by itself, since less than a while.
+    passing: BTreeSet<(Kind, String)>,
+    /// Those that were in `passing` the last time a while had passed, and for which it has been so ever since.
+    lasting: BTreeSet<(Kind, String)>,
 }
 
 impl Conditions {
     fn insert(&mut self, key: (Kind, String), facts: Facts) {
-        self.remove(&key);
+        // What lasts goes on while the object changes, by our own writes too.
+        if self.facts.get(&key).is_some_and(|known| known.uid == facts.uid) {
+            self.unlink(&key);
+        } else {
+            self.remove(&key);
+        }
         for vpc in facts.vpcs() {
             self.by_vpc.entry(vpc.clone()).or_default().insert(key.clone());
         }
@@ -272,6 +282,11 @@ impl Conditions {
 
     pub(super) fn remove(&mut self, key: &(Kind, String)) {
         self.deferred.remove(key);
+        self.passes_no_more(key);
+        self.unlink(key);
+    }
+
+    fn unlink(&mut self, key: &(Kind, String)) {
         let Some(facts) = self.facts.remove(key) else { return };
         self.defer_vpcs_of(key, &facts);
         for vpc in facts.vpcs() {
@@ -283,19 +298,33 @@ impl Conditions {
         }
     }
 
+    /// `Ready` of an object should say what usually passes by itself: it is looked at again after a while.
+    fn passes(&mut self, key: &(Kind, String)) {
+        if !self.lasting.contains(key) {
+            self.passing.insert(key.clone());
+        }
+        self.deferred.insert(key.clone());
+    }
+
+    /// It has passed, or is said.
+    fn passes_no_more(&mut self, key: &(Kind, String)) {
+        self.passing.remove(key);
+        self.lasting.remove(key);
+    }
+
     /// A VPC lists its subnets.
     fn defer_vpcs_of(&mut self, (kind, _): &(Kind, String), facts: &Facts) {
         if is_subnet(*kind) {
             for vpc in facts.vpcs() {
-                self.defer(VPCS, vpc);
+                self.defer(&VPCS, vpc);
             }
         }
     }
 
     /// The status of the objects of this name is to be compared after a while.
-    pub(super) fn defer(&mut self, kinds: [Kind; 2], name: &str) {
+    pub(super) fn defer(&mut self, kinds: &[Kind], name: &str) {
         for kind in kinds {
-            let key = (kind, name.to_owned());
+            let key = (*kind, name.to_owned());
             if self.facts.contains_key(&key) {
                 self.deferred.insert(key);
             }
@@ -354,7 +383,7 @@ impl Engine {
                 let facts = SUBNETS.map(|kind| self.conditions.facts.get(&(kind, name.clone())));
                 let vpcs: Vec<String> = facts.into_iter().flatten().flat_map(Facts::vpcs).cloned().collect();
                 for vpc in vpcs {
-                    self.conditions.defer(VPCS, &vpc);
+                    self.conditions.defer(&VPCS, &vpc);
                 }
                 self.compare_pools_of_subnet(name);
             }
@@ -365,16 +394,35 @@ impl Engine {
             Unit::Peering(pair) => {
                 for vpc in [pair.first(), pair.second()] {
                     self.to_compare.extend(VPCS.map(|kind| (kind, vpc.to_owned())));
-                    self.conditions.defer(VPCS, vpc);
+                    self.conditions.defer(&VPCS, vpc);
                 }
             }
             Unit::Attachment(_) => {}
         }
     }
 
+    /// What an object should say may have changed: its conditions are compared, and after a while the rest of its status.
+    pub(super) fn compare_object(&mut self, kind: Kind, name: &str) {
+        self.to_compare.insert((kind, name.to_owned()));
+        self.conditions.defer(&[kind], name);
+    }
+
+    /// What all objects of a kind should say may have changed.
+    pub(super) fn compare_all_of(&mut self, kind: Kind) {
+        let keys: Vec<_> = self.conditions.facts.keys().filter(|(of, _)| *of == kind).cloned().collect();
+        self.to_compare.extend(keys.iter().cloned());
+        self.conditions.deferred.extend(keys);
+    }
+
     /// The conditions of all objects are compared again.
     pub(super) fn compare_all_conditions(&mut self) {
         self.to_compare.extend(self.conditions.facts.keys().cloned());
+    }
+
+    /// The conditions of all objects are compared again, and after a while the rest of their statuses.
+    pub(super) fn compare_all_status(&mut self) {
+        self.compare_all_conditions();
+        self.conditions.deferred = self.conditions.facts.keys().cloned().collect();
     }
 
     /// Asks for what differs.
@@ -389,7 +437,8 @@ impl Engine {
         !self.conditions.deferred.is_empty() && self.is_synced() && !self.stands_by()
     }
 
-    /// A while has passed since there was something to be compared: asks for what still differs.
+    /// A while has passed since there was something to be compared: asks for what still differs. What usually passes by itself is said
+    /// if it was so the last time too, and has been since.
     pub fn compare_deferred_status(&mut self) {
         if !self.has_deferred_status() {
             return;
@@ -397,12 +446,17 @@ impl Engine {
         for key in std::mem::take(&mut self.conditions.deferred) {
             self.compare_status(key, Timing::Later);
         }
+        // All that lasted was among the deferred, and is said or has passed.
+        self.conditions.lasting = std::mem::take(&mut self.conditions.passing);
     }
 
     fn compare_status(&mut self, key: (Kind, String), timing: Timing) {
         let Some(facts) = self.conditions.facts.get(&key) else { return };
         let (kind, name) = (key.0, key.1.as_str());
-        let ready = self.readiness_of(kind, name, facts);
+        if kind == Kind::Vip && self.is_vip_being_served(name) {
+            return;
+        }
+        let ready = self.finding_of(kind, name, facts);
         let mut desired = vec![(facts.desired_support(), facts.supported.as_ref())];
         desired
             .extend(self.desired_peering(kind, name, facts).map(|desired| (desired, facts.peered.as_ref())));
@@ -411,22 +465,32 @@ impl Engine {
         let says = desired.iter().filter_map(|(desired, _)| desired.says.as_ref());
         let mut problems: Vec<_> = says.filter(|says| is_problem(says)).map(problem).collect();
         let status = ready.as_ref().map(|finding| finding.says.status);
-        let mut deferred = false;
+        let mut passes = false;
         if let Some(finding) = ready {
             if finding.concern == Concern::Event {
                 problems.push(problem(&finding.says));
             }
             let ready =
                 DesiredCondition { type_: READY, generation: facts.generation, says: Some(finding.says) };
-            if finding.timing == Timing::Later && timing == Timing::Now {
-                deferred = !ready.is_said_by(facts.ready.as_ref());
-            } else {
+            // Not what began just before, because something else of the object is due: it is to last from one time to the next.
+            let is_due = timing == Timing::Later && self.conditions.lasting.contains(&key);
+            passes = finding.timing == Timing::Later && !is_due && !ready.is_said_by(facts.ready.as_ref());
+            if !passes {
                 desired.push((ready, facts.ready.as_ref()));
             }
+        }
+        if timing == Timing::Later {
+            desired.extend(self.desired_usage(&key, &facts.uid));
         }
         let differing = desired.into_iter().filter(|(desired, said)| !desired.is_said_by(*said));
         let conditions: Vec<DesiredCondition> = differing.map(|(desired, _)| desired).collect();
         let (subject, uid) = (facts.subject.clone(), facts.uid.clone());
+        let told = self.reports.of(&subject, &uid, Topic::Conditions);
+        let refusals: Vec<_> = told.filter(|told| is_refusal(told)).cloned().collect();
+        // While nobody knows what the database has, what it refused is not over.
+        if !refusals.is_empty() && !problems.iter().any(is_refusal) && !self.has_its_rows(kind, name) {
+            problems.extend(refusals);
+        }
         // A write that happens anyway takes them along.
         let fields = match timing {
             Timing::Now if conditions.is_empty() => StatusFields::default(),
@@ -434,8 +498,9 @@ impl Engine {
                 self.desired_fields(kind, name, facts, status).unless_said_by(&facts.fields)
             }
         };
-        if deferred {
-            self.conditions.deferred.insert(key.clone());
+        match passes {
+            true => self.conditions.passes(&key),
+            false => self.conditions.passes_no_more(&key),
         }
         if !conditions.is_empty() || !fields.is_empty() {
             let (kind, name) = key;
@@ -445,10 +510,19 @@ impl Engine {
         self.report(subject, uid, Topic::Conditions, problems);
     }
 
+    /// What `Ready` of an object should say; none if this controller has nothing to say about it.
+    fn finding_of(&self, kind: Kind, name: &str, facts: &Facts) -> Option<Finding> {
+        match kind {
+            Kind::IPPool => self.pool_finding(name),
+            Kind::Vip => self.vip_finding(name, facts),
+            _ => self.readiness_of(kind, name, facts),
+        }
+    }
+
     /// Whether the peerings that a VPC asks for stand. Nothing of a VPC that asks for none, or that has lost its name to another.
     fn desired_peering(&self, kind: Kind, name: &str, facts: &Facts) -> Option<DesiredCondition> {
         let desired = |says| DesiredCondition { type_: PEERED, generation: facts.generation, says };
-        if is_subnet(kind) {
+        if !is_vpc(kind) {
             return None;
         }
         let vpc = self.world.vpc(name).filter(|vpc| vpc.uid == facts.uid)?;
@@ -531,7 +605,7 @@ impl Facts {
 }
 
 /// What `Supported` should say. It is written once a field has no effect, and kept from then on.
-pub(super) fn support(unsupported: &[String], said: Option<&Said>) -> Option<Statement> {
+fn support(unsupported: &[String], said: Option<&Said>) -> Option<Statement> {
     let holds = unsupported.is_empty();
     let reason = if holds { "AllFieldsSupported" } else { "UnsupportedFields" };
     let message = unsupported.join("; ");

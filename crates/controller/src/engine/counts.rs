@@ -48,11 +48,7 @@ impl Engine {
             units: self.northbound.dirty(),
             units_waiting: self.northbound.waiting(),
             units_refused: self.blocked.refused(),
-            objects: self.to_compare.len()
-                + self.finalizers.checks()
-                + self.results.comparisons()
-                + self.ip_pools.comparisons()
-                + self.vips.comparisons(),
+            objects: self.to_compare.len() + self.finalizers.checks() + self.results.comparisons(),
             locks_creating: self.creating.len(),
             locks_releasing: self.releasing.len(),
         }

@@ -172,14 +172,19 @@ macro_rules! observed_subnet {
 observed_subnet!(portolan::Subnet, kubeovn::Subnet);
 
 impl Observed for kubeovn::IPPool {
+    fn before(engine: &mut Engine, change: &Change<Self>) {
+        engine.compare_pools_beside(change);
+    }
+
     fn after(engine: &mut Engine, change: &Change<Self>) {
-        engine.observe_ip_pools(change);
+        engine.compare_pools_beside(change);
+        engine.observe_conditions(change);
     }
 }
 
 impl Observed for kubeovn::Vip {
     fn after(engine: &mut Engine, change: &Change<Self>) {
-        engine.observe_vips(change);
+        engine.observe_conditions(change);
     }
 }
 

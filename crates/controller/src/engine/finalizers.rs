@@ -115,8 +115,20 @@ struct Terminating {
     is_effective: bool,
     users: BTreeSet<User>,
     stage: Stage,
-    /// An Event has told why it stays.
+    /// Its condition and an Event have told why it stays.
     told: bool,
+}
+
+impl Terminating {
+    /// What its condition should say.
+    fn says(&self, reason: &'static str, message: String) -> DesiredCondition {
+        let says = Some(Statement { status: true.into(), reason, message });
+        DesiredCondition { type_: TERMINATING, generation: self.generation, says }
+    }
+
+    fn in_use(&self, message: String) -> DesiredCondition {
+        self.says("InUse", message)
+    }
 }
 
 /// Something that uses an object, as the World knows it.
@@ -411,10 +423,10 @@ impl Engine {
             return self.say_who_else_holds(key);
         }
         if !entry.users.is_empty() {
-            let names: Vec<_> = entry.users.iter().take(NAMED).map(|user| self.describe(user)).collect();
-            let uses = in_use(key, &names, entry.users.len());
+            let (told, uses) = (entry.told, self.users_of(key, entry));
             self.set_stage(key, |stage| if stage == Stage::Unused { Stage::Idle } else { stage });
-            return self.say_in_use(key, uses);
+            // Its users go one by one: those that are left are named after a while.
+            return if told { self.conditions.defer(&[key.0], &key.1) } else { self.say_in_use(key, uses) };
         }
         // What is under way may exist already. Its answer brings us back.
         if subnet_group(key.0).is_some() && self.creating.has_any_in(&key.1) {
@@ -434,6 +446,20 @@ impl Engine {
             }
             Stage::Asking | Stage::Paused | Stage::Removing => {}
         }
+    }
+
+    /// What an object that stays should say of those that use it, and what it says. None if something else is to be said first.
+    pub(super) fn desired_usage(&self, key: &Key, uid: &str) -> Option<(DesiredCondition, Option<&Said>)> {
+        let entry = self.finalizers.terminating.get(key).filter(|entry| entry.uid == uid)?;
+        let said = entry.said.as_ref()?.as_ref();
+        let is_in_use = entry.told && entry.is_protected && !entry.users.is_empty();
+        is_in_use.then(|| (entry.in_use(self.users_of(key, entry)), said))
+    }
+
+    /// What uses an object, as far as the World knows, for people.
+    fn users_of(&self, key: &Key, entry: &Terminating) -> String {
+        let names: Vec<_> = entry.users.iter().take(NAMED).map(|user| self.describe(user)).collect();
+        in_use(key, &names, entry.users.len())
     }
 
     fn set_stage(&mut self, key: &Key, stage: impl FnOnce(Stage) -> Stage) {
@@ -529,8 +555,9 @@ impl Engine {
 
     /// Says in the object's condition, and once in an Event, what uses it.
     fn say_in_use(&mut self, key: &Key, message: String) {
-        let says = Statement { status: true.into(), reason: "InUse", message: message.clone() };
-        self.say_terminating(key, says);
+        let Some(entry) = self.finalizers.terminating.get(key) else { return };
+        let desired = entry.in_use(message.clone());
+        self.say_terminating(key, desired);
         let Some(entry) = self.finalizers.terminating.get_mut(key) else { return };
         if !std::mem::replace(&mut entry.told, true) {
             self.actions.push(Action::Report {
@@ -550,13 +577,13 @@ impl Engine {
             return;
         }
         let message = format!("nothing uses it any more; it stays for {}", entry.finalizers.join(", "));
-        self.say_terminating(key, Statement { status: true.into(), reason: "FinalizersRemaining", message });
+        let desired = entry.says("FinalizersRemaining", message);
+        self.say_terminating(key, desired);
     }
 
-    fn say_terminating(&mut self, key: &Key, says: Statement) {
+    fn say_terminating(&mut self, key: &Key, desired: DesiredCondition) {
         let Some(entry) = self.finalizers.terminating.get(key) else { return };
         let Some(said) = &entry.said else { return };
-        let desired = DesiredCondition { type_: TERMINATING, generation: entry.generation, says: Some(says) };
         if !desired.is_said_by(said.as_ref()) {
             let (kind, name) = key.clone();
             let (uid, conditions) = (entry.uid.clone(), vec![desired]);

@@ -13,7 +13,7 @@ use portolan_plan::{Target as _, Urgency};
 
 use super::northbound::Evidence;
 use super::reports::Topic;
-use super::{Action, Engine, Retry, Subject, vips};
+use super::{Action, Engine, Kind, Retry, Subject, vips};
 
 /// A lock whose creation was requested and that no watch has shown yet. Its address is promised in the Ipam.
 #[derive(Debug)]
@@ -217,7 +217,7 @@ impl Engine {
         self.report(self.subject(requester), uid, Topic::Request, problems.collect());
         match requester {
             Requester::Pod { namespace, name } => self.report_annotations(namespace, name),
-            Requester::Vip { name } => self.compare_vip(name),
+            Requester::Vip { name } => self.compare_object(Kind::Vip, name),
             _ => {}
         }
     }

@@ -65,6 +65,9 @@ impl Engine {
             _ if reading == Some(Reading::UnderWay { again: true }) => self.ask(read.clone()),
             Confirmation::Found(found) => {
                 let owner = self.world.uid_of(read).map(str::to_owned);
+                if let Read::IpPool { name } = read {
+                    self.compare_pools_beside_pool(name);
+                }
                 let dirty = self.world.settle_missing(read, found);
                 for unit in &dirty.units {
                     self.compare_conditions_of_unit(unit);
@@ -87,8 +90,8 @@ impl Engine {
     /// What is kept of an object besides the World goes with it.
     fn forget(&mut self, read: &Read) {
         let (kind, name) = match read {
-            Read::IpPool { name } => return self.forget_ip_pool(name),
-            Read::Vip { name } => return self.forget_vip(name),
+            Read::IpPool { name } => (Kind::IPPool, name),
+            Read::Vip { name } => (Kind::Vip, name),
             Read::Vpc { group: Group::Portolan, name } => (Kind::Vpc, name),
             Read::Vpc { group: Group::KubeOvn, name } => (Kind::KubeOvnVpc, name),
             Read::SubnetOf { group: Group::Portolan, name } => (Kind::Subnet, name),

@@ -1,6 +1,6 @@
 //! The northbound database: which units are to be compared with it, and what came of writing them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt as _;
 use ovn_schema::nb::LogicalSwitchPort;
@@ -93,6 +93,7 @@ impl Engine {
         }
         let batches = batches(round.changes, limit);
         let changing = batches.iter().flat_map(units_of).collect();
+        self.torn = torn(&batches);
         self.unblock_what_came_about(&changing);
         self.delete_released(cache, &changing);
         batches
@@ -115,12 +116,26 @@ impl Engine {
 
     /// These batches were committed.
     pub fn committed(&mut self, batch: &Batch) {
-        let units = units_of(batch);
+        let units = self.completed(batch);
         for unit in &units {
             self.rows_were_committed(unit);
         }
         self.northbound.committed(units.iter().cloned());
         self.unblock(units);
+    }
+
+    /// The units that are written whole by now. The others may have atoms in batches that fail.
+    fn completed(&mut self, batch: &Batch) -> BTreeSet<Unit> {
+        let mut units = units_of(batch);
+        if !self.torn.is_empty() {
+            for unit in batch.units().filter_map(|unit| unit.parse::<Unit>().ok()) {
+                if let Some(left) = self.torn.get_mut(&unit) {
+                    *left = left.saturating_sub(1);
+                }
+            }
+            units.retain(|unit| self.torn.get(unit).is_none_or(|left| *left == 0));
+        }
+        units
     }
 
     /// The copy of the database was behind when this batch was made: compare its units again.
@@ -162,6 +177,16 @@ fn pods_of(unit: &Unit, cache: &Cache) -> BTreeSet<String> {
     let ports = rows.filter(|row| row.table() == LogicalSwitchPort::TABLE);
     let ports = ports.filter_map(|row| LogicalSwitchPort::decode(row).ok());
     ports.filter_map(|mut port| port.options.remove("iface-id-ver")).collect()
+}
+
+/// The units with several atoms in these batches, each with how many.
+fn torn(batches: &[Batch]) -> BTreeMap<Unit, usize> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for unit in batches.iter().flat_map(Batch::units) {
+        *counts.entry(unit.as_str()).or_default() += 1;
+    }
+    let several = counts.into_iter().filter(|(_, count)| *count > 1);
+    several.filter_map(|(unit, count)| Some((unit.parse().ok()?, count))).collect()
 }
 
 /// The units of a batch, each once.

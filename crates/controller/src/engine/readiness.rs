@@ -25,6 +25,7 @@ use portolan_plan::northbound::southbound::{Expected, expected};
 use portolan_plan::{DatabaseTarget, Round, Target as _};
 
 use super::conditions::Facts;
+use super::reports::Problem;
 use super::southbound::{Southbound, SouthboundStatus};
 use super::subnets::SubnetKey;
 use super::{Engine, Kind, Statement};
@@ -80,7 +81,7 @@ pub(super) struct Finding {
 pub(super) enum Timing {
     /// At once.
     Now,
-    /// If it is still so after a while: it usually passes by itself.
+    /// If it has been so for a while: it usually passes by itself.
     Later,
 }
 
@@ -94,7 +95,7 @@ pub(super) enum Concern {
 }
 
 impl Finding {
-    fn new(status: ConditionStatus, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(status: ConditionStatus, reason: &'static str, message: impl Into<String>) -> Self {
         let says = Statement { status, reason, message: message.into() };
         Finding { says, timing: Timing::Now, concern: Concern::None }
     }
@@ -103,7 +104,7 @@ impl Finding {
         Finding { timing: Timing::Later, ..self }
     }
 
-    fn with_event(self) -> Self {
+    pub(super) fn with_event(self) -> Self {
         Finding { concern: Concern::Event, ..self }
     }
 }
@@ -128,7 +129,7 @@ impl Engine {
 
     /// What `Ready` of an object should say; none if this controller has nothing to say about it.
     pub(super) fn readiness_of(&self, kind: Kind, name: &str, facts: &Facts) -> Option<Finding> {
-        let unit = if is_subnet(kind) { Unit::Subnet(name.to_owned()) } else { Unit::Vpc(name.to_owned()) };
+        let unit = unit_of(kind, name);
         match &facts.needs {
             Err(errors) => {
                 let effect = if self.had_effect(&unit, facts) { LAST_VALID_STAYS } else { NO_EFFECT };
@@ -263,12 +264,20 @@ impl Engine {
                     let message = format!(
                         "OVN's northbound database refuses the rows of {unit}: {error}; change what causes it, it is tried again"
                     );
-                    return Some(Ok(Finding::new(False, "Refused", message).with_event()));
+                    return Some(Ok(Finding::new(False, REFUSED, message).with_event()));
                 }
                 None => return unless_said(pending()),
             }
         }
         None
+    }
+
+    /// Whether it is known that the northbound database has the rows of a VPC or subnet as they should be.
+    pub(super) fn has_its_rows(&self, kind: Kind, name: &str) -> bool {
+        let unit = unit_of(kind, name);
+        let mut units = std::iter::once(unit.clone()).chain(self.peerings_of(&unit));
+        self.readiness.role == NorthboundRole::Writer
+            && units.all(|unit| self.readiness.progress.get(&unit) == Some(&Progress::Committed))
     }
 
     /// Whether ovn-northd has made a unit whose rows are committed.
@@ -368,7 +377,14 @@ impl Engine {
 
 /// The reasons that only a writer of the northbound database gives: what stands in the way before that is over when there are rows.
 const ABOUT_ROWS: [&str; 6] =
-    ["InEffect", "Pending", "Refused", "WaitingForNorthd", "NorthboundUnreachable", "SouthboundUnreachable"];
+    ["InEffect", "Pending", REFUSED, "WaitingForNorthd", "NorthboundUnreachable", "SouthboundUnreachable"];
+
+const REFUSED: &str = "Refused";
+
+/// Whether it is a problem that the northbound database refuses rows.
+pub(super) fn is_refusal((reason, _): &Problem) -> bool {
+    *reason == REFUSED
+}
 
 /// The ones of them that are given once rows are committed.
 const ABOUT_COMMITTED_ROWS: [&str; 3] = ["InEffect", "WaitingForNorthd", "SouthboundUnreachable"];
@@ -385,8 +401,17 @@ pub(super) fn is_watched(unit: &Unit) -> bool {
     !matches!(unit, Unit::Attachment(_))
 }
 
+/// The unit of a VPC or subnet.
+fn unit_of(kind: Kind, name: &str) -> Unit {
+    if is_subnet(kind) { Unit::Subnet(name.to_owned()) } else { Unit::Vpc(name.to_owned()) }
+}
+
 pub(super) fn is_subnet(kind: Kind) -> bool {
     matches!(kind, Kind::Subnet | Kind::KubeOvnSubnet)
+}
+
+pub(super) fn is_vpc(kind: Kind) -> bool {
+    matches!(kind, Kind::Vpc | Kind::KubeOvnVpc)
 }
 
 /// The API group that has the same kind, but for the one of this kind.

@@ -54,12 +54,10 @@ impl Engine {
         self.drop_actions();
         self.duty = Duty::Active;
         self.requesters.extend(self.world.unsatisfied().cloned());
-        self.compare_all_conditions();
+        self.compare_all_status();
         self.subnets.judge_all();
         self.finalizers.begin_anew();
         self.compare_all_results();
-        self.ip_pools.begin_anew();
-        self.vips.begin_anew();
         for (subject, uid, (reason, message)) in self.reports.all() {
             let severity = Severity::Warning;
             self.actions.push(Action::Report { subject, uid, severity, reason, message });
@@ -82,11 +80,10 @@ impl Engine {
             Action::DeleteLock { lock, .. } => self.end_release(&lock),
             Action::ReadMissing(_) => self.actions.push(action),
             Action::ValidateSubnets(_) => self.subnets.end_judgement(),
-            // All units are compared before the next plan, and all conditions and reports when this engine leads.
+            // All units are compared before the next plan, and all statuses and reports when this engine leads.
             Action::ConfirmAbsence { .. } | Action::SetConditions(_) | Action::Report { .. } => {}
-            // So are finalizers, and what pods, pools and Vips say.
-            Action::SetFinalizer(_) | Action::ConfirmUnused(_) => {}
-            Action::ShowResults(_) | Action::SetPoolStatus(_) | Action::SetVipStatus(_) => {}
+            // So are finalizers, and what pods are told.
+            Action::SetFinalizer(_) | Action::ConfirmUnused(_) | Action::ShowResults(_) => {}
         }
     }
 
@@ -106,8 +103,6 @@ impl Engine {
         self.to_compare.clear();
         self.finalizers.forget_checks();
         self.results.forget_comparisons();
-        self.ip_pools.forget_comparisons();
-        self.vips.forget_comparisons();
         if let Duty::Standby { room } = self.duty
             && self.requesters.len() > room
         {

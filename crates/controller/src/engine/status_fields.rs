@@ -37,7 +37,7 @@ impl StatusFields {
     /// A count of zero reads like one that is not there, and clients expect every field: so they are written together.
     #[must_use]
     pub fn unless_said_by(self, others: &StatusFields) -> StatusFields {
-        let said = self.0.iter().all(|(field, value)| others.0.get(field) == Some(value));
+        let said = self.0.iter().all(|(field, value)| others.0.get(field).unwrap_or(&Value::Null) == value);
         if said { StatusFields::default() } else { self }
     }
 
@@ -55,6 +55,11 @@ impl StatusFields {
 
     fn set(&mut self, field: &'static str, value: impl serde::Serialize) {
         self.0.insert(field, json!(value));
+    }
+
+    /// An empty list stands for a field that is not there: `kubectl wait` on its first element waits then, and fails otherwise.
+    fn set_list<T: serde::Serialize>(&mut self, field: &'static str, list: &[T]) {
+        self.set(field, (!list.is_empty()).then_some(list));
     }
 
     /// An empty text stands for a field that is not there.
@@ -94,24 +99,39 @@ impl From<&kubeovn::SubnetStatus> for StatusFields {
     }
 }
 
-/// Pools and Vips have writers of their own.
+/// Clients of Kube-OVN find every text of pools and Vips, also an empty one.
 impl From<&kubeovn::IpPoolStatus> for StatusFields {
-    fn from(_: &kubeovn::IpPoolStatus) -> Self {
-        StatusFields::default()
+    fn from(status: &kubeovn::IpPoolStatus) -> Self {
+        let mut fields = StatusFields::default();
+        fields.set("v4AvailableIPs", status.v4_available_ips);
+        fields.set("v4AvailableIPRange", &status.v4_available_ip_range);
+        fields.set("v4UsingIPs", status.v4_using_ips);
+        fields.set("v4UsingIPRange", &status.v4_using_ip_range);
+        fields.set("v6AvailableIPs", status.v6_available_ips);
+        fields.set("v6AvailableIPRange", &status.v6_available_ip_range);
+        fields.set("v6UsingIPs", status.v6_using_ips);
+        fields.set("v6UsingIPRange", &status.v6_using_ip_range);
+        fields
     }
 }
 
 impl From<&kubeovn::VipStatus> for StatusFields {
-    fn from(_: &kubeovn::VipStatus) -> Self {
-        StatusFields::default()
+    fn from(status: &kubeovn::VipStatus) -> Self {
+        let mut fields = StatusFields::default();
+        fields.set("ready", status.ready);
+        fields.set("type", &status.type_);
+        fields.set("v4ip", &status.v4ip);
+        fields.set("v6ip", &status.v6ip);
+        fields.set("mac", &status.mac);
+        fields
     }
 }
 
 impl From<&portolan::VpcStatus> for StatusFields {
     fn from(status: &portolan::VpcStatus) -> Self {
         let mut fields = StatusFields::default();
-        fields.set("subnets", &status.subnets);
-        fields.set("vpcPeerings", &status.vpc_peerings);
+        fields.set_list("subnets", &status.subnets);
+        fields.set_list("vpcPeerings", &status.vpc_peerings);
         fields
     }
 }
@@ -138,12 +158,16 @@ impl Engine {
         facts: &Facts,
         ready: Option<ConditionStatus>,
     ) -> StatusFields {
-        if is_subnet(kind) {
-            let subnet = self.world.known_subnet(name).filter(|subnet| subnet.uid == facts.uid);
-            subnet.map(|subnet| self.fields_of_subnet(kind, subnet)).unwrap_or_default()
-        } else {
-            self.fields_of_vpc(kind, name, facts, ready).unwrap_or_default()
-        }
+        let fields = match kind {
+            Kind::IPPool => self.pool_usage(name).map(|usage| StatusFields::from(&usage)),
+            Kind::Vip => self.vip_status(name, facts).map(|status| StatusFields::from(&status)),
+            kind if is_subnet(kind) => {
+                let subnet = self.world.known_subnet(name).filter(|subnet| subnet.uid == facts.uid);
+                subnet.map(|subnet| self.fields_of_subnet(kind, subnet))
+            }
+            _ => self.fields_of_vpc(kind, name, facts, ready),
+        };
+        fields.unwrap_or_default()
     }
 
     fn fields_of_subnet(&self, kind: Kind, subnet: &Subnet) -> StatusFields {
@@ -179,15 +203,18 @@ impl Engine {
         let vpc = self.world.vpc(name).filter(|vpc| vpc.uid == facts.uid)?;
         let mut fields = StatusFields::default();
         let subnets: Vec<&str> = self.world.subnets_of_vpc(name).map(|subnet| subnet.name.as_str()).collect();
-        fields.set("subnets", subnets);
         let stands = |remote: &&str| {
             VpcPair::new(name, remote).is_some_and(|pair| self.world.peering(&pair).is_some())
         };
         let remotes = vpc.config.peerings.iter().map(|peering| peering.remote_vpc.as_str());
         let mut remotes: Vec<&str> = remotes.filter(stands).collect();
         remotes.sort_unstable();
-        fields.set("vpcPeerings", remotes);
-        if kind == Kind::KubeOvnVpc {
+        if kind == Kind::Vpc {
+            fields.set_list("subnets", &subnets);
+            fields.set_list("vpcPeerings", &remotes);
+        } else {
+            fields.set("subnets", subnets);
+            fields.set("vpcPeerings", remotes);
             fields.set("default", name == DEFAULT_VPC);
             fields.set_text("router", Some(router_name(name)));
             fields.set_text("defaultLogicalSwitch", vpc.config.default_subnet.clone());
@@ -202,7 +229,7 @@ impl Engine {
     /// An address was taken or became free.
     pub(super) fn usage_changed(&mut self, claim: Option<&Claim>) {
         if let Some(subnet) = claim.and_then(|claim| claim.subnet.as_deref()) {
-            self.conditions.defer(SUBNETS, subnet);
+            self.conditions.defer(&SUBNETS, subnet);
         }
     }
 }

@@ -43,6 +43,7 @@ struct Scene {
     creations: usize,
     shown: Vec<PodResults>,
     vips: BTreeMap<String, kubeovn::Vip>,
+    pools: BTreeMap<String, kubeovn::IPPool>,
 }
 
 impl Scene {
@@ -70,6 +71,7 @@ impl Scene {
             creations: 0,
             shown: Vec::new(),
             vips: BTreeMap::new(),
+            pools: BTreeMap::new(),
         }
     }
 
@@ -184,6 +186,26 @@ impl Scene {
         panic!("it never comes to rest");
     }
 
+    /// Does everything that happens at once, but for the database; stores the statuses of pools and Vips, and answers them.
+    fn written(&mut self, kind: Kind) -> Vec<StatusUpdate> {
+        let mut written = Vec::new();
+        for _ in 0..20 {
+            for action in self.engine.actions() {
+                match action {
+                    Action::SetConditions(update) if update.kind == kind => {
+                        match kind {
+                            Kind::IPPool => store(&mut self.engine, self.pools.values_mut(), &update),
+                            _ => store(&mut self.engine, self.vips.values_mut(), &update),
+                        }
+                        written.push(update);
+                    }
+                    other => self.perform(other),
+                }
+            }
+        }
+        written
+    }
+
     fn perform(&mut self, action: Action) {
         match action {
             Action::CreateLock(lock) => self.store(*lock),
@@ -219,7 +241,7 @@ impl Scene {
                 let confirmation = self.found(std::slice::from_ref(&read));
                 self.engine.missing_read(&read, &confirmation);
             }
-            Action::ValidateSubnets(_) | Action::SetPoolStatus(_) | Action::SetVipStatus(_) => {}
+            Action::ValidateSubnets(_) => {}
             Action::SetConditions(update) => self.conditions.push(update),
             Action::SetFinalizer(update) => self.set_finalizer(&update),
             Action::ConfirmUnused(object) => {
@@ -267,6 +289,7 @@ impl Scene {
                     subnets.find(|subnet| subnet.name_any() == *name).map(|subnet| drop(found.apply(subnet)))
                 }
                 Read::Vip { name } => self.vips.get(name).map(|vip| drop(found.apply(vip))),
+                Read::IpPool { name } => self.pools.get(name).map(|pool| drop(found.apply(pool))),
                 Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
                 Read::VirtualMachine { name, .. } => {
                     self.machines.get(name).map(|machine| drop(found.apply(machine)))
@@ -306,6 +329,30 @@ impl Scene {
         let rows = self.cache.tables().iter().flat_map(ovsdb::Table::iter);
         rows.filter_map(|row| tag::unit_of(row)).map(ToString::to_string).collect()
     }
+}
+
+/// Writes an update to the stored object, and lets the watch show it.
+fn store<'a, K>(engine: &mut Engine, mut stored: impl Iterator<Item = &'a mut K>, update: &StatusUpdate)
+where
+    K: HasConditions + Observed + serde::Serialize + serde::de::DeserializeOwned + Clone + 'a,
+{
+    let Some(object) = stored.find(|one| one.meta().uid.as_deref() == Some(update.uid.as_str())) else {
+        return;
+    };
+    let now = serde_json::from_value("2026-01-01T00:00:00Z".into()).unwrap();
+    let mut changed = serde_json::to_value(&*object).unwrap();
+    if !changed["status"].is_object() {
+        changed["status"] = serde_json::json!({});
+    }
+    if let Some(conditions) = object.updated(&update.conditions, &now) {
+        changed["status"]["conditions"] = conditions;
+    }
+    for (field, value) in update.fields.clone().into_json() {
+        let status = changed["status"].as_object_mut().unwrap();
+        if value.is_null() { drop(status.remove(&field)) } else { drop(status.insert(field, value)) }
+    }
+    *object = serde_json::from_value(changed).unwrap();
+    engine.feed(&Change::Applied(object.clone()));
 }
 
 /// True for a lock that is not a gateway's.

@@ -51,12 +51,17 @@ pub(crate) fn unreadable_ip_pool(object: &Unreadable<'_>) -> IpPool {
 
 /// A Vip as a value.
 pub fn vip(object: &kubeovn::Vip) -> Vip {
-    Vip { name: object.name_any(), uid: object.uid().unwrap_or_default(), config: object.parse() }
+    Vip {
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        type_: object.spec.type_.clone().unwrap_or_default(),
+        config: object.parse(),
+    }
 }
 
 /// A Vip that cannot be decoded.
 pub(crate) fn unreadable_vip(object: &Unreadable<'_>) -> Vip {
-    Vip { name: object.name(), uid: object.uid(), config: Err(object.errors()) }
+    Vip { name: object.name(), uid: object.uid(), type_: String::new(), config: Err(object.errors()) }
 }
 
 /// What the condition `Validated` of a Subnet says.

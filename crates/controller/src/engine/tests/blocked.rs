@@ -65,6 +65,32 @@ fn what_the_database_refuses_is_reported_in_its_own_words_once_and_so_is_the_end
 }
 
 #[test]
+fn what_is_blocked_is_not_called_resolved_because_the_connection_was_lost() {
+    let mut scene = Scene::new();
+    scene.engine.northbound_role(NorthboundRole::Writer);
+    scene.pod("app", "web");
+    scene.settle();
+    scene.nodes[0].metadata.annotations = Some([(CHASSIS_ANNOTATION.to_owned(), "other".to_owned())].into());
+    scene.engine.feed(&Change::Applied(scene.nodes[0].clone()));
+    scene.refuse("constraint violation: a reason of OVN");
+    assert_eq!(scene.reports().len(), 1);
+    // It is tried again, and nobody knows what came of it, because the connection is lost.
+    scene.engine.take_retries().into_iter().for_each(|retry| scene.engine.retry(retry));
+    for batch in scene.engine.plan(&scene.cache, 1) {
+        scene.engine.outdated(&batch);
+    }
+    for role in [NorthboundRole::Unreachable { why: "gone".into() }, NorthboundRole::Writer] {
+        scene.engine.northbound_role(role);
+        assert_eq!(scene.reports(), []);
+    }
+    scene.engine.compare_all(&scene.cache);
+    assert_eq!(scene.reports(), []);
+    scene.refuse("constraint violation: a reason of OVN");
+    assert_eq!(scene.reports(), []);
+    assert_eq!(scene.engine.queues().units_refused, 1);
+}
+
+#[test]
 fn a_unit_that_waits_for_long_is_reported_with_what_it_waits_for() {
     let mut scene = Scene::new();
     scene.pod("app", "web");

@@ -92,5 +92,7 @@ fn a_subnet_without_its_vpc_is_not_ready_until_it_comes() {
     scene.engine.northbound_role(NorthboundRole::Writer);
     written(&mut scene.engine);
     scene.engine.compare_deferred_status();
+    assert_eq!(written(&mut scene.engine), [""; 0], "it may have begun just now");
+    scene.engine.compare_deferred_status();
     assert!(written(&mut scene.engine).contains(&"nat Ready=False Pending".to_owned()));
 }

@@ -162,6 +162,8 @@ fn a_subnet_that_is_deleted_stays_while_pods_use_it_and_goes_with_the_last() {
     assert_eq!(scene.reasons().iter().filter(|reason| **reason == "InUse").count(), 1);
     scene.delete_pod("first");
     scene.settle();
+    scene.engine.compare_deferred_status();
+    scene.settle();
     let says = scene.says("web").unwrap();
     assert!(says.starts_with("InUse: 1 address is in use: 10.0.0."), "{says}");
     scene.delete_pod("second");

@@ -8,7 +8,14 @@ const IP_POOL: &str = "web.default.ovn.kubernetes.io/ip_pool";
 
 impl Scene {
     fn pool(&mut self, name: &str, ips: &[&str]) {
-        self.engine.feed(&Change::Applied(mk_ip_pool(name, "web", ips, &[])));
+        self.apply_pool(mk_ip_pool(name, "web", ips, &[]));
+    }
+
+    /// A user writes a pool; its status stays.
+    fn apply_pool(&mut self, mut pool: kubeovn::IPPool) {
+        pool.status = self.pools.get(&pool.name_any()).and_then(|known| known.status.clone());
+        self.pools.insert(pool.name_any(), pool.clone());
+        self.engine.feed(&Change::Applied(pool));
     }
 
     fn of_pool(&mut self, pod: &str, pool: &str) {
@@ -20,18 +27,22 @@ impl Scene {
         self.guest_locks().map(of).collect()
     }
 
-    /// The statuses to be written now, with everything else done.
-    fn statuses(&mut self) -> Vec<PoolStatus> {
-        let mut statuses = Vec::new();
-        for _ in 0..20 {
-            for action in self.engine.actions() {
-                match action {
-                    Action::SetPoolStatus(status) => statuses.push(*status),
-                    other => self.perform(other),
-                }
-            }
-        }
-        statuses
+    /// The statuses that are written now, with everything else done.
+    fn statuses(&mut self) -> Vec<StatusUpdate> {
+        self.written(Kind::IPPool)
+    }
+
+    /// The statuses that are written after a while.
+    fn later(&mut self) -> Vec<StatusUpdate> {
+        self.engine.compare_deferred_status();
+        self.statuses()
+    }
+
+    /// Why `Ready` of a pool says what it says.
+    fn reason(&self, pool: &str) -> String {
+        let conditions = self.pools[pool].status.clone().unwrap_or_default().conditions.unwrap_or_default();
+        let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
+        ready.and_then(|ready| ready.reason).unwrap_or_default()
     }
 }
 
@@ -115,7 +126,7 @@ fn what_a_pool_grows_by_goes_to_who_came_first() {
 #[test]
 fn a_pool_of_another_subnet_is_a_mistake_of_the_pod() {
     let mut scene = Scene::new();
-    scene.engine.feed(&Change::Applied(mk_ip_pool("gold", "db", &["10.0.1.7"], &[])));
+    scene.apply_pool(mk_ip_pool("gold", "db", &["10.0.1.7"], &[]));
     scene.of_pool("a", "gold");
     scene.settle();
     assert!(
@@ -132,26 +143,83 @@ fn a_pool_says_how_much_of_it_is_taken_and_only_when_that_changes() {
     scene.settle();
     scene.pool("gold", &["10.0.0.7..10.0.0.9"]);
     let [status] = scene.statuses().try_into().unwrap();
-    assert_eq!(status.usage.v4_available_ips.0, 3);
-    assert_eq!(status.usage.v4_available_ip_range, "10.0.0.7-10.0.0.9");
+    assert_eq!(status.fields.get("v4AvailableIPs"), Some(&3.into()));
+    assert_eq!(status.fields.get("v4AvailableIPRange"), Some(&"10.0.0.7-10.0.0.9".into()));
     assert_eq!(status.conditions[0].to_string(), "Ready=True");
     scene.of_pool("a", "gold");
-    let last = scene.statuses().pop().unwrap();
+    assert_eq!(scene.statuses(), [], "nobody waits for it");
+    let [last] = scene.later().try_into().unwrap();
     let taken = scene.addresses()["a"].clone();
-    assert_eq!((last.usage.v4_available_ips.0, last.usage.v4_using_ips.0), (2, 1));
-    assert_eq!(last.usage.v4_using_ip_range, taken);
+    assert_eq!(last.conditions, []);
+    assert_eq!(last.fields.get("v4AvailableIPs"), Some(&2.into()));
+    assert_eq!(last.fields.get("v4UsingIPs"), Some(&1.into()));
+    assert_eq!(last.fields.get("v4UsingIPRange"), Some(&taken.into()));
     // It is written, and the watch shows it: nothing is left to say.
-    let mut pool = mk_ip_pool("gold", "web", &["10.0.0.7..10.0.0.9"], &[]);
-    let conditions = pool.updated(&status.conditions, &now()).unwrap();
-    let conditions = serde_json::from_value(conditions).unwrap();
-    pool.status = Some(kubeovn::IpPoolStatus { conditions, ..last.usage });
-    scene.engine.feed(&Change::Applied(pool.clone()));
-    assert_eq!(scene.statuses(), []);
-    scene.engine.feed(&Change::listed(vec![pool]));
-    assert_eq!(scene.statuses(), []);
+    assert_eq!(scene.later(), []);
+    scene.engine.feed(&Change::listed(scene.pools.values().cloned().collect::<Vec<_>>()));
+    assert_eq!(scene.later(), []);
+    assert!(!scene.engine.has_deferred_status());
     // An address of the subnet that is not the pool's is none of its business.
     scene.pod("other", "web");
-    assert_eq!(scene.statuses(), []);
+    assert_eq!(scene.later(), []);
+}
+
+#[test]
+fn many_pods_of_a_pool_cost_one_write_of_its_status() {
+    let mut scene = Scene::new();
+    scene.settle();
+    scene.pool("gold", &["10.0.0.100..10.0.0.149"]);
+    scene.statuses();
+    scene.later();
+    for number in 0..40 {
+        scene.of_pool(&format!("pod-{number}"), "gold");
+        assert_eq!(scene.statuses(), [], "after {number} pods");
+    }
+    let [status] = scene.later().try_into().unwrap();
+    assert_eq!(status.fields.get("v4UsingIPs"), Some(&40.into()));
+    assert_eq!(scene.later(), []);
+}
+
+#[test]
+fn a_pool_that_never_had_a_status_gets_all_of_it_zeros_too() {
+    let mut scene = Scene::new();
+    scene.settle();
+    scene.pool("gold", &["x"]);
+    let [status] = scene.statuses().try_into().unwrap();
+    let expected = serde_json::json!({
+        "v4AvailableIPs": 0, "v4AvailableIPRange": "", "v4UsingIPs": 0, "v4UsingIPRange": "",
+        "v6AvailableIPs": 0, "v6AvailableIPRange": "", "v6UsingIPs": 0, "v6UsingIPRange": "",
+    });
+    assert_eq!(serde_json::Value::Object(status.fields.into_json()), expected);
+    assert_eq!(scene.later(), []);
+}
+
+#[test]
+fn a_pool_says_when_no_other_overlaps_it_any_more_whatever_became_of_the_other() {
+    type Go = fn(&mut Scene);
+    let goes: [(&str, Go); 4] = [
+        ("shrunk", |scene| scene.pool("iron", &["10.0.0.4"])),
+        ("moved", |scene| scene.apply_pool(mk_ip_pool("iron", "db", &["10.0.1.7"], &[]))),
+        ("deleted", |scene| {
+            let iron = scene.pools.remove("iron").unwrap();
+            scene.engine.feed(&Change::deleted(&iron));
+        }),
+        ("deleted unseen", |scene| {
+            scene.pools.remove("iron");
+            scene.engine.feed(&Change::listed(scene.pools.values().cloned().collect::<Vec<_>>()));
+        }),
+    ];
+    for (what, go) in goes {
+        let mut scene = Scene::new();
+        scene.settle();
+        scene.pool("gold", &["10.0.0.7"]);
+        scene.pool("iron", &["10.0.0.4..10.0.0.7"]);
+        scene.statuses();
+        assert_eq!(scene.reason("gold"), "Overlaps");
+        go(&mut scene);
+        scene.statuses();
+        assert_eq!(scene.reason("gold"), "InEffect", "{what}");
+    }
 }
 
 #[test]
@@ -164,7 +232,7 @@ fn mistakes_in_a_pool_are_said_on_it() {
         said(&mut scene),
         "Ready=False: spec.ips: 10.0.9.7 is not in Subnet web, which has 10.0.0.0/24"
     );
-    scene.engine.feed(&Change::Applied(mk_ip_pool("gold", "none", &["10.0.0.7"], &[])));
+    scene.apply_pool(mk_ip_pool("gold", "none", &["10.0.0.7"], &[]));
     assert_eq!(said(&mut scene), r#"Ready=False: spec.subnet: there is no Subnet "none""#);
     scene.pool("gold", &["x"]);
     assert!(said(&mut scene).starts_with("Ready=False: spec.ips[0]: \"x\" is neither"));
@@ -173,22 +241,18 @@ fn mistakes_in_a_pool_are_said_on_it() {
     scene.pool("iron", &["10.0.0.4..10.0.0.7"]);
     let statuses = scene.statuses();
     let overlaps =
-        |status: &PoolStatus| status.conditions[0].to_string().starts_with("Ready=True: spec.ips: ");
+        |status: &StatusUpdate| status.conditions[0].to_string().starts_with("Ready=True: spec.ips: ");
     assert!(statuses.iter().all(overlaps), "both are used: {statuses:?}");
     let both: BTreeSet<_> = statuses.into_iter().map(|status| status.name).collect();
     assert_eq!(both, ["gold".to_owned(), "iron".to_owned()].into(), "each says that it overlaps the other");
     assert!(scene.reasons().contains(&"Overlaps"));
     let mut pool = mk_ip_pool("iron", "web", &["10.0.0.4"], &[]);
     pool.spec.enable_address_set = Some(true);
-    scene.engine.feed(&Change::Applied(pool));
+    scene.apply_pool(pool);
     assert!(scene.statuses().iter().any(|status| {
         status.conditions.iter().any(|condition| {
             condition.to_string()
                 == "Supported=False: spec.enableAddressSet: not supported yet; it has no effect"
         })
     }));
-}
-
-fn now() -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
-    k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH)
 }

@@ -19,6 +19,8 @@ struct Stage {
     foreign_subnets: Vec<kubeovn::Subnet>,
     /// What was written to statuses, as `name Type=Status Reason` and `name field,field`.
     writes: Vec<String>,
+    /// How often anything was.
+    updates: usize,
     /// The unit that the database refuses.
     refused: Option<&'static str>,
     /// Whether this controller writes the northbound database.
@@ -35,6 +37,7 @@ impl Stage {
             foreign_vpcs: Vec::new(),
             foreign_subnets: Vec::new(),
             writes: Vec::new(),
+            updates: 0,
             refused: None,
             plans: true,
         };
@@ -100,14 +103,34 @@ impl Stage {
         panic!("it never comes to rest");
     }
 
-    /// A while passes.
-    fn wait(&mut self) {
+    /// What was deferred is due.
+    fn tick(&mut self) {
         self.scene.engine.compare_deferred_status();
         self.rest();
     }
 
+    /// More than a while passes, whenever it began.
+    fn wait(&mut self) {
+        self.tick();
+        self.tick();
+    }
+
+    /// What was deferred is due, while the database takes its time.
+    fn tick_without_database(&mut self) {
+        self.scene.engine.compare_deferred_status();
+        self.without_database();
+    }
+
+    /// Makes happen what happens at once at the API server.
+    fn without_database(&mut self) {
+        for _ in 0..3 {
+            self.scene.engine.actions().into_iter().for_each(|action| self.perform(action));
+        }
+    }
+
     fn perform(&mut self, action: Action) {
         let Action::SetConditions(update) = action else { return self.scene.perform(action) };
+        self.updates += 1;
         for condition in &update.conditions {
             let says = condition.says.as_ref().map(|says| format!("={} {}", says.status, says.reason));
             self.writes.push(format!("{} {}{}", update.name, condition.type_, says.unwrap_or_default()));
@@ -118,10 +141,10 @@ impl Stage {
         }
         let engine = &mut self.scene.engine;
         match update.kind {
-            Kind::Vpc => store(engine, &mut self.scene.vpcs, &update),
-            Kind::Subnet => store(engine, &mut self.scene.subnets, &update),
-            Kind::KubeOvnVpc => store(engine, &mut self.foreign_vpcs, &update),
-            Kind::KubeOvnSubnet => store(engine, &mut self.foreign_subnets, &update),
+            Kind::Vpc => store(engine, self.scene.vpcs.iter_mut(), &update),
+            Kind::Subnet => store(engine, self.scene.subnets.iter_mut(), &update),
+            Kind::KubeOvnVpc => store(engine, self.foreign_vpcs.iter_mut(), &update),
+            Kind::KubeOvnSubnet => store(engine, self.foreign_subnets.iter_mut(), &update),
             other => panic!("{other:?} has no status"),
         }
     }
@@ -210,31 +233,6 @@ impl Stage {
     }
 }
 
-/// Writes an update to the stored object, and lets the watch show it.
-fn store<K>(engine: &mut Engine, stored: &mut [K], update: &StatusUpdate)
-where
-    K: HasConditions + Observed + serde::Serialize + serde::de::DeserializeOwned + Clone,
-{
-    let Some(object) = stored.iter_mut().find(|one| one.meta().uid.as_deref() == Some(update.uid.as_str()))
-    else {
-        return;
-    };
-    let now = serde_json::from_value("2026-01-01T00:00:00Z".into()).unwrap();
-    let mut changed = serde_json::to_value(&*object).unwrap();
-    if !changed["status"].is_object() {
-        changed["status"] = json!({});
-    }
-    if let Some(conditions) = object.updated(&update.conditions, &now) {
-        changed["status"]["conditions"] = conditions;
-    }
-    for (field, value) in update.fields.clone().into_json() {
-        let status = changed["status"].as_object_mut().unwrap();
-        if value.is_null() { drop(status.remove(&field)) } else { drop(status.insert(field, value)) }
-    }
-    *object = serde_json::from_value(changed).unwrap();
-    engine.feed(&Change::Applied(object.clone()));
-}
-
 const USAGE: &str = "v4availableIPrange,v4availableIPs,v4usingIPrange,v4usingIPs,v6availableIPrange,v6availableIPs,v6usingIPrange,v6usingIPs";
 
 #[test]
@@ -284,9 +282,48 @@ fn what_is_not_committed_is_not_ready_and_says_so_if_it_lasts() {
     stage.scene.engine.actions().into_iter().for_each(|action| stage.scene.perform(action));
     // The transactions are on their way, and no answer comes.
     assert!(!stage.scene.engine.plan(&stage.scene.cache, 1000).is_empty());
-    stage.scene.engine.compare_deferred_status();
-    stage.scene.engine.actions().into_iter().for_each(|action| stage.perform(action));
+    stage.tick_without_database();
+    assert_eq!(stage.says("web", READY), "", "it may have begun just now");
+    stage.tick_without_database();
     assert!(stage.says("web", READY).starts_with("False Pending"), "{}", stage.says("web", READY));
+}
+
+#[test]
+fn a_busy_subnet_does_not_say_what_passes_by_itself_and_says_what_lasts() {
+    let mut stage = Stage::settled();
+    // Pods come and go, so that something is always due.
+    stage.scene.pod("a", "web");
+    stage.rest();
+    assert!(stage.scene.engine.has_deferred_status());
+    // An edit, whose rows are on their way when it is.
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1300));
+    stage.without_database();
+    let batches = stage.scene.engine.plan(&stage.scene.cache, 1000);
+    assert!(!batches.is_empty());
+    stage.tick_without_database();
+    assert_eq!(stage.take_writes(), [format!("web {USAGE}")], "the rows are on their way since just now");
+    for batch in batches {
+        stage.scene.nb.transact(&batch.transaction()).unwrap();
+        stage.scene.engine.committed(&batch);
+    }
+    stage.rest();
+    assert_eq!(stage.take_writes(), ["web Ready=True InEffect"]);
+    // The next is on its way for long. That the object changes meanwhile does not make it begin anew.
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1200));
+    stage.without_database();
+    assert!(!stage.scene.engine.plan(&stage.scene.cache, 1000).is_empty());
+    stage.scene.pod("b", "web");
+    stage.without_database();
+    stage.tick_without_database();
+    assert_eq!(stage.take_writes(), [format!("web {USAGE}")]);
+    stage.scene.pod("c", "web");
+    stage.without_database();
+    stage.tick_without_database();
+    assert_eq!(stage.take_writes(), ["web Ready=False Pending".to_owned(), format!("web {USAGE}")]);
+    // It is said once.
+    stage.tick_without_database();
+    stage.tick_without_database();
+    assert_eq!(stage.take_writes(), [""; 0]);
 }
 
 #[test]
@@ -431,6 +468,70 @@ fn what_the_database_refuses_is_reported_with_its_error_until_it_is_mended() {
 }
 
 #[test]
+fn what_the_database_refuses_is_resolved_once_it_is_taken_and_not_because_the_connection_was_lost() {
+    let mut stage = Stage::settled();
+    stage.refused = Some("subnet/web");
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1300));
+    stage.rest();
+    assert_eq!(stage.scene.reasons(), ["Refused"]);
+    // The connection is lost, and comes back. Then everything is compared, in vain again.
+    stage.plans = false;
+    let lost = NorthboundRole::Unreachable { why: "cannot be reached".into() };
+    for role in [lost, NorthboundRole::Reader, NorthboundRole::Writer] {
+        stage.scene.engine.northbound_role(role);
+        stage.rest();
+        stage.wait();
+    }
+    assert_eq!(stage.scene.reasons(), ["Refused"], "{:?}", stage.scene.reported);
+    stage.scene.engine.compare_all(&stage.scene.cache);
+    stage.plans = true;
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.scene.reasons(), ["Refused"], "{:?}", stage.scene.reported);
+    // Nor because it was edited: that may mend it, or not.
+    stage.edit_subnet("web", |subnet| subnet.spec.mtu = Some(1200));
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.scene.reasons(), ["Refused"], "{:?}", stage.scene.reported);
+    stage.refused = None;
+    for retry in stage.scene.engine.take_retries() {
+        stage.scene.engine.retry(retry);
+    }
+    stage.rest();
+    assert_eq!(stage.scene.reasons(), ["Refused", "Resolved"], "{:?}", stage.scene.reported);
+}
+
+#[test]
+fn a_subnet_of_which_only_a_part_is_taken_is_not_ready() {
+    let mut stage = Stage::settled();
+    stage.edit_subnet("web", |subnet| subnet.spec.enable_dhcp = true);
+    stage.rest();
+    // Its DHCP options go after the rest of it has changed: there are two transactions.
+    stage.edit_subnet("web", |subnet| {
+        subnet.spec.enable_dhcp = false;
+        subnet.spec.mtu = Some(1300);
+    });
+    stage.without_database();
+    let batches = stage.scene.engine.plan(&stage.scene.cache, 1);
+    let [first, second] = batches.try_into().unwrap();
+    assert!([&first, &second].into_iter().all(|batch| batch.units().eq(["subnet/web"])));
+    stage.take_writes();
+    stage.scene.engine.refused(&first, "constraint violation: no");
+    stage.scene.nb.transact(&second.transaction()).unwrap();
+    stage.scene.engine.committed(&second);
+    stage.without_database();
+    assert_eq!(stage.take_writes(), ["web Ready=False Refused"]);
+    assert_eq!(stage.scene.reasons(), ["Refused"]);
+    // It is tried again, and taken.
+    for retry in stage.scene.engine.take_retries() {
+        stage.scene.engine.retry(retry);
+    }
+    stage.rest();
+    assert_eq!(stage.take_writes(), ["web Ready=True InEffect"]);
+    assert_eq!(stage.scene.reasons(), ["Refused", "Resolved"]);
+}
+
+#[test]
 fn a_subnet_that_does_not_fit_says_why_and_is_ready_when_it_does() {
     let mut stage = Stage::settled();
     let mut rival = mk_subnet("rival", "10.0.0.0/25", "blue");
@@ -555,6 +656,23 @@ fn while_standing_by_nothing_is_written_and_afterwards_what_differs() {
 }
 
 #[test]
+fn what_one_term_did_not_come_to_write_of_a_status_the_next_one_does() {
+    let mut stage = Stage::settled();
+    stage.scene.pod("a", "web");
+    stage.rest();
+    stage.scene.engine.compare_deferred_status();
+    let actions = stage.scene.engine.actions();
+    assert!(actions.iter().any(|action| matches!(action, Action::SetConditions(_))), "{actions:?}");
+    stage.scene.engine.stand_by();
+    actions.into_iter().for_each(|action| stage.scene.engine.dropped(action));
+    stage.scene.engine.lead();
+    stage.scene.engine.compare_all(&stage.scene.cache);
+    stage.rest();
+    stage.wait();
+    assert_eq!(stage.field("web", "v4usingIPs"), json!(1));
+}
+
+#[test]
 fn clients_of_kube_ovn_find_what_they_read() {
     let mut stage = Stage::settled();
     let mut vpc = kubeovn::Vpc::new("ovn-cluster", kubeovn::VpcSpec::default());
@@ -636,6 +754,35 @@ fn a_subnet_that_is_being_deleted_and_in_use_stays_ready_as_long_as_ovn_has_it()
     stage.wait();
     assert!(stage.says("web", READY).starts_with("False WaitingForNorthd"), "{}", stage.says("web", READY));
     assert_eq!(stage.scene.reasons(), ["InUse"]);
+}
+
+#[test]
+fn a_deleted_subnet_whose_pods_go_one_by_one_names_those_that_are_left_in_one_write() {
+    let mut stage = Stage::settled();
+    for n in 0..20 {
+        stage.scene.pod(&format!("pod-{n:02}"), "web");
+    }
+    stage.rest();
+    delete(&mut stage, "web");
+    assert!(stage.says("web", "Terminating").starts_with("True InUse: 20 addresses are in use: "));
+    stage.take_writes();
+    stage.updates = 0;
+    for n in 0..18 {
+        stage.scene.delete_pod(&format!("pod-{n:02}"));
+        stage.rest();
+        assert_eq!(stage.take_writes(), [""; 0], "after {n}");
+    }
+    stage.wait();
+    assert_eq!(stage.take_writes(), ["web Terminating=True InUse".to_owned(), format!("web {USAGE}")]);
+    assert_eq!(stage.updates, 1);
+    let said = stage.says("web", "Terminating");
+    assert!(said.starts_with("True InUse: 2 addresses are in use: ") && said.contains("pod-19"), "{said}");
+    assert_eq!(stage.scene.reasons(), ["InUse"], "one Event is enough");
+    for n in 18..20 {
+        stage.scene.delete_pod(&format!("pod-{n:02}"));
+    }
+    stage.rest();
+    assert!(stage.scene.subnets.iter().all(|subnet| subnet.name_any() != "web"), "nothing uses it any more");
 }
 
 #[test]

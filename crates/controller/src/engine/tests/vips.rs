@@ -1,6 +1,7 @@
 //! Vips: addresses that are kept for no interface in particular.
 
 use portolan_api::kubeovn::Vip;
+use portolan_model::fixtures::mk_lock;
 
 use super::*;
 
@@ -12,18 +13,14 @@ fn mk_vip(name: &str, spec: serde_json::Value) -> Vip {
 }
 
 impl Scene {
-    /// Does everything, and answers the statuses of Vips that were to be written.
-    fn vip_statuses(&mut self) -> Vec<VipUpdate> {
-        let mut statuses = Vec::new();
-        for _ in 0..20 {
-            for action in self.engine.actions() {
-                match action {
-                    Action::SetVipStatus(status) => statuses.push(*status),
-                    other => self.perform(other),
-                }
-            }
-        }
-        statuses
+    fn vip(&mut self, vip: Vip) {
+        self.vips.insert(vip.name_any(), vip.clone());
+        self.engine.feed(&Change::Applied(vip));
+    }
+
+    /// Does everything, and answers the statuses of Vips that were written.
+    fn vip_statuses(&mut self) -> Vec<StatusUpdate> {
+        self.written(Kind::Vip)
     }
 }
 
@@ -71,17 +68,16 @@ fn a_vip_says_which_address_it_has_and_what_has_no_effect() {
     let mut scene = Scene::new();
     scene.settle();
     let spec = serde_json::json!({"subnet": "web", "v4ip": "10.0.0.9", "type": "switch_lb_vip"});
-    let mut vip = mk_vip("front", spec);
-    scene.engine.feed(&Change::Applied(vip.clone()));
-    let last = scene.vip_statuses().pop().unwrap();
-    assert_eq!((last.status.ready, last.status.v4ip.as_str()), (true, "10.0.0.9"));
-    assert_eq!(last.status.mac, "0a:58:0a:00:00:09");
-    assert_eq!(last.conditions[0].to_string(), "Ready=True");
-    assert!(last.conditions[1].to_string().starts_with("Supported=False: spec.type: not supported yet"));
-    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
-    let conditions = serde_json::from_value(vip.updated(&last.conditions, &now).unwrap()).unwrap();
-    vip.status = Some(kubeovn::VipStatus { conditions, ..last.status });
-    scene.engine.feed(&Change::Applied(vip));
+    scene.vip(mk_vip("front", spec));
+    let [status] = scene.vip_statuses().try_into().unwrap();
+    let expected = serde_json::json!({
+        "ready": true, "type": "switch_lb_vip", "v4ip": "10.0.0.9", "v6ip": "", "mac": "0a:58:0a:00:00:09",
+    });
+    assert_eq!(serde_json::Value::Object(status.fields.into_json()), expected);
+    assert!(status.conditions[0].to_string().starts_with("Supported=False: spec.type: not supported yet"));
+    assert_eq!(status.conditions[1].to_string(), "Ready=True");
+    assert_eq!(scene.vip_statuses(), []);
+    scene.engine.compare_deferred_status();
     assert_eq!(scene.vip_statuses(), []);
 }
 
@@ -108,23 +104,88 @@ fn mistakes_in_a_vip_are_said_on_it() {
 fn a_vip_without_an_address_says_why_in_its_condition_and_one_write_does_it() {
     let mut scene = Scene::new();
     scene.settle();
-    let front = mk_vip("front", serde_json::json!({"subnet": "web", "v4ip": "10.0.0.9"}));
-    scene.vips.insert("front".into(), front.clone());
-    scene.engine.feed(&Change::Applied(front.clone()));
+    let ask = |name: &str| mk_vip(name, serde_json::json!({"subnet": "web", "v4ip": "10.0.0.9"}));
+    scene.vip(ask("front"));
     scene.vip_statuses();
-    scene
-        .engine
-        .feed(&Change::Applied(mk_vip("back", serde_json::json!({"subnet": "web", "v4ip": "10.0.0.9"}))));
+    scene.vip(ask("back"));
     let statuses = scene.vip_statuses();
-    let said = |updates: &[VipUpdate]| {
+    let said = |updates: &[StatusUpdate]| {
         let ready = updates[0].conditions[0].says.clone().unwrap();
         format!("{}: {}", ready.reason, ready.message)
     };
     assert_eq!(statuses.len(), 1, "{statuses:?}");
     let taken = "AddressTaken: spec.v4ip: 10.0.0.9 in vpc/blue is taken by Vip front; waiting for it, or ask for another";
     assert_eq!(said(&statuses), taken);
+    assert_eq!(statuses[0].fields.get("ready"), Some(&false.into()));
     // Another reason is another text.
-    scene.engine.feed(&Change::Applied(mk_vip("back", serde_json::json!({"subnet": "none"}))));
+    let mut back = mk_vip("back", serde_json::json!({"subnet": "none"}));
+    back.status = scene.vips["back"].status.clone();
+    scene.vip(back);
     let last = scene.vip_statuses();
     assert_eq!(said(&last), "Waiting: waiting for Subnet none, which does not exist");
+}
+
+/// A Vip that has its address, and says so.
+fn with_a_vip(spec: serde_json::Value) -> Scene {
+    let mut scene = Scene::new();
+    scene.settle();
+    scene.vip(mk_vip("front", spec));
+    scene.vip_statuses();
+    assert!(scene.vips["front"].status.as_ref().unwrap().ready);
+    scene
+}
+
+impl Scene {
+    /// Somebody deletes the lock of the only guest.
+    fn delete_lock_by_hand(&mut self) -> IPLock {
+        let name = self.guest_locks().next().unwrap().name_any();
+        self.locks.remove(&name).unwrap()
+    }
+
+    fn locks_of_vips(&self) -> Vec<&str> {
+        let locks = self.guest_locks().filter(|lock| lock.spec.holder.kind == HolderKind::Vip);
+        locks.map(|lock| lock.spec.address.as_str()).collect()
+    }
+}
+
+#[test]
+fn a_vip_whose_lock_was_deleted_by_hand_takes_it_again() {
+    let mut scene = with_a_vip(serde_json::json!({"subnet": "web", "v4ip": "10.0.0.9"}));
+    let lock = scene.delete_lock_by_hand();
+    scene.engine.feed(&Change::deleted(&lock));
+    assert_eq!(scene.vip_statuses(), [], "it is there again before anything is to be said");
+    assert_eq!(scene.locks_of_vips(), ["10.0.0.9"]);
+    // The same while the watch was cut: only the next list shows it.
+    let lock = scene.delete_lock_by_hand();
+    assert_eq!(lock.spec.address, "10.0.0.9");
+    scene.engine.feed(&Change::listed(scene.locks.values().cloned().collect::<Vec<_>>()));
+    scene.engine.compare_deferred_status();
+    assert_eq!(scene.vip_statuses(), []);
+    assert_eq!(scene.locks_of_vips(), ["10.0.0.9"]);
+}
+
+#[test]
+fn a_vip_whose_address_another_took_after_its_lock_was_deleted_by_hand_says_so() {
+    for (spec, expected) in [
+        (serde_json::json!({"subnet": "web"}), None),
+        (serde_json::json!({"subnet": "web", "v4ip": "10.0.0.9"}), Some("AddressTaken")),
+    ] {
+        let mut scene = with_a_vip(spec);
+        let lock = scene.delete_lock_by_hand();
+        let address = lock.spec.address.clone();
+        let rival = mk_lock("vpc/blue", "web", &address, "rival", 1000);
+        scene.locks.insert(rival.name_any(), rival.clone());
+        // The watch shows both at once.
+        scene.engine.feed(&Change::deleted(&lock));
+        scene.engine.feed(&Change::Applied(rival));
+        scene.written(Kind::Vip);
+        scene.engine.compare_deferred_status();
+        scene.written(Kind::Vip);
+        let status = scene.vips["front"].status.clone().unwrap();
+        let ready = status.conditions.unwrap().into_iter().find(|one| one.type_ == "Ready").unwrap();
+        assert_eq!(status.ready, expected.is_none(), "{address}");
+        assert_ne!(status.v4ip, address);
+        assert_eq!(ready.reason.as_deref(), Some(expected.unwrap_or("InEffect")));
+        assert_eq!(scene.locks_of_vips().first().copied().unwrap_or_default(), status.v4ip);
+    }
 }
