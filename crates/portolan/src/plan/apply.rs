@@ -89,6 +89,7 @@ impl Objects {
             ("portolan.dev", "Subnet") => put(&mut lists.subnets, object, &place, &name),
             ("kubeovn.io", "Subnet") => put(&mut lists.kubeovn_subnets, object, &place, &name),
             ("kubeovn.io", "IPPool") => put(&mut lists.ip_pools, object, &place, &name),
+            ("kubeovn.io", "Vip") => put(&mut lists.vips, object, &place, &name),
             ("portolan.dev", "IPLock") => put(&mut lists.locks, object, &place, &name),
             ("", "Node") => put(&mut lists.nodes, object, &place, &name),
             ("portolan.dev", "NetworkAttachment") => {
