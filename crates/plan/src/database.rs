@@ -277,6 +277,10 @@ impl<U: Clone + Ord + Hash + fmt::Debug + fmt::Display + std::str::FromStr> Targ
         Comparison { changes: diff.atoms, waiting: waiting.collect() }
     }
 
+    fn keys_of(&self, unit: &U, cache: &Cache) -> Vec<Uuid> {
+        self.database.rows_of(&unit.to_string(), cache).into_iter().map(Row::uuid).collect()
+    }
+
     fn unit_of(&self, change: &Atom) -> Option<U> {
         change.unit().parse().ok()
     }

@@ -57,6 +57,11 @@ pub trait Target {
         observed: &Self::Observed,
     ) -> Comparison<Self>;
 
+    /// What is observed of a unit that others may wait for: it may give way once it is compared, and then they can take its place.
+    fn keys_of(&self, _unit: &Self::Unit, _observed: &Self::Observed) -> Vec<Self::Key> {
+        Vec::new()
+    }
+
     /// The unit of a change.
     fn unit_of(&self, change: &Self::Change) -> Option<Self::Unit>;
 }
@@ -274,6 +279,21 @@ impl<T: Target> Reconciler<T> {
         self.waiting.iter()
     }
 
+    /// Whoever waits for something that a dirty unit has is compared together with it. Each by itself, units that are to take each
+    /// other's places would wait for each other for ever.
+    fn take_in_who_waits(&mut self, observed: &T::Observed) {
+        let mut looked_at: Vec<T::Unit> = self.dirty.iter().cloned().collect();
+        while let Some(unit) = looked_at.pop()
+            && self.waiting.len() > 0
+        {
+            for key in self.target.keys_of(&unit, observed) {
+                let woken = self.waiting.wake(&key);
+                self.dirty.extend(woken.iter().cloned());
+                looked_at.extend(woken);
+            }
+        }
+    }
+
     /// Plans every dirty unit and compares it with what is observed. Nothing is dirty afterwards.
     ///
     /// Call it only when `observed` includes the outcome of every change that was handed out before.
@@ -284,6 +304,7 @@ impl<T: Target> Reconciler<T> {
     ) -> Round<T> {
         let (mut desired, mut stale) = (Vec::new(), Vec::new());
         let (mut confirm, mut absent) = (Vec::new(), Vec::new());
+        self.take_in_who_waits(observed);
         let dirty = std::mem::take(&mut self.dirty);
         self.urgency = None;
         for unit in &dirty {
