@@ -84,13 +84,13 @@ impl Actor {
         match action {
             Action::CreateLock(lock) => self.create_lock(&lock).await,
             Action::MoveLock { moved, requester } => self.move_lock(moved, requester).await,
-            Action::Confirm(release) => {
-                let confirmation =
-                    live::read(&self.client, &release.reads()).await.unwrap_or_else(|error| {
-                        tracing::warn!(lock = release.lock, error = %Plain(&error), "cannot confirm that the lock may go");
-                        Confirmation::Failed
-                    });
-                self.answer(move |engine| engine.confirmed(&release, &confirmation)).await;
+            Action::Confirm(question) => {
+                let reads = question.release.reads();
+                let confirmation = live::read(&self.client, &reads).await.unwrap_or_else(|error| {
+                    tracing::warn!(lock = question.release.lock, error = %Plain(&error), "cannot confirm that the lock may go");
+                    Confirmation::Failed
+                });
+                self.answer(move |engine| engine.confirmed(&question, &confirmation)).await;
             }
             Action::DeleteLock { lock, uid, resource_version } => {
                 self.delete_lock(lock, uid, resource_version).await;

@@ -188,9 +188,9 @@ impl Scene {
         match action {
             Action::CreateLock(lock) => self.store(*lock),
             Action::MoveLock { moved, .. } => self.move_lock(&moved),
-            Action::Confirm(release) => {
-                let confirmation = self.found(&release.reads());
-                self.engine.confirmed(&release, &confirmation);
+            Action::Confirm(question) => {
+                let confirmation = self.found(&question.release.reads());
+                self.engine.confirmed(&question, &confirmation);
             }
             Action::DeleteLock { lock, uid, resource_version } => {
                 let holder = &self.locks[&lock].spec.holder;

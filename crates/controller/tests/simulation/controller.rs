@@ -155,7 +155,7 @@ impl Controller {
                 | Action::SetPoolStatus(_)
                 | Action::SetVipStatus(_)
                 | Action::ShowResults(_) => continue,
-                Action::Confirm(release) => release.reads(),
+                Action::Confirm(question) => question.release.reads(),
                 Action::ReadMissing(read) => vec![read.clone()],
                 Action::ConfirmAbsence { unit: Unit::Attachment(id), .. } => {
                     holder::reads(id, &Users::default())
@@ -220,7 +220,9 @@ impl Controller {
                 engine.not_moved(&moved.lock, requester);
             }
             (Action::DeleteLock { lock, .. }, Some(Answer::Deleted(false))) => engine.not_deleted(&lock),
-            (Action::Confirm(release), Some(Answer::Confirmed(found))) => engine.confirmed(&release, &found),
+            (Action::Confirm(question), Some(Answer::Confirmed(found))) => {
+                engine.confirmed(&question, &found)
+            }
             (Action::ReadMissing(read), Some(Answer::Confirmed(found))) => engine.missing_read(&read, &found),
             (Action::ConfirmAbsence { unit, owners, .. }, Some(Answer::Absence(absence))) => {
                 engine.unit_absence(unit, &owners, absence);
