@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use portolan_api::portolan::{DecidedInterface, HolderKind, LockAddress, LockTarget, LockUser};
 use portolan_api::{Domain, FieldErrors, Mac};
 
-use crate::attachment::AttachmentId;
+use crate::attachment::{AttachmentId, PortHolder};
 
 /// The fact that an address is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +100,18 @@ pub struct UnreadableLock {
     /// Whose it is, if that can be read, or else as it was when it could be: nothing is decided for a holder, and nothing that it has is
     /// changed, while one of its locks cannot be read.
     pub attachment: Option<AttachmentId>,
+    /// The name of the port that it is for, if that can be read: it tells whose the lock is where nothing else does.
+    pub iface_id: Option<String>,
     /// What is wrong with it.
     pub errors: FieldErrors,
+}
+
+impl UnreadableLock {
+    /// Whose it is as far as the name of its port tells, if nothing else does.
+    pub(crate) fn port_holder(&self) -> Option<PortHolder> {
+        match self.attachment {
+            Some(_) => None,
+            None => PortHolder::of_port(self.iface_id.as_deref()?),
+        }
+    }
 }

@@ -6,7 +6,7 @@ use portolan_api::portolan::{Holder, HolderKind};
 
 use super::holding::{HeldLocks, Holding};
 use super::{HolderName, World};
-use crate::attachment::{Attachment, AttachmentId};
+use crate::attachment::{Attachment, AttachmentId, PortHolder};
 use crate::dirty::{Dirty, LockChange};
 use crate::holder;
 use crate::lock::{Claim, Lock, UnreadableLock};
@@ -30,9 +30,13 @@ impl World {
 
     /// A lock of a holder, in this life of it, that cannot be read.
     pub fn unreadable_lock_of(&self, holder: &Holder) -> Option<&UnreadableLock> {
+        if self.unreadable_locks.is_empty() {
+            return None;
+        }
         let ids = self.held_by(holder).filter(|id| id.uid() == holder.uid);
         let names = ids.filter_map(|id| self.holdings.get(id)).flat_map(|holding| &holding.unreadable);
-        names.filter_map(|name| self.unreadable_locks.get(name)).next()
+        let by_port = self.unreadable_locks_by_port.get(&PortHolder::of(holder));
+        names.chain(by_port).filter_map(|name| self.unreadable_locks.get(name)).next()
     }
 
     /// The interfaces for which anyone holds locks.
@@ -94,9 +98,14 @@ impl World {
         let mut gateways: BTreeSet<String> = self.subnets_by_gateway.get(name).cloned().collect();
         gateways.extend(self.locks.get(name).into_iter().chain(&lock).filter_map(gateway_of));
         // What it is now comes first: what a holding has left to it decides whether it stays.
-        if lock.is_some() {
-            self.set_lock(name, lock, dirty);
+        if let Some(lock) = lock {
+            let (was_unreadable, id) = (self.unreadable_locks.contains_key(name), lock.attachment.clone());
+            self.set_lock(name, Some(lock), dirty);
             self.set_unreadable_lock(name, None, dirty);
+            if was_unreadable {
+                // Also if nothing is missing: what was said about the lock is over.
+                dirty.requesters.insert(holder::requester(self, &id));
+            }
         } else {
             self.set_unreadable_lock(name, unreadable, dirty);
             self.set_lock(name, None, dirty);
@@ -105,7 +114,15 @@ impl World {
             self.check_gateway_of(&subnet, dirty);
         }
         let exists = self.locks.contains_key(name) || self.unreadable_locks.contains_key(name);
-        dirty.locks.push(LockChange { lock: name.to_owned(), before, after: claim(self), exists });
+        let after = claim(self);
+        let subnet_of = |claim: &Option<Claim>| claim.as_ref().and_then(|claim| claim.subnet.clone());
+        if let Some(subnet) = subnet_of(&before) {
+            self.locks_by_subnet.remove(&subnet, name);
+        }
+        if let Some(subnet) = subnet_of(&after) {
+            self.locks_by_subnet.insert(subnet, name.to_owned());
+        }
+        dirty.locks.push(LockChange { lock: name.to_owned(), before, after, exists });
     }
 
     fn set_unreadable_lock(&mut self, name: &str, mut new: Option<UnreadableLock>, dirty: &mut Dirty) {
@@ -120,6 +137,12 @@ impl World {
             new.attachment = known.or(earlier);
         }
         let new_id = new.as_ref().and_then(|lock| lock.attachment.clone());
+        if let Some(port) = old.and_then(UnreadableLock::port_holder) {
+            self.unreadable_locks_by_port.remove(&port, name);
+        }
+        if let Some(port) = new.as_ref().and_then(UnreadableLock::port_holder) {
+            self.unreadable_locks_by_port.insert(port, name.to_owned());
+        }
         match new {
             Some(lock) => drop(self.unreadable_locks.insert(name.to_owned(), lock)),
             None => drop(self.unreadable_locks.remove(name)),
