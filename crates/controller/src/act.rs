@@ -52,7 +52,7 @@ impl Actor {
     pub(crate) fn new(client: Client, engine: Sender<Message>, metrics: Metrics) -> Self {
         let status = Writer::new(StatusWriter(client.clone()));
         let events = Writer::new(EventWriter::new(client.clone()));
-        let finalizers = Writer::new(FinalizerWriter(client.clone()));
+        let finalizers = Writer::new(FinalizerWriter::new(client.clone(), engine.clone(), metrics.clone()));
         let ip_pools = Writer::new(KubeOvnStatusWriter::new(client.clone()));
         let vips = Writer::new(KubeOvnStatusWriter::new(client.clone()));
         let results = Writer::new(ResultsWriter(client.clone()));

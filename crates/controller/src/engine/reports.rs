@@ -84,6 +84,8 @@ pub(super) enum Topic {
     Request,
     /// What became of it in OVN's northbound database.
     Northbound,
+    /// Whether its finalizer can be written.
+    Finalizer,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -102,7 +104,7 @@ impl Reports {
     pub(super) fn forget_decisions(&mut self) {
         self.told.retain(|(_, topic), _| match topic {
             Topic::Content | Topic::Object | Topic::Annotations => true,
-            Topic::Conditions | Topic::Request | Topic::Northbound => false,
+            Topic::Conditions | Topic::Request | Topic::Northbound | Topic::Finalizer => false,
         });
     }
 
@@ -310,6 +312,7 @@ impl Engine {
             Topic::Conditions,
             Topic::Request,
             Topic::Northbound,
+            Topic::Finalizer,
         ];
         for topic in topics {
             self.reports.told.remove(&(subject.clone(), topic));
