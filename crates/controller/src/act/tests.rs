@@ -330,7 +330,8 @@ async fn a_finalizer_that_is_refused_for_good_is_told_and_counted_and_tried_on()
         let task = tokio::spawn(writer.clone().run(followers.recoveries()));
         let mut engine = engine_with_a_new_subnet();
         writer.want((Kind::KubeOvnSubnet, "web".into()), finalizer(FinalizerChange::Add));
-        let (reason, message) = next_report(&mut messages, &mut engine).await;
+        let told = tokio::time::timeout(Duration::from_secs(60), next_report(&mut messages, &mut engine));
+        let (reason, message) = told.await.expect("somebody is told, in virtual time");
         assert_eq!(reason, "FinalizerRefused", "{code}: {message}");
         // It is tried again, and nobody is told twice.
         for _ in 0..3 {

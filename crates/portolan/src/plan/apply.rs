@@ -189,8 +189,9 @@ where
             let metadata = &mut object["metadata"];
             if metadata["uid"].is_null() {
                 // One that no object has: rows are named by it.
-                metadata["uid"] =
-                    json!(format!("new-{}-{name}", K::group(&())).replace([' ', '/'], "-").to_lowercase());
+                metadata["uid"] = json!(
+                    format!("new-{}-{name}", K::group(&())).replace([' ', '/', '.'], "-").to_lowercase()
+                );
             }
             if metadata["generation"].is_null() {
                 metadata["generation"] = json!(1);
