@@ -221,7 +221,7 @@ impl Controller {
             }
             (Action::DeleteLock { lock, .. }, Some(Answer::Deleted(false))) => engine.not_deleted(&lock),
             (Action::Confirm(question), Some(Answer::Confirmed(found))) => {
-                engine.confirmed(&question, &found)
+                engine.confirmed(&question, &found);
             }
             (Action::ReadMissing(read), Some(Answer::Confirmed(found))) => engine.missing_read(&read, &found),
             (Action::ConfirmAbsence { unit, owners, .. }, Some(Answer::Absence(absence))) => {
