@@ -29,6 +29,13 @@ const STEPS: &[Step] = &[
         sizes: [1_000, 10_000, 100_000],
     },
     Step {
+        what: "what uses a subnet that is deleted",
+        package: "portolan-model",
+        example: "users_cost",
+        more: &[],
+        sizes: [1_000, 10_000, 100_000],
+    },
+    Step {
         what: "choosing an address, others spread",
         package: "portolan-ipam",
         example: "decide_cost",

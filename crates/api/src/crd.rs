@@ -81,10 +81,13 @@ fn finish(crd: CustomResourceDefinition, root_rules: Option<&Value>) -> CustomRe
 }
 
 /// Lets users leave `spec` out where nothing in it is required, as in a Vpc that only has a name. The server
-/// fills in an empty one, so that readers always find it.
+/// fills in an empty one, so that readers always find it. It takes no definition whose rules refuse that one.
 fn default_empty_spec(schema: &mut Value) {
     let spec = &mut schema["properties"]["spec"];
-    if spec.get("required").is_some() {
+    let asks_for_a_field =
+        |rule: &Value| rule["rule"].as_str().is_some_and(|rule| rule.starts_with("has(self."));
+    let mut rules = spec["x-kubernetes-validations"].as_array().into_iter().flatten();
+    if spec.get("required").is_some() || rules.any(asks_for_a_field) {
         return;
     }
     spec["default"] = json!({});

@@ -48,7 +48,7 @@ impl Actor {
     pub(crate) fn new(client: Client, engine: Sender<Message>, metrics: Metrics) -> Self {
         let status = Writer::new(StatusWriter(client.clone()));
         let events = Writer::new(EventWriter::new(client.clone()));
-        let finalizers = Writer::new(FinalizerWriter(client.clone()));
+        let finalizers = Writer::new(FinalizerWriter::new(client.clone(), engine.clone(), metrics.clone()));
         let results = Writer::new(ResultsWriter(client.clone()));
         Actor { client, engine, status, events, finalizers, results, metrics }
     }
@@ -74,13 +74,13 @@ impl Actor {
         match action {
             Action::CreateLock(lock) => self.create_lock(&lock).await,
             Action::MoveLock { moved, requester } => self.move_lock(moved, requester).await,
-            Action::Confirm(release) => {
-                let confirmation =
-                    live::read(&self.client, &release.reads()).await.unwrap_or_else(|error| {
-                        tracing::warn!(lock = release.lock, error = %Plain(&error), "cannot confirm that the lock may go");
-                        Confirmation::Failed
-                    });
-                self.answer(move |engine| engine.confirmed(&release, &confirmation)).await;
+            Action::Confirm(question) => {
+                let reads = question.release.reads();
+                let confirmation = live::read(&self.client, &reads).await.unwrap_or_else(|error| {
+                    tracing::warn!(lock = question.release.lock, error = %Plain(&error), "cannot confirm that the lock may go");
+                    Confirmation::Failed
+                });
+                self.answer(move |engine| engine.confirmed(&question, &confirmation)).await;
             }
             Action::DeleteLock { lock, uid, resource_version } => {
                 self.delete_lock(lock, uid, resource_version).await;

@@ -33,7 +33,7 @@ mod vips;
 use std::collections::{BTreeMap, BTreeSet};
 
 use portolan_api::portolan::IPLock;
-use portolan_ipam::{Ipam, Move, Release, Waiters};
+use portolan_ipam::{Ipam, Move, Waiters};
 use portolan_model::holder::Read;
 use portolan_model::{Dirty, Requester, Settings, Unit, World};
 use portolan_plan::{DatabaseTarget, Reconciler};
@@ -48,7 +48,7 @@ use self::finalizers::Finalizers;
 pub use self::finalizers::{FinalizerChange, FinalizerUpdate, Protected, Usage};
 pub(crate) use self::kinds::for_each_kind;
 pub use self::kinds::{HasKind, Kind, Observed};
-pub use self::locks::{Confirmation, Creation};
+pub use self::locks::{Confirmation, Creation, Question};
 use self::locks::{Creations, Releasing};
 use self::missing::Reading;
 pub use self::nodes::{NodeOfChassis, NodesByChassis};
@@ -77,8 +77,8 @@ pub enum Action {
         /// Whose pod it follows.
         requester: Requester,
     },
-    /// Read what [`Release::reads`] names, live: answer with [`Engine::confirmed`].
-    Confirm(Release),
+    /// Read what [`Release::reads`](portolan_ipam::Release::reads) names, live: answer with [`Engine::confirmed`].
+    Confirm(Question),
     /// Delete a lock whose port is gone, if it still has this UID and version. The watch answers.
     DeleteLock {
         /// The lock's name.
@@ -171,6 +171,8 @@ pub struct Engine {
     /// Locks that are being moved, by name.
     moving: BTreeMap<String, Move>,
     releasing: BTreeMap<String, Releasing>,
+    /// How often was asked whether a lock may go.
+    questions: u64,
     /// The names of those in `releasing` whose ports are being removed.
     removing: BTreeSet<String>,
     conditions: Conditions,
@@ -209,6 +211,7 @@ impl Engine {
             creating: Creations::default(),
             moving: BTreeMap::new(),
             releasing: BTreeMap::new(),
+            questions: 0,
             removing: BTreeSet::new(),
             conditions: Conditions::default(),
             to_compare: BTreeSet::new(),

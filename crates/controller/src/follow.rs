@@ -1,11 +1,17 @@
 //! Followers: one for every kind of the table, each feeds the engine.
 
+use std::sync::Arc;
+
 use kube::Client;
 use portolan_watch::{Followers, Object, Page, Selection};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
 use crate::control::Message;
 use crate::engine::{Engine, Observed, for_each_kind};
+
+/// How many pages of a list may be on their way to the engine: while it takes one in, the next is read.
+const PAGES: usize = 2;
 
 /// Follows every kind.
 pub(crate) fn follow_all(client: Client, engine: &Sender<Message>) -> Followers {
@@ -24,9 +30,18 @@ fn follow<K: Observed + Object>(followers: &mut Followers, engine: &Sender<Messa
         async move { send(&engine, move |engine| engine.feed::<K>(&change)).await }
     };
     if K::IN_PAGES {
+        let room = Arc::new(Semaphore::new(PAGES));
         let take_page = move |page: Page<K>| {
-            let engine = pages.clone();
-            async move { send(&engine, move |engine| engine.feed_page(page)).await }
+            let (engine, room) = (pages.clone(), Arc::clone(&room));
+            async move {
+                // The semaphore is never closed.
+                let permit = room.acquire_owned().await.ok();
+                let take_in = move |engine: &mut Engine| {
+                    engine.feed_page(page);
+                    drop(permit);
+                };
+                send(&engine, take_in).await;
+            }
         };
         followers.follow_in_pages(Selection::all(), take_page, consume);
     } else {

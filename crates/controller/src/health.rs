@@ -328,7 +328,7 @@ mod tests {
             metrics: Metrics::new(),
             status: Writer::new(StatusWriter(api.client())),
             events: Writer::new(EventWriter::new(api.client())),
-            finalizers: Writer::new(FinalizerWriter(api.client())),
+            finalizers: Writer::new(FinalizerWriter::new(api.client(), engine.clone(), Metrics::new())),
         }
     }
 

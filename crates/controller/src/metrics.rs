@@ -86,6 +86,7 @@ struct Inner {
     locks_created: Family<Outcome, Counter>,
     locks_moved: Family<Outcome, Counter>,
     locks_deleted: Family<Outcome, Counter>,
+    finalizers_refused: Counter,
     transactions: Family<Outcome, Counter>,
     operations: Counter,
     time_to_lock: Histogram,
@@ -121,6 +122,7 @@ impl Metrics {
             locks_created: Family::default(),
             locks_moved: Family::default(),
             locks_deleted: Family::default(),
+            finalizers_refused: Counter::default(),
             transactions: Family::default(),
             operations: Counter::default(),
             time_to_lock: histogram(),
@@ -147,6 +149,8 @@ impl Metrics {
         registry.register("lock_moves", help, inner.locks_moved.clone());
         let help = "Deletions of IPLocks; conflict: it was gone or had changed";
         registry.register("lock_deletions", help, inner.locks_deleted.clone());
+        let help = "Writes of finalizers that the API server refused: a right is missing, or others refuse the object";
+        registry.register("finalizers_refused", help, inner.finalizers_refused.clone());
         let help = "Transactions sent to OVN's northbound database";
         registry.register("northbound_transactions", help, inner.transactions.clone());
         let help = "OVSDB operations in northbound transactions that were committed";
@@ -223,6 +227,10 @@ impl Metrics {
 
     pub(crate) fn lock_deleted(&self, write: LockWrite) {
         self.0.locks_deleted.get_or_create(&write.outcome()).inc();
+    }
+
+    pub(crate) fn finalizer_refused(&self) {
+        self.0.finalizers_refused.inc();
     }
 
     pub(crate) fn transaction(&self, transacted: Transacted, operations: usize) {

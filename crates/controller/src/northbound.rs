@@ -192,10 +192,7 @@ impl Northbound {
             return;
         }
         let batches = engine.plan(&self.client.read(), BATCH_ROWS);
-        if batches.is_empty() {
-            // There may be more to compare; whatever else is to be done comes first.
-            self.pace.due = engine.northbound_urgency().map(|_| Instant::now());
-        } else {
+        if !batches.is_empty() {
             self.writing = Some(Box::pin(write(
                 Sender {
                     client: self.client.clone(),

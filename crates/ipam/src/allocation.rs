@@ -8,7 +8,7 @@ use portolan_api::{AddressPair, Domain, Family, Mac, Vni};
 use portolan_model::{AttachmentId, InterfaceRequest, Pool, Request, Subnet, World};
 
 use crate::choice::Search;
-use crate::domain::{guest_range, reserved, reserved_with_pools};
+use crate::domain::{reserved, reserved_with_pools};
 use crate::ipam::{Ipam, Owner};
 use crate::pools::guest_ranges;
 use crate::refusal::Refusal;
@@ -61,9 +61,10 @@ impl<'a> Allocation<'a> {
         let mut addresses = Vec::new();
         let outside =
             interface.addresses.iter().filter(|address| !subnet.config.cidr.has(Family::of(**address)));
-        for address in outside {
-            self.refuse_address(*address, subnet);
-        }
+        let refuse = |address: &IpAddr| {
+            Some(Refusal::Address { address: *address, problem: subnet.address_problem(*address)? })
+        };
+        self.refusals.extend(outside.filter_map(refuse));
         let has_asked = !interface.addresses.is_empty();
         let pooled =
             if interface.addresses.is_empty() { self.pooled(interface, subnet, &id, &held) } else { None };
@@ -102,8 +103,8 @@ impl<'a> Allocation<'a> {
         if held.contains(&address) {
             return Some((address, Standing::Held));
         }
-        if !self.is_for_guests(address, subnet) {
-            self.refuse_address(address, subnet);
+        if let Some(problem) = subnet.address_problem(address) {
+            self.refusals.push(Refusal::Address { address, problem });
             return None;
         }
         match self.ipam.owner(self.world, &subnet.domain, LockAddress::Ip(address), id) {
@@ -174,7 +175,7 @@ impl<'a> Allocation<'a> {
         let Pool::Listed(pool) = &interface.pool else { return None };
         let free = |address: IpAddr| {
             let owner = self.ipam.owner(self.world, &subnet.domain, LockAddress::Ip(address), id);
-            self.is_for_guests(address, subnet)
+            subnet.address_problem(address).is_none()
                 && !self.promised.contains(&address)
                 && !matches!(owner, Owner::Other(_))
         };
@@ -218,23 +219,6 @@ impl<'a> Allocation<'a> {
             }
             Owner::None => Some((asked, Some(Standing::New))),
         }
-    }
-
-    fn is_for_guests(&self, address: IpAddr, subnet: &Subnet) -> bool {
-        let range = subnet.config.cidr.net(Family::of(address)).and_then(guest_range);
-        range.is_some_and(|range| range.contains(address))
-            && subnet.config.gateway.address(Family::of(address)) != Some(address)
-    }
-
-    fn refuse_address(&mut self, address: IpAddr, subnet: &Subnet) {
-        let name = subnet.name.clone();
-        self.refusals.push(if !subnet.config.cidr.contains(address) {
-            Refusal::OutOfRange { address, subnet: name, cidr: subnet.config.cidr.to_string() }
-        } else if subnet.config.gateway.addresses().any(|gateway| gateway == address) {
-            Refusal::Gateway { address, subnet: name }
-        } else {
-            Refusal::NotAGuest { address, subnet: name }
-        });
     }
 }
 

@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use portolan_api::{Family, IpRange};
+use portolan_model::guest_addresses::guest_range;
 use portolan_model::{AttachmentId, Subnet};
 use sha2::{Digest, Sha256};
 
-use crate::domain::{Addresses, Taken, guest_range};
+use crate::domain::{Addresses, Taken};
 
 /// Looks for a free address of one family in a subnet.
 pub(crate) struct Search<'a> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
 use portolan_api::{Family, IpCount, IpRange};
+use portolan_model::guest_addresses::guest_range;
 use portolan_model::{Subnet, World};
 
 use crate::range_set::RangeSet;
@@ -102,22 +102,6 @@ impl Taken {
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }
-}
-
-/// The addresses of a prefix that guests can have: neither the network's own nor, of IPv4, the broadcast address.
-pub fn guest_range(net: IpNet) -> Option<IpRange> {
-    let (first, last) = match net {
-        IpNet::V4(v4) => {
-            let last = v4.broadcast().to_bits().checked_sub(1)?;
-            let first = v4.network().to_bits().checked_add(1)?;
-            (IpAddr::from(first.to_be_bytes()), IpAddr::from(last.to_be_bytes()))
-        }
-        IpNet::V6(v6) => {
-            let first = v6.network().to_bits().checked_add(1)?;
-            (IpAddr::from(first.to_be_bytes()), IpAddr::V6(v6.broadcast()))
-        }
-    };
-    IpRange::new(first, last).ok()
 }
 
 /// What is given only to those who ask for it, and what is given to no one: to those who choose from no pool.

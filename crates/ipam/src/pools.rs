@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use portolan_api::kubeovn::IpPoolConfig;
 use portolan_api::{Family, IpRange};
+use portolan_model::guest_addresses::guest_range;
 use portolan_model::{Subnet, World};
 
-use crate::domain::{Addresses, Taken, guest_range, reserved};
+use crate::domain::{Addresses, Taken, reserved};
 use crate::ipam::Ipam;
 
 /// Which addresses of a pool are taken, and which are available, of one family.

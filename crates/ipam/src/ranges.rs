@@ -8,8 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use portolan_api::{Family, IpRange};
 use portolan_model::Subnet;
+use portolan_model::guest_addresses::guest_range;
 
-use crate::domain::{Addresses, guest_range, reserved};
+use crate::domain::{Addresses, reserved};
 use crate::ipam::Ipam;
 use crate::range_set::{Number, RangeSet};
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use portolan_api::portolan::{Holder, LockAddress, LockName};
 use portolan_api::{Domain, Family, FieldError, FieldErrors, Mac};
-use portolan_model::Wait;
+use portolan_model::{AddressProblem, Wait};
 
 use crate::waiters::WaitKey;
 
@@ -50,28 +50,12 @@ pub enum Refusal {
         /// By whom.
         by: TakenBy,
     },
-    /// The address that was asked for is not one of the subnet's.
-    OutOfRange {
+    /// No guest can have the address that was asked for.
+    Address {
         /// The address.
         address: IpAddr,
-        /// The subnet.
-        subnet: String,
-        /// Its prefixes.
-        cidr: String,
-    },
-    /// The address that was asked for is the gateway's.
-    Gateway {
-        /// The address.
-        address: IpAddr,
-        /// The subnet.
-        subnet: String,
-    },
-    /// The address that was asked for is no guest's: the network's own or its broadcast address.
-    NotAGuest {
-        /// The address.
-        address: IpAddr,
-        /// The subnet.
-        subnet: String,
+        /// Why not.
+        problem: AddressProblem,
     },
     /// Two interfaces ask for one address.
     AskedTwice {
@@ -134,9 +118,9 @@ impl Refusal {
             Refusal::PoolTaken { .. } => "PoolTaken",
             Refusal::PoolFull { .. } => "PoolFull",
             Refusal::Taken { .. } => "AddressTaken",
-            Refusal::OutOfRange { .. } => "AddressOutOfRange",
-            Refusal::Gateway { .. } => "AddressIsGateway",
-            Refusal::NotAGuest { .. } => "AddressNotForGuests",
+            Refusal::Address { problem: AddressProblem::OutOfRange { .. }, .. } => "AddressOutOfRange",
+            Refusal::Address { problem: AddressProblem::Gateway { .. }, .. } => "AddressIsGateway",
+            Refusal::Address { problem: AddressProblem::NotAGuest { .. }, .. } => "AddressNotForGuests",
             Refusal::AskedTwice { .. } => "AddressAskedTwice",
             Refusal::MacTaken { .. } => "MacTaken",
             Refusal::MacOfOther { .. } => "MacOfOtherAddress",
@@ -157,16 +141,15 @@ impl Refusal {
                 pools.iter().map(key).collect()
             }
             Refusal::PoolTaken { locks, .. } => locks.iter().cloned().map(WaitKey::Lock).collect(),
+            // It may not say whose it is, so that its end concerns nobody in particular.
+            Refusal::UnreadableLock { lock, .. } => vec![WaitKey::Lock(lock.clone())],
             Refusal::Taken { address, domain, .. } => vec![lock(domain, LockAddress::Ip(*address))],
             Refusal::MacTaken { mac, domain, .. } => vec![lock(domain, LockAddress::Mac(*mac))],
             Refusal::Problem(_)
             | Refusal::Waiting(_)
-            | Refusal::OutOfRange { .. }
-            | Refusal::Gateway { .. }
-            | Refusal::NotAGuest { .. }
+            | Refusal::Address { .. }
             | Refusal::AskedTwice { .. }
             | Refusal::MacOfOther { .. }
-            | Refusal::UnreadableLock { .. }
             | Refusal::BadHolder => Vec::new(),
         }
     }
@@ -192,15 +175,7 @@ impl fmt::Display for Refusal {
             Refusal::Taken { address, domain, by } => {
                 write!(f, "{address} in {domain} is taken by {by}; waiting for it, or ask for another")
             }
-            Refusal::OutOfRange { address, subnet, cidr } => {
-                write!(f, "{address} is not in Subnet {subnet}, which has {cidr}; ask for another")
-            }
-            Refusal::Gateway { address, subnet } => {
-                write!(f, "{address} is the gateway of Subnet {subnet}; ask for another")
-            }
-            Refusal::NotAGuest { address, subnet } => {
-                write!(f, "{address} is the network or broadcast address of Subnet {subnet}; ask for another")
-            }
+            Refusal::Address { address, problem } => write!(f, "{address} {problem}"),
             Refusal::AskedTwice { address } => {
                 write!(f, "{address} is asked for by two interfaces; remove it from one")
             }

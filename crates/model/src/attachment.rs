@@ -128,13 +128,45 @@ impl AttachmentId {
     /// OVN wants port names unique, and a pod may be made again under its name: a piece of the UID tells them apart.
     pub fn iface_id(&self) -> String {
         let Parts { namespace, name, interface, uid, .. } = &*self.0;
-        // By characters: a UID is ASCII, but the type does not say so.
-        let piece: String = uid.chars().take(8).collect();
+        let piece = piece(uid);
         match namespace {
             Some(namespace) => format!("port:{namespace}/{name}/{interface}/{piece}"),
             None => format!("port:{name}/{interface}/{piece}"),
         }
     }
+}
+
+/// What the name of a port tells of the holder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PortHolder {
+    namespace: Option<String>,
+    name: String,
+    /// The beginning of its UID.
+    uid: String,
+}
+
+impl PortHolder {
+    /// What the names of a holder's ports tell.
+    pub(crate) fn of(holder: &Holder) -> Self {
+        Self { namespace: holder.namespace.clone(), name: holder.name.clone(), uid: piece(&holder.uid) }
+    }
+
+    /// What [`AttachmentId::iface_id`] tells; none if this is no such name.
+    pub(crate) fn of_port(iface_id: &str) -> Option<Self> {
+        let parts: Vec<_> = iface_id.strip_prefix("port:")?.split('/').collect();
+        let (namespace, name, uid) = match *parts.as_slice() {
+            [namespace, name, _, uid] => (Some(namespace), name, uid),
+            [name, _, uid] => (None, name, uid),
+            _ => return None,
+        };
+        Some(Self { namespace: namespace.map(str::to_owned), name: name.to_owned(), uid: uid.to_owned() })
+    }
+}
+
+/// As much of a UID as is in the names of ports.
+fn piece(uid: &str) -> String {
+    // By characters: a UID is ASCII, but the type does not say so.
+    uid.chars().take(8).collect()
 }
 
 /// True for what can be a UID: Kubernetes makes UUIDs, and hashes for static pods.
@@ -247,5 +279,27 @@ impl Attachment {
     /// Its addresses of one family.
     pub fn addresses_of(&self, family: Family) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().copied().filter(move |address| Family::of(*address) == family)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_port_tells_whose_it_is() {
+        for (kind, namespace) in [(HolderKind::Pod, Some("default")), (HolderKind::Node, None)] {
+            let namespace = namespace.map(str::to_owned);
+            let (name, uid) = ("a.b".to_owned(), "0123456789".to_owned());
+            let holder = Holder { kind, namespace, name, uid, interface: None };
+            let id = AttachmentId::new(&holder, "net1").unwrap();
+            assert_eq!(PortHolder::of_port(&id.iface_id()), Some(PortHolder::of(&holder)));
+            let another = Holder { uid: "another".to_owned(), ..holder };
+            assert_ne!(PortHolder::of_port(&id.iface_id()), Some(PortHolder::of(&another)));
+        }
+        for text in ["", "port:", "port:a/b", "default/app/net1/01234567", "port:a/b/c/d/e"] {
+            assert_eq!(PortHolder::of_port(text), None, "{text}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use portolan_api::portolan::{DecidedInterface, HolderKind, LockAddress, LockTarg
 use portolan_api::{Domain, FieldErrors, Mac};
 use smol_str::SmolStr;
 
-use crate::attachment::AttachmentId;
+use crate::attachment::{AttachmentId, PortHolder};
 
 /// The fact that an address is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,13 +39,19 @@ pub struct Lock {
     pub user: Option<Box<LockUser>>,
     /// For a virtual machine that migrates: the pod that is about to use it.
     pub target: Option<Box<LockTarget>>,
-    /// The name of the interface's port, if it is not the usual one ([`AttachmentId::iface_id`]).
+    /// The name of the interface's port, if the lock says one; empty if that is the usual one ([`AttachmentId::iface_id`]).
     pub iface_id: Option<SmolStr>,
     /// All that was decided for the holder.
     pub interfaces: Arc<[DecidedInterface]>,
 }
 
 impl Lock {
+    /// The name of the interface's port, if the lock says one.
+    pub fn iface_id(&self) -> Option<String> {
+        let said = self.iface_id.as_ref()?;
+        Some(if said.is_empty() { self.attachment.iface_id() } else { said.to_string() })
+    }
+
     /// The IP address that is taken; none if it is a MAC address.
     pub fn ip(&self) -> Option<IpAddr> {
         match self.address {
@@ -102,6 +108,18 @@ pub struct UnreadableLock {
     /// Whose it is, if that can be read, or else as it was when it could be: nothing is decided for a holder, and nothing that it has is
     /// changed, while one of its locks cannot be read.
     pub attachment: Option<AttachmentId>,
+    /// The name of the port that it is for, if that can be read: it tells whose the lock is where nothing else does.
+    pub iface_id: Option<String>,
     /// What is wrong with it.
     pub errors: FieldErrors,
+}
+
+impl UnreadableLock {
+    /// Whose it is as far as the name of its port tells, if nothing else does.
+    pub(crate) fn port_holder(&self) -> Option<PortHolder> {
+        match self.attachment {
+            Some(_) => None,
+            None => PortHolder::of_port(self.iface_id.as_deref()?),
+        }
+    }
 }

@@ -1,10 +1,13 @@
 //! Subnets as the World holds them.
 
+use std::net::IpAddr;
+
 use portolan_api::portolan::HolderKind;
 use portolan_api::subnet_config::AllowedNamespaces;
-use portolan_api::{Domain, Provider, SubnetConfig};
+use portolan_api::{Domain, Family, Provider, SubnetConfig};
 
 use crate::group::Group;
+use crate::guest_addresses::{AddressProblem, guest_range};
 use crate::life::Life;
 use crate::lock::Lock;
 
@@ -63,6 +66,19 @@ impl Subnet {
             && lock.subnet == self.name
             && lock.domain == self.domain
             && lock.ip().is_none_or(|ip| self.config.cidr.contains(ip))
+    }
+
+    /// Why no guest can have an address, whoever asks for it; none if guests can.
+    pub fn address_problem(&self, address: IpAddr) -> Option<AddressProblem> {
+        let (subnet, family) = (|| self.name.clone(), Family::of(address));
+        let Some(net) = self.config.cidr.net(family).filter(|net| net.contains(&address)) else {
+            return Some(AddressProblem::OutOfRange { subnet: subnet(), cidr: self.config.cidr });
+        };
+        if self.config.gateway.address(family) == Some(address) {
+            return Some(AddressProblem::Gateway { subnet: subnet() });
+        }
+        let is_for_guests = guest_range(net).is_some_and(|range| range.contains(address));
+        (!is_for_guests).then(|| AddressProblem::NotAGuest { subnet: subnet() })
     }
 
     /// The address domain of a subnet of this name.

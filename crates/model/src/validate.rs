@@ -4,12 +4,16 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use portolan_api::kubeovn::support::{FieldReport, unsupported_subnet, unsupported_vpc};
+use portolan_api::kubeovn::support::{
+    FieldReport, unsupported_ip_pool, unsupported_subnet, unsupported_vip, unsupported_vpc,
+};
+use portolan_api::kubeovn::{IpPoolConfig, VipConfig};
 use portolan_api::nad::{NadConfig, NetworkAttachmentDefinition};
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{FieldError, FieldErrors, FieldPath, Provider, Reason, kubeovn, portolan};
 
 use crate::doors;
+use crate::ip_pool::IpPoolProblem;
 use crate::life::Life;
 use crate::peering::PeeringProblem;
 use crate::pod::Pod;
@@ -69,6 +73,29 @@ impl Validate for kubeovn::Vpc {
     }
 }
 
+impl Validate for kubeovn::IPPool {
+    fn validate(&self, world: &World) -> Findings {
+        let pool = doors::kubeovn::ip_pool(self);
+        let mut findings = match &pool.config {
+            Ok(config) => ip_pool(&pool.name, config, world),
+            Err(errors) => Findings { errors: errors.iter().cloned().collect(), warnings: Vec::new() },
+        };
+        findings.warnings.extend(unsupported_ip_pool(&self.spec).into_iter().map(unsupported));
+        findings
+    }
+}
+
+impl Validate for kubeovn::Vip {
+    fn validate(&self, world: &World) -> Findings {
+        let mut findings = match &doors::kubeovn::vip(self).config {
+            Ok(config) => vip(config, world),
+            Err(errors) => Findings { errors: errors.iter().cloned().collect(), warnings: Vec::new() },
+        };
+        findings.warnings.extend(unsupported_vip(&self.spec).into_iter().map(unsupported));
+        findings
+    }
+}
+
 fn unsupported(report: FieldReport) -> FieldError {
     FieldError { path: report.path, value: None, reason: Reason::NotSupported, message: report.message }
 }
@@ -124,7 +151,8 @@ impl Validate for NetworkAttachment {
             notes.errors.add(&at, &config.subnet, Reason::Forbidden, message);
         }
         for address in config.address.iter().flat_map(portolan_api::Pair::addresses) {
-            if let Some(message) = unusable(subnet, address) {
+            if let Some(problem) = subnet.address_problem(address) {
+                let message = problem.to_string();
                 notes.errors.add(&spec.field("address"), address.to_string(), Reason::Invalid, message);
             }
         }
@@ -166,16 +194,49 @@ impl Notes {
     }
 }
 
-/// Why a guest cannot ask for an address of a subnet.
-fn unusable(subnet: &Subnet, address: IpAddr) -> Option<String> {
-    let (name, config) = (&subnet.name, &subnet.config);
-    if !config.cidr.contains(address) {
-        Some(format!("is not in Subnet {name}, which has {}", config.cidr))
-    } else if config.gateway.addresses().any(|gateway| gateway == address) {
-        Some(format!("is the gateway of Subnet {name}"))
-    } else {
-        None
+/// A pool that can be understood, beside its Subnet and the other pools of it.
+fn ip_pool(name: &str, config: &IpPoolConfig, world: &World) -> Findings {
+    let mut findings = Findings::default();
+    match world.known_subnet(&config.subnet) {
+        None => {
+            let missing = IpPoolProblem::SubnetNotFound { subnet: config.subnet.clone() };
+            findings.warnings.push(FieldError::from(&missing));
+        }
+        // A Subnet that was made a moment ago is not in effect yet. What its addresses are does not change.
+        Some(subnet) => match IpPoolProblem::out_of(subnet, config) {
+            Some(problem) => findings.errors.push(FieldError::from(&problem)),
+            None => {
+                let overlap = world.ip_pool_overlap(name, config);
+                findings.warnings.extend(overlap.as_ref().map(FieldError::from));
+            }
+        },
     }
+    findings
+}
+
+/// A Vip that can be understood, beside its Subnet. Who has its address is for the controller to find out: that one may be given back.
+fn vip(config: &VipConfig, world: &World) -> Findings {
+    let mut findings = Findings::default();
+    let Some(subnet) = world.known_subnet(&config.subnet) else {
+        let mut missing = FieldErrors::new();
+        let message = "is no Subnet that exists; the address is taken once it does";
+        missing.add(&FieldPath::SPEC.field("subnet"), &config.subnet, Reason::Invalid, message);
+        findings.warnings.extend(missing);
+        return findings;
+    };
+    for address in &config.addresses {
+        if let Some(problem) = subnet.address_problem(*address) {
+            // In the words of the condition, which has the address unquoted.
+            let field = if address.is_ipv4() { "v4ip" } else { "v6ip" };
+            findings.errors.push(FieldError {
+                path: FieldPath::SPEC.field(field).to_string(),
+                value: None,
+                reason: Reason::Invalid,
+                message: format!("{address} {problem}"),
+            });
+        }
+    }
+    findings
 }
 
 fn subnet(subnet: Result<Subnet, FieldErrors>, world: &World) -> Findings {

@@ -35,7 +35,7 @@ use self::recent::Recent;
 use self::requests::Topic;
 use self::rivals::Rivals;
 pub use self::source::{ObjectKey, Source};
-use crate::attachment::{Attachment, AttachmentId};
+use crate::attachment::{Attachment, AttachmentId, PortHolder};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
 use crate::group::Group;
@@ -119,6 +119,10 @@ pub struct World {
     subnets_by_gateway: Index<String, String>,
     /// Subnets whose gateway is not theirs to use: see [`World::gateway_problem`].
     blocked_gateways: BTreeSet<String>,
+    /// The names of the locks on addresses of a subnet, also of those that cannot be read; without gateways.
+    locks_by_subnet: Index<String, SmolStr>,
+    /// The names of locks that cannot be read and do not say whose they are, by what the name of their port tells of that.
+    unreadable_locks_by_port: Index<PortHolder, String>,
     holdings_by_subnet: Index<String, AttachmentId>,
     holdings_by_node: Index<String, AttachmentId>,
     pods_by_machine: Index<Name, Name>,
@@ -425,6 +429,12 @@ impl World {
     /// All locks that can be read, by name.
     pub fn locks(&self) -> impl Iterator<Item = &Lock> {
         self.locks.values().map(|lock| &**lock)
+    }
+
+    /// The names of the locks that name a subnet, also of those that cannot be read; without gateways. The subnet may be another one
+    /// than they were made in.
+    pub fn locks_of_subnet(&self, subnet: &str) -> impl Iterator<Item = &str> {
+        self.locks_by_subnet.get(subnet).map(SmolStr::as_str)
     }
 
     /// A lock that cannot be read, by its name.

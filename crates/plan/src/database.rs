@@ -280,6 +280,15 @@ impl<U: Clone + Ord + Hash + fmt::Debug + fmt::Display + std::str::FromStr> Targ
         Comparison { changes: diff.atoms, waiting: waiting.collect() }
     }
 
+    fn is_met(&self, _: &U, desired: &Rows, cache: &Cache) -> bool {
+        let diff = self.database.diff(std::slice::from_ref(desired), &[], cache);
+        diff.atoms.is_empty() && diff.waiting.is_empty()
+    }
+
+    fn keys_of(&self, unit: &U, cache: &Cache) -> Vec<Uuid> {
+        self.database.rows_of(&unit.to_string(), cache).into_iter().map(Row::uuid).collect()
+    }
+
     fn unit_of(&self, change: &Atom) -> Option<U> {
         change.unit().parse().ok()
     }

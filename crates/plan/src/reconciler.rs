@@ -30,6 +30,10 @@ use ovsdb_core::SmolStr;
 
 use self::waiting::WaitIndex;
 
+/// If more units than this are dirty, as after a start, those that have what they should are sorted out one by one, as if they were not
+/// dirty: the plans of all of them are more than should be in memory at once.
+const MUCH: usize = 1_000;
+
 /// A place that has to match a plan.
 pub trait Target {
     /// The smallest thing that is planned alone.
@@ -56,6 +60,16 @@ pub trait Target {
         stale: Vec<Self::Unit>,
         observed: &Self::Observed,
     ) -> Comparison<Self>;
+
+    /// Whether a unit has exactly what it should, without regard to others.
+    fn is_met(&self, _unit: &Self::Unit, _desired: &Self::Desired, _observed: &Self::Observed) -> bool {
+        false
+    }
+
+    /// What is observed of a unit that others may wait for: it may give way once it is compared, and then they can take its place.
+    fn keys_of(&self, _unit: &Self::Unit, _observed: &Self::Observed) -> Vec<Self::Key> {
+        Vec::new()
+    }
 
     /// The unit of a change.
     fn unit_of(&self, change: &Self::Change) -> Option<Self::Unit>;
@@ -161,6 +175,8 @@ pub struct Reconciler<T: Target> {
     /// How often in a row a unit was not written.
     failures: HashMap<T::Unit, u32>,
     retries: BTreeSet<T::Unit>,
+    /// See [`MUCH`].
+    much: usize,
 }
 
 impl<T: Target> Reconciler<T> {
@@ -175,7 +191,14 @@ impl<T: Target> Reconciler<T> {
             confirming: BTreeMap::new(),
             failures: HashMap::new(),
             retries: BTreeSet::new(),
+            much: MUCH,
         }
+    }
+
+    /// Sorts out what is as it should be however little is dirty: for tests, which have little.
+    #[doc(hidden)]
+    pub fn always_sort_out(&mut self) {
+        self.much = 0;
     }
 
     /// The target.
@@ -274,36 +297,45 @@ impl<T: Target> Reconciler<T> {
         self.waiting.iter()
     }
 
+    /// Whoever waits for something that a dirty unit has is compared together with it. Each by itself, units that are to take each
+    /// other's places would wait for each other for ever.
+    fn take_in_who_waits(&mut self, observed: &T::Observed) {
+        if self.waiting.len() == 0 {
+            return;
+        }
+        let mut looked_at: Vec<T::Unit> = self.dirty.iter().cloned().collect();
+        while let Some(unit) = looked_at.pop()
+            && self.waiting.len() > 0
+        {
+            for key in self.target.keys_of(&unit, observed) {
+                let woken = self.waiting.wake(&key);
+                self.dirty.extend(woken.iter().cloned());
+                looked_at.extend(woken);
+            }
+        }
+    }
+
     /// Plans every dirty unit and compares it with what is observed. Nothing is dirty afterwards.
     ///
     /// Call it only when `observed` includes the outcome of every change that was handed out before.
     pub fn reconcile(
         &mut self,
-        plan: impl FnMut(&T::Unit) -> Plan<T::Desired>,
-        observed: &T::Observed,
-    ) -> Round<T> {
-        self.reconcile_some(usize::MAX, plan, observed)
-    }
-
-    /// Like [`Reconciler::reconcile`], for at most so many units, the first in their order: the plans of all that there are may be more than
-    /// should be in memory at once. The others stay dirty, and as urgent as they were.
-    pub fn reconcile_some(
-        &mut self,
-        limit: usize,
         mut plan: impl FnMut(&T::Unit) -> Plan<T::Desired>,
         observed: &T::Observed,
     ) -> Round<T> {
         let (mut desired, mut stale) = (Vec::new(), Vec::new());
         let (mut confirm, mut absent) = (Vec::new(), Vec::new());
-        let rest = self.dirty.iter().nth(limit).cloned();
-        let rest = rest.map(|first| self.dirty.split_off(&first)).unwrap_or_default();
-        let dirty = std::mem::replace(&mut self.dirty, rest);
-        self.urgency = self.urgency.filter(|_| !self.dirty.is_empty());
+        self.take_in_who_waits(observed);
+        let dirty = std::mem::take(&mut self.dirty);
+        self.urgency = None;
+        let is_much = dirty.len() > self.much;
         for unit in &dirty {
             let owners = match plan(unit) {
                 Plan::Desired(wanted) => {
                     self.removable.remove(unit);
-                    desired.push((unit.clone(), wanted));
+                    if !(is_much && self.target.is_met(unit, &wanted, observed)) {
+                        desired.push((unit.clone(), wanted));
+                    }
                     continue;
                 }
                 Plan::Hold { owner } => {

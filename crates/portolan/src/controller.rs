@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use clap::Args;
 use futures::future::OptionFuture;
 use ovsdb::Endpoint;
@@ -173,7 +174,7 @@ pub(crate) async fn run(
             let databases = Databases { northbound: ovn_nb, southbound: ovn_sb, tls: tls.files() };
             let tracer = Tracer::connect(&databases, config.plan);
             let server = portolan_trace_server::Config { listen, service: arguments.trace.trace_service };
-            let server = portolan_trace_server::Server::bind(server).await?;
+            let server = portolan_trace_server::Server::bind(server).await.context("--trace-address")?;
             Some(server.run(client.clone(), tracer, OfController(reader.clone())))
         }
         None => None,
@@ -181,7 +182,7 @@ pub(crate) async fn run(
     let webhook = match arguments.webhook.webhook_address {
         Some(listen) => {
             let server = portolan_webhook::Config { listen, service: arguments.webhook.webhook_service };
-            let server = portolan_webhook::Server::bind(server).await?;
+            let server = portolan_webhook::Server::bind(server).await.context("--webhook-address")?;
             config.metrics.push(server.metrics());
             Some(server.run(client, OfController(reader)))
         }
@@ -190,14 +191,8 @@ pub(crate) async fn run(
     // If one ends, the process ends: it is started again whole.
     tokio::select! {
         ended = portolan_controller::run_with_readers(config, reads, stop) => ended,
-        Some(served) = OptionFuture::from(traces) => {
-            served?;
-            anyhow::bail!("the trace server has ended")
-        }
-        Some(served) = OptionFuture::from(webhook) => {
-            served?;
-            anyhow::bail!("the webhook server has ended")
-        }
+        Some(ended) = OptionFuture::from(traces) => match ended.context("the trace server has ended")? {},
+        Some(ended) = OptionFuture::from(webhook) => match ended.context("the webhook server has ended")? {},
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Some(directory) => (Objects::of_files(manifest::read(directory)?)?, None),
         None => {
             let cluster = arguments.which.find().await?;
-            let snapshot = cluster.snapshot(Kinds::all()).await?;
+            let snapshot = cluster.snapshot(Kinds::requesters()).await?;
             (Objects::of_cluster(snapshot.lists), Some(cluster.namespace))
         }
     };

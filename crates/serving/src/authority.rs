@@ -37,15 +37,15 @@ const CERTIFICATE_LEAST: SignedDuration = SignedDuration::from_mins(1);
 /// Why a Secret has no authority that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
-pub struct Unusable {
+pub(crate) struct Unusable {
     /// The key in the Secret's data.
-    pub key: &'static str,
+    pub(crate) key: &'static str,
     /// What is wrong.
-    pub problem: String,
+    pub(crate) problem: String,
 }
 
 /// A certificate authority.
-pub struct Authority {
+pub(crate) struct Authority {
     certificate: CertificateDer<'static>,
     /// The name in the certificate, written as OpenSSL does.
     subject: String,
@@ -66,7 +66,7 @@ impl Authority {
     ///
     /// # Errors
     /// When the Secret has something else. The error names the key.
-    pub fn read(secret: &Secret) -> Result<Self, Unusable> {
+    pub(crate) fn read(secret: &Secret) -> Result<Self, Unusable> {
         let unusable = |key: &'static str, problem: &str| Unusable { key, problem: problem.to_owned() };
         let text = |key: &'static str| {
             let value = secret.data.as_ref().and_then(|data| data.get(key))?;
@@ -129,12 +129,12 @@ impl Authority {
     }
 
     /// The certificates that callers should trust, in PEM.
-    pub fn bundle(&self) -> &str {
+    pub(crate) fn bundle(&self) -> &str {
         &self.bundle
     }
 
     /// Whether it is time for another authority: this one has expired or soon will.
-    pub fn is_due(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         let life = self.not_after.duration_since(self.not_before);
         now + life / AUTHORITY_LAST_PART >= self.not_after
     }

@@ -42,7 +42,7 @@ impl HasCaBundle for APIService {
 
 /// Keeps the bundle of an object what the Secret says, for as long as the future is polled. The object itself is part of the
 /// installation: it is never created.
-pub fn keep_ca_bundle<K: HasCaBundle>(
+pub(crate) fn keep_ca_bundle<K: HasCaBundle>(
     client: &Client,
     followers: &mut Followers,
     (api, name): (Api<K>, &str),

@@ -11,20 +11,20 @@
 //! there. `caBundle` is written only from a live read of the Secret and only over the version that was compared, so a replica whose
 //! watch is behind cannot put back what another has replaced.
 //!
-//! This crate knows nothing of what is served. Start reading at [`Listener`] and [`keep_authority`].
+//! This crate knows nothing of what is served. Start reading at [`Served`].
 
 mod authority;
 mod body;
 mod ca_bundle;
 mod listener;
 mod secret;
+mod served;
 mod slots;
 
-pub use authority::{Authority, Unusable};
 pub use body::{BodyError, read_body};
-pub use ca_bundle::{HasCaBundle, keep_ca_bundle};
-pub use listener::{Listener, Peer, Service};
-pub use secret::{AuthoritySecret, keep_authority};
+pub use ca_bundle::HasCaBundle;
+pub use listener::{Peer, Service};
+pub use served::{Config, Error, Served};
 
 /// A Service by which the API server reaches a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -73,14 +73,14 @@ pub struct Peer {
 
 /// A socket that listens.
 #[derive(Debug)]
-pub struct Listener(TcpListener);
+pub(crate) struct Listener(TcpListener);
 
 impl Listener {
     /// Begins to listen. Connections wait until [`Listener::serve`].
     ///
     /// # Errors
     /// When the address cannot be listened at.
-    pub async fn bind(address: SocketAddr) -> std::io::Result<Self> {
+    pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<Self> {
         TcpListener::bind(address).await.map(Self)
     }
 
@@ -88,12 +88,12 @@ impl Listener {
     ///
     /// # Errors
     /// When the system does not say.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
+    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
     /// Serves for as long as the future is polled, as soon as there is an authority; all connections end with it.
-    pub async fn serve<S: Service>(
+    pub(crate) async fn serve<S: Service>(
         self,
         reached_by: &ServiceReference,
         mut authority: watch::Receiver<Option<Arc<Authority>>>,

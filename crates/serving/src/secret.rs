@@ -24,11 +24,11 @@ const GENERATED: (&str, &str) = ("portolan.dev/generated", "true");
 
 /// Which Secret has the authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuthoritySecret {
+pub(crate) struct AuthoritySecret {
     /// Its namespace.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// Its name, which is also the authority's.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 impl fmt::Display for AuthoritySecret {
@@ -46,7 +46,7 @@ impl AuthoritySecret {
 /// Follows the authority in a Secret, creates it where there is none, and replaces it before it expires if it was made here; all
 /// for as long as the future is polled. A Secret with something else is left alone, and logged. While the Secret is missing or
 /// unusable, the last authority stays in use.
-pub fn keep_authority(
+pub(crate) fn keep_authority(
     client: &Client,
     followers: &mut Followers,
     secret: AuthoritySecret,

@@ -74,6 +74,8 @@ impl<W: Worlds> Judge<W> {
             "IPLock.portolan.dev": IPLock,
             "Vpc.kubeovn.io": kubeovn::Vpc,
             "Subnet.kubeovn.io": kubeovn::Subnet,
+            "IPPool.kubeovn.io": kubeovn::IPPool,
+            "Vip.kubeovn.io": kubeovn::Vip,
             "NetworkAttachmentDefinition.k8s.cni.cncf.io": NetworkAttachmentDefinition,
         }
         // Not ours to refuse.
@@ -242,6 +244,18 @@ fn of_subnet(subnet: &Subnet) -> References {
 impl Judged for NetworkAttachment {
     fn references(&self) -> References {
         References { nodes: [self.spec.node.clone()].into(), ..References::default() }
+    }
+}
+
+impl Judged for kubeovn::IPPool {
+    fn references(&self) -> References {
+        References { ip_pools: true, ..References::default() }
+    }
+}
+
+impl Judged for kubeovn::Vip {
+    fn references(&self) -> References {
+        References::default()
     }
 }
 

@@ -20,18 +20,18 @@ mod metrics;
 mod neighbours;
 mod review;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::Api;
 use portolan_model::World;
-use portolan_serving::{AuthoritySecret, Listener, keep_authority, keep_ca_bundle};
-use portolan_watch::Followers;
+use portolan_serving::Served;
+pub use portolan_serving::{Config, Error, ServiceReference};
 use prometheus_client::registry::Registry;
 
 use crate::metrics::Metrics;
-pub use portolan_serving::ServiceReference;
 
 /// The Secret with the authority that signs the servers' certificates, in the namespace of the Service.
 const SECRET: &str = "portolan-webhook-ca";
@@ -47,38 +47,10 @@ pub trait Worlds: Send + Sync + 'static {
     ) -> impl Future<Output = Option<T>> + Send;
 }
 
-/// What a webhook server needs to know.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Where to listen.
-    pub listen: SocketAddr,
-    /// The Service by which the API server reaches this server. Its namespace also has the Secret with the authority that signs
-    /// the server's certificate.
-    pub service: ServiceReference,
-}
-
-/// Why a webhook server does not run.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The address cannot be listened at.
-    #[error("cannot serve webhooks at {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A follower ended, which it never should.
-    #[error(transparent)]
-    Watch(#[from] portolan_watch::Error),
-}
-
 /// A webhook server that listens.
 #[derive(Debug)]
 pub struct Server {
-    listener: Listener,
-    address: SocketAddr,
-    service: ServiceReference,
+    served: Served,
     metrics: Metrics,
 }
 
@@ -88,16 +60,12 @@ impl Server {
     /// # Errors
     /// When the address cannot be listened at.
     pub async fn bind(config: Config) -> Result<Self, Error> {
-        let Config { listen, service } = config;
-        let failed = |source| Error::Listen { address: listen, source };
-        let listener = Listener::bind(listen).await.map_err(failed)?;
-        let address = listener.address().map_err(failed)?;
-        Ok(Self { listener, address, service, metrics: Metrics::new() })
+        Ok(Self { served: Served::bind(config).await?, metrics: Metrics::new() })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.served.address()
     }
 
     /// What it counts.
@@ -109,21 +77,11 @@ impl Server {
     ///
     /// # Errors
     /// When a part of it has ended, which is a bug.
-    pub async fn run<W: Worlds>(self, client: kube::Client, worlds: W) -> Result<(), Error> {
-        let mut followers = Followers::of_built_in_kinds(client.clone());
-        let secret = AuthoritySecret { namespace: self.service.namespace.clone(), name: SECRET.to_owned() };
-        let (authority, authority_kept) = keep_authority(&client, &mut followers, secret.clone());
+    pub async fn run<W: Worlds>(self, client: kube::Client, worlds: W) -> Result<Infallible, Error> {
+        let Self { served, metrics } = self;
+        tracing::info!(address = %served.address(), "serving the validating webhook");
         let configuration = (Api::<ValidatingWebhookConfiguration>::all(client.clone()), CONFIGURATION);
-        let ca_bundle_kept =
-            keep_ca_bundle(&client, &mut followers, configuration, secret, authority.clone());
-        let handler = Arc::new(handler::Handler::new(client, worlds, self.metrics));
-        tracing::info!(address = %self.address, "serving the validating webhook");
-        // The first to end ends the others.
-        tokio::select! {
-            never = self.listener.serve(&self.service, authority, handler) => match never {},
-            never = authority_kept => match never {},
-            never = ca_bundle_kept => match never {},
-            ended = followers.ended() => Err(ended.into()),
-        }
+        let handler = handler::Handler::new(client.clone(), worlds, metrics);
+        served.run(client, SECRET, configuration, |_| handler).await
     }
 }

@@ -12,11 +12,13 @@ use portolan_model::{Settings, Source, World};
 use portolan_watch::{Listed, Unreadable, get, list};
 use serde::de::DeserializeOwned;
 
-/// What is read by its name.
+/// What is read besides all Vpcs and Subnets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct References {
     /// Name and UID of the Subnet that is judged, if it is one.
     pub(crate) subnet: Option<(String, String)>,
+    /// Whether all IPPools are: they may overlap.
+    pub(crate) ip_pools: bool,
     /// Network attachment definitions by namespace and name.
     pub(crate) nads: BTreeSet<(String, String)>,
     pub(crate) nodes: BTreeSet<String>,
@@ -25,6 +27,7 @@ pub(crate) struct References {
 
 impl References {
     pub(crate) fn extend(&mut self, other: References) {
+        self.ip_pools |= other.ip_pools;
         self.nads.extend(other.nads);
         self.nodes.extend(other.nodes);
         self.locks.extend(other.locks);
@@ -58,6 +61,9 @@ pub(crate) async fn gather(
     take(&mut world, &of_kube_ovn);
     take(&mut world, &subnets);
     take(&mut world, &subnets_of_kube_ovn);
+    if references.ip_pools {
+        take(&mut world, &list::<kubeovn::IPPool>(client).await?);
+    }
     for (namespace, name) in &references.nads {
         let api = Api::<NetworkAttachmentDefinition>::namespaced(client.clone(), namespace);
         read(client, &api, name, &mut world).await?;

@@ -173,7 +173,11 @@ fn a_vpc_needs_no_spec() {
         assert_eq!(schema(name)["properties"]["spec"]["default"], json!({}), "{name}");
         assert!(schema(name).get("required").is_none(), "{name}");
     }
-    assert_eq!(schema(SUBNETS)["required"], json!(["spec"]));
+    // An API server refuses a default that a rule refuses.
+    for name in [SUBNETS, "ippools.kubeovn.io", "vips.kubeovn.io"] {
+        assert_eq!(schema(name)["required"], json!(["spec"]), "{name}");
+        assert!(schema(name)["properties"]["spec"].get("default").is_none(), "{name}");
+    }
 }
 
 #[test]
@@ -409,6 +413,77 @@ fn cel_on_kube_ovn_vpcs() {
         json!({"policyRoutes": [{"match": "ip4", "action": "reroute"}]}),
     ] {
         let (cel, rust) = vpc(&bad);
+        assert!(cel.len() == 1 && rust.is_some(), "{bad}: {cel:?} {rust:?}");
+    }
+}
+
+#[test]
+fn cel_on_kube_ovn_pools_refuses_what_it_can_see_and_nothing_that_the_controller_understands() {
+    let pool = |spec: &Value| {
+        let object = json!({"metadata": {"name": "gold"}, "spec": spec});
+        let parsed: kubeovn::IPPool = serde_json::from_value(object.clone()).unwrap();
+        (cel("ippools.kubeovn.io", &object, None), parsed.parse().err().map(|errors| errors.to_string()))
+    };
+    for good in [
+        json!({"subnet": "web", "ips": ["10.0.0.5", " 10.0.0.7 .. 10.0.0.9", "10.0.0.17/30", "fd00::10/126", "fd00::1..fd00::2"]}),
+        json!({"subnet": "web.a-1", "ips": ["10.0.0.5"], "namespaces": ["default", "a-1"], "enableAddressSet": false}),
+        json!({"subnet": "web", "ips": ["10.0.0.5"], "namespaces": []}),
+    ] {
+        assert_eq!(pool(&good), (vec![], None), "{good}");
+    }
+    let ips = |ips: &[&str]| json!({"subnet": "web", "ips": ips});
+    for bad in [
+        json!({"ips": ["10.0.0.5"]}),
+        json!({"subnet": "", "ips": ["10.0.0.5"]}),
+        json!({"subnet": "Web", "ips": ["10.0.0.5"]}),
+        json!({"subnet": "-web", "ips": ["10.0.0.5"]}),
+        json!({"subnet": "web"}),
+        json!({"subnet": "web", "ips": []}),
+        json!({"subnet": "web", "ips": ["10.0.0.5"], "namespaces": ["a b"]}),
+        ips(&[""]),
+        ips(&["10.0.0.5", "10.300.0.1"]),
+        ips(&["10.0.0.0/33"]),
+        ips(&["10.0.0.5-10.0.0.6"]),
+        ips(&["10.0.0.1...10.0.0.2"]),
+        ips(&["10.0.0.1..10.0.0.2/24"]),
+        ips(&["10.0.0.1..fd00::1"]),
+    ] {
+        let (cel, rust) = pool(&bad);
+        assert!(cel.len() == 1 && rust.is_some(), "{bad}: {cel:?} {rust:?}");
+    }
+}
+
+#[test]
+fn cel_on_kube_ovn_vips_refuses_what_it_can_see_and_nothing_that_the_controller_understands() {
+    let vip = |spec: &Value| {
+        let object = json!({"metadata": {"name": "front"}, "spec": spec});
+        let parsed: kubeovn::Vip = serde_json::from_value(object.clone()).unwrap();
+        (cel("vips.kubeovn.io", &object, None), parsed.parse().err().map(|errors| errors.to_string()))
+    };
+    for good in [
+        json!({"subnet": "web"}),
+        json!({"subnet": "web", "v4ip": "", "v6ip": "", "macAddress": ""}),
+        json!({"subnet": "web", "v4ip": "10.0.0.9", "v6ip": "FD00::9", "macAddress": "02-00-00-00-00-0F"}),
+        json!({"subnet": "web", "v4ip": " 10.0.0.9", "macAddress": "0A:58:0a:00:00:09"}),
+    ] {
+        assert_eq!(vip(&good), (vec![], None), "{good}");
+    }
+    let with = |field: &str, text: &str| json!({"subnet": "web", field: text});
+    for bad in [
+        json!({}),
+        json!({"subnet": ""}),
+        json!({"subnet": "a/b"}),
+        with("v4ip", "10.0.0"),
+        with("v4ip", "fd00::9"),
+        with("v6ip", "10.0.0.9"),
+        with("v6ip", "::ffff:10.0.0.9"),
+        with("macAddress", "02:00:00:00:00"),
+        with("macAddress", "02:00:00-00:00:01"),
+        with("macAddress", "01:00:5e:00:00:01"),
+        with("macAddress", "ff-ff-ff-ff-ff-ff"),
+        with("macAddress", "00:00:00:00:00:00"),
+    ] {
+        let (cel, rust) = vip(&bad);
         assert!(cel.len() == 1 && rust.is_some(), "{bad}: {cel:?} {rust:?}");
     }
 }

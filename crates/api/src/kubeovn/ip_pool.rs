@@ -42,18 +42,33 @@ use crate::names::check_object_name;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.subnet) && self.subnet != ''", "message": "name the Subnet of the addresses", "fieldPath": ".subnet"},
+    {"rule": "has(self.ips) && self.ips.size() > 0", "message": "list addresses, ranges or prefixes of the Subnet", "fieldPath": ".ips"}
+]))]
 pub struct IpPoolSpec {
     /// The Subnet whose addresses they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
+         "message": "subnet cannot be the name of an object; names have up to 253 lower-case letters, digits, '-' and '.'"}
+    ]))]
     pub subnet: Option<String>,
     /// Namespaces whose pods have their addresses in the Subnet from this pool, unless they ask for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 4096), inner(length(max = 63)))]
+    #[schemars(length(max = 4096), inner(length(max = 63)), extend("x-kubernetes-validations" = [
+        {"rule": "self.all(n, n.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",
+         "message": "namespaces must be names of namespaces: lower-case letters, digits and '-'"}
+    ]))]
     pub namespaces: Option<Vec<String>>,
     /// Addresses, ranges (`10.0.0.5..10.0.0.9`) and prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 4096), inner(length(max = 128)))]
+    #[schemars(length(max = 4096), inner(length(max = 128)), extend("x-kubernetes-validations" = [
+        {"rule": "self.all(e, e.contains('..') ? isIP(e.substring(0, e.indexOf('..')).trim()) && isIP(e.substring(e.indexOf('..') + 2).trim()) : (e.contains('/') ? isCIDR(e.trim()) : isIP(e.trim())))",
+         "message": "ips must be addresses such as 10.0.0.5, ranges such as 10.0.0.5..10.0.0.9 and prefixes such as 10.0.0.8/29"},
+        {"rule": "self.all(e, !e.contains('..') || e.substring(0, e.indexOf('..')).contains(':') == e.substring(e.indexOf('..') + 2).contains(':'))",
+         "message": "a range in ips mixes IPv4 and IPv6; both ends must be of one family"}
+    ]))]
     pub ips: Option<Vec<String>>,
     /// Makes an address set of OVN of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,6 +36,9 @@ use crate::names::check_object_name;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.subnet) && self.subnet != ''", "message": "name the Subnet of the address", "fieldPath": ".subnet"}
+]))]
 pub struct VipSpec {
     /// The namespace of the pods that `selector` selects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +46,10 @@ pub struct VipSpec {
     pub namespace: Option<String>,
     /// The Subnet whose address it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
+         "message": "subnet cannot be the name of an object; names have up to 253 lower-case letters, digits, '-' and '.'"}
+    ]))]
     pub subnet: Option<String>,
     /// What it is for: empty, `switch_lb_vip` or `kube_host_vm_vip`.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
@@ -51,15 +57,24 @@ pub struct VipSpec {
     pub type_: Option<String>,
     /// The IPv4 address to have; any by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
+    #[schemars(length(max = 63), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || (isIP(self.trim()) && !self.contains(':'))", "message": "v4ip must be an IPv4 address such as 10.0.0.5"}
+    ]))]
     pub v4ip: Option<String>,
     /// The IPv6 address to have; any by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
+    #[schemars(length(max = 63), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || (isIP(self.trim()) && self.contains(':'))", "message": "v6ip must be an IPv6 address such as fd00::5"}
+    ]))]
     pub v6ip: Option<String>,
     /// The MAC address to have; it follows from the address by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
+    #[schemars(length(max = 63), extend("x-kubernetes-validations" = [
+        {"rule": "self == '' || self.matches('^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$|^[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}$')",
+         "message": "macAddress must be six hexadecimal bytes, such as 02:00:00:00:00:01"},
+        {"rule": "!self.matches('^[0-9a-fA-F][13579bdfBDF]') && !self.matches('^(00[:-]){5}00$')",
+         "message": "macAddress cannot be multicast or zero; clear the lowest bit of its first byte"}
+    ]))]
     pub mac_address: Option<String>,
     /// Selects pods that may use the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]

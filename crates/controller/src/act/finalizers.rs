@@ -8,13 +8,39 @@ use portolan_api::{kubeovn, portolan};
 use portolan_model::life::is_protected;
 use portolan_watch::{Plain, is_not_found, list, list_selected};
 use serde_json::json;
+use tokio::sync::mpsc::Sender;
 
 use super::writer::Write;
 use super::{Actor, CONFLICTS};
+use crate::control::Message;
 use crate::engine::{FinalizerChange, FinalizerUpdate, HasConditions, Kind, Protected, Usage};
+use crate::metrics::Metrics;
 
 /// Writes finalizers.
-pub(crate) struct FinalizerWriter(pub(crate) Client);
+pub(crate) struct FinalizerWriter {
+    client: Client,
+    engine: Sender<Message>,
+    metrics: Metrics,
+}
+
+/// Why a finalizer was not written.
+enum Failure {
+    /// The API server will not have it until somebody acts.
+    Refused(String),
+    /// It may pass.
+    Passing(String),
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        let why = Plain(&error).to_string();
+        match error {
+            // A right is missing, or a webhook, a policy or a rule of the definition refuses the object.
+            kube::Error::Api(status) if [400, 403, 422].contains(&status.code) => Failure::Refused(why),
+            _ => Failure::Passing(why),
+        }
+    }
+}
 
 impl Write for FinalizerWriter {
     type Key = (Kind, String);
@@ -26,27 +52,43 @@ impl Write for FinalizerWriter {
     }
 
     async fn write(&self, (kind, _): Self::Key, update: FinalizerUpdate) -> Result<(), String> {
-        match kind {
+        let written = match kind {
             Kind::Vpc => self.set::<portolan::Vpc>(&update).await,
             Kind::KubeOvnVpc => self.set::<kubeovn::Vpc>(&update).await,
             Kind::Subnet => self.set::<portolan::Subnet>(&update).await,
             Kind::KubeOvnSubnet => self.set::<kubeovn::Subnet>(&update).await,
-            other => Err(format!("{other:?} has no finalizer of Portolan's")),
+            other => Err(Failure::Passing(format!("{other:?} has no finalizer of Portolan's"))),
+        };
+        match written {
+            Ok(()) => Ok(()),
+            Err(Failure::Passing(why)) => Err(why),
+            Err(Failure::Refused(why)) => {
+                self.metrics.finalizer_refused();
+                let refused = why.clone();
+                let told = Message::new(move |engine| engine.finalizer_refused(&update, &refused));
+                // A loop that has ended tells nobody.
+                drop(self.engine.send(told).await);
+                Err(why)
+            }
         }
     }
 }
 
 impl FinalizerWriter {
+    pub(crate) fn new(client: Client, engine: Sender<Message>, metrics: Metrics) -> Self {
+        FinalizerWriter { client, engine, metrics }
+    }
+
     /// Reads the metadata, which can be read whatever the rest of the object says, and writes to the version that was read:
     /// the finalizers of others stay.
-    async fn set<K: HasConditions>(&self, update: &FinalizerUpdate) -> Result<(), String> {
-        let api = Api::<K>::all(self.0.clone());
+    async fn set<K: HasConditions>(&self, update: &FinalizerUpdate) -> Result<(), Failure> {
+        let api = Api::<K>::all(self.client.clone());
         let Protected { kind, name, uid } = &update.object;
         for _ in 0..CONFLICTS {
             let metadata = match api.get_metadata(name).await {
                 Ok(object) => object.metadata,
                 Err(error) if is_not_found::<K>(&error, name) => return Ok(()),
-                Err(error) => return Err(Plain(&error).to_string()),
+                Err(error) => return Err(error.into()),
             };
             if metadata.uid.as_ref() != Some(uid) {
                 return Ok(());
@@ -64,10 +106,10 @@ impl FinalizerWriter {
                     tracing::debug!(object = name, "someone else wrote the object: reading it again");
                 }
                 Err(error) if is_not_found::<K>(&error, name) => return Ok(()),
-                Err(error) => return Err(Plain(&error).to_string()),
+                Err(error) => return Err(error.into()),
             }
         }
-        Err("others write the object all the time".to_owned())
+        Err(Failure::Passing("others write the object all the time".to_owned()))
     }
 }
 

@@ -15,6 +15,7 @@ use super::Actor;
 use super::finalizers::FinalizerWriter;
 use super::status::StatusWriter;
 use super::writer::{Write, Writer};
+use crate::control::Message;
 use crate::engine::{
     Action, Candidates, DesiredCondition, Engine, FinalizerChange, FinalizerUpdate, Kind, Protected, Retry,
     Statement, StatusFields, StatusUpdate,
@@ -260,6 +261,12 @@ async fn an_object_that_cannot_be_read_gets_no_condition_and_causes_no_error() {
     assert_eq!(api.requests("PATCH"), [""; 0]);
 }
 
+/// A writer of finalizers, and what it tells the engine.
+fn finalizers(api: &FakeApi, metrics: &Metrics) -> (FinalizerWriter, tokio::sync::mpsc::Receiver<Message>) {
+    let (sender, messages) = tokio::sync::mpsc::channel(8);
+    (FinalizerWriter::new(api.client(), sender, metrics.clone()), messages)
+}
+
 fn finalizer(change: FinalizerChange) -> FinalizerUpdate {
     let object = Protected { kind: Kind::KubeOvnSubnet, name: "web".into(), uid: "uid".into() };
     FinalizerUpdate { object, change }
@@ -274,7 +281,7 @@ async fn a_finalizer_is_written_beside_those_of_others_and_to_the_object_that_wa
         "metadata": {"name": "web", "uid": "uid", "finalizers": ["example.com/backup"]}, "spec": {"cidrBlock": 7},
     });
     api.put_raw::<kubeovn::Subnet>(&object);
-    let writer = FinalizerWriter(api.client());
+    let (writer, _messages) = finalizers(&api, &Metrics::new());
     let key = (Kind::KubeOvnSubnet, "web".to_owned());
     let stored =
         |api: &FakeApi| api.stored::<kubeovn::Subnet>("", "web").unwrap()["metadata"]["finalizers"].clone();
@@ -306,9 +313,91 @@ async fn a_finalizer_is_written_beside_those_of_others_and_to_the_object_that_wa
 async fn an_answer_that_names_no_object_does_not_end_the_write_of_a_finalizer() {
     let api = FakeApi::default();
     api.define::<kubeovn::Subnet>();
-    let writer = FinalizerWriter(api.client());
+    let (writer, _messages) = finalizers(&api, &Metrics::new());
     let key = (Kind::KubeOvnSubnet, "web".to_owned());
     writer.write(key.clone(), finalizer(FinalizerChange::Add)).await.unwrap();
     api.always("/subnets", Answer::NamelessNotFound);
     writer.write(key, finalizer(FinalizerChange::Add)).await.unwrap_err();
+}
+
+/// Lets an engine take in everything that comes until it says something.
+async fn next_report(
+    messages: &mut tokio::sync::mpsc::Receiver<Message>,
+    engine: &mut Engine,
+) -> (&'static str, String) {
+    loop {
+        messages.recv().await.unwrap().tell(engine);
+        let said = engine.actions().into_iter().find_map(|action| match action {
+            Action::Report { reason, message, .. } => Some((reason, message)),
+            _ => None,
+        });
+        if let Some(said) = said {
+            return said;
+        }
+    }
+}
+
+/// An engine that leads, and knows a Subnet without the finalizer.
+fn engine_with_a_new_subnet() -> Engine {
+    let mut engine = Engine::new(portolan_model::Settings::default(), portolan_plan::Settings::default());
+    let mut subnet = kubeovn::Subnet::new("web", kubeovn::SubnetSpec::default());
+    subnet.metadata.uid = Some("uid".into());
+    macro_rules! list {
+        ($($kind:ident: $object:ty),* $(,)?) => {
+            $(engine.feed(&crate::engine::Change::<$object>::listed(Vec::<$object>::new()));)*
+        };
+    }
+    crate::engine::for_each_kind!(list);
+    engine.feed(&crate::engine::Change::Applied(subnet));
+    let _ = engine.actions();
+    engine
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_is_refused_for_good_is_told_and_counted_and_tried_on() {
+    for code in [403, 422] {
+        let api = FakeApi::default();
+        api.define::<kubeovn::Subnet>();
+        api.put_raw::<kubeovn::Subnet>(
+            &serde_json::json!({"metadata": {"name": "web", "uid": "uid"}, "spec": {}}),
+        );
+        api.always("PATCH", Answer::Code(code));
+        let metrics = Metrics::new();
+        let (writer, mut messages) = finalizers(&api, &metrics);
+        let writer = Writer::new(writer);
+        let followers = Followers::new(api.client());
+        let task = tokio::spawn(writer.clone().run(followers.recoveries()));
+        let mut engine = engine_with_a_new_subnet();
+        writer.want((Kind::KubeOvnSubnet, "web".into()), finalizer(FinalizerChange::Add));
+        let told = tokio::time::timeout(Duration::from_secs(60), next_report(&mut messages, &mut engine));
+        let (reason, message) = told.await.expect("somebody is told, in virtual time");
+        assert_eq!(reason, "FinalizerRefused", "{code}: {message}");
+        // It is tried again, and nobody is told twice.
+        for _ in 0..3 {
+            messages.recv().await.unwrap().tell(&mut engine);
+        }
+        assert_eq!(engine.actions(), []);
+        let counted = metrics.encode();
+        assert!(counted.contains("\nportolan_controller_finalizers_refused_total 4\n"), "{code}: {counted}");
+        // Somebody gives the right: the object is read, and patched.
+        api.lift();
+        let before = api.requests("PATCH").len();
+        api.requested("PATCH", before + 1).await;
+        let stored = api.stored::<kubeovn::Subnet>("", "web").unwrap();
+        assert_eq!(stored["metadata"]["finalizers"], serde_json::json!([IN_USE]), "{code}");
+        task.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_finalizer_that_cannot_be_written_for_a_while_is_nobodys_fault() {
+    let api = FakeApi::default();
+    api.define::<kubeovn::Subnet>();
+    api.always("/subnets", Answer::Code(503));
+    let metrics = Metrics::new();
+    let (writer, mut messages) = finalizers(&api, &metrics);
+    let key = (Kind::KubeOvnSubnet, "web".to_owned());
+    writer.write(key, finalizer(FinalizerChange::Add)).await.unwrap_err();
+    assert!(messages.try_recv().is_err());
+    assert!(metrics.encode().contains("\nportolan_controller_finalizers_refused_total 0\n"));
 }

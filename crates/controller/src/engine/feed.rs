@@ -57,7 +57,9 @@ impl Engine {
         self.note(dirty, evidence);
         if matches!(change, Change::Listed(_)) {
             self.read_what_is_missing::<K>();
-            self.unlisted.remove(&K::KIND);
+            if self.unlisted.remove(&K::KIND) && self.is_synced() {
+                self.report_all_annotations();
+            }
         }
         self.report_unreadable(change);
         K::after(self, change);
@@ -112,13 +114,12 @@ impl Observed for Pod {
 
     fn after(engine: &mut Engine, change: &Change<Self>) {
         engine.check(change);
-        let pods = match change {
-            Change::Applied(pod) => std::slice::from_ref(pod),
-            Change::Listed(Listed { objects, .. }) => objects,
-            Change::Unreadable(_) | Change::Deleted(_) => &[],
-        };
-        for pod in pods {
-            engine.report_annotations(&pod.namespace().unwrap_or_default(), &pod.name_any());
+        match change {
+            Change::Applied(pod) => {
+                engine.report_annotations(&pod.namespace().unwrap_or_default(), &pod.name_any());
+            }
+            Change::Listed(_) => engine.report_all_annotations(),
+            Change::Unreadable(_) | Change::Deleted(_) => {}
         }
         engine.observe_results(change);
     }

@@ -23,26 +23,27 @@
 //!
 //! Everything here is found again by looking at the objects, so a crash at any point loses nothing: an object without the finalizer gets it, one that
 //! is being deleted is asked about again.
+//!
+//! `users` knows what uses an object, `refusal` what its owner hears when the API server does not take the finalizer.
+
+mod refusal;
+mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use portolan_api::condition::TERMINATING;
-use portolan_api::portolan::IPLock;
-use portolan_api::{Domain, kubeovn, portolan};
 use portolan_model::life::{Life, is_protected};
-use portolan_model::subnet::DEFAULT_VPC;
-use portolan_model::{Group, LockChange, Unit, World, doors};
+use portolan_model::{Group, Unit};
 use portolan_watch::{Change, Listed, Unreadable};
 
+pub use self::users::Usage;
+use self::users::{NAMED, NamedVpcs, User, in_use, vpc_of};
 use super::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
 use super::kinds::Kind;
-use super::subnets::{GatedSubnet, SubnetKey, is_refusal_of_vpc};
+use super::reports::Topic;
 use super::{Action, Engine, Retry, Severity, StatusFields, Subject};
-
-/// How many of those that use an object its condition names.
-const NAMED: usize = 3;
 
 /// An object, by kind and name.
 type Key = (Kind, String);
@@ -76,29 +77,17 @@ pub enum FinalizerChange {
     Remove,
 }
 
-/// What live lists show of those that may use an object.
-#[derive(Clone, Debug)]
-pub enum Usage {
-    /// All IPLocks that name the Subnet.
-    Locks(Listed<IPLock>),
-    /// All Subnets, of both groups.
-    Subnets(Listed<portolan::Subnet>, Listed<kubeovn::Subnet>),
-    /// The lists could not be had.
-    Failed,
-}
-
 /// The objects whose finalizers are to change.
 #[derive(Debug, Default)]
 pub(super) struct Finalizers {
     /// Objects without the finalizer that are not being deleted, with their UIDs.
-    unprotected: BTreeMap<Key, String>,
+    unprotected: BTreeMap<Key, (Subject, String)>,
     /// Of those, the ones that are to get it.
     to_protect: BTreeSet<Key>,
     terminating: BTreeMap<Key, Terminating>,
     /// Of those, the ones for which something changed.
     to_check: BTreeSet<Key>,
-    /// The VPCs that Subnets name, also Subnets that are not in effect, for what was made of them before may be.
-    named_vpcs: BTreeMap<SubnetKey, String>,
+    named_vpcs: NamedVpcs,
 }
 
 /// An object that someone deleted.
@@ -129,13 +118,6 @@ impl Terminating {
     fn in_use(&self, message: String) -> DesiredCondition {
         self.says("InUse", message)
     }
-}
-
-/// Something that uses an object, as the World knows it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum User {
-    Lock(String),
-    Subnet(Group, String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,22 +161,6 @@ impl Finalizers {
         }
     }
 
-    /// A Subnet uses this VPC, or none any more.
-    fn subnet_names(&mut self, subnet: &SubnetKey, vpc: Option<&str>) {
-        let user = User::Subnet(subnet.0, subnet.1.clone());
-        for (key, entry) in &mut self.terminating {
-            if matches!(key.0, Kind::Vpc | Kind::KubeOvnVpc) && entry.is_effective {
-                let changed = match vpc == Some(key.1.as_str()) {
-                    true => entry.users.insert(user.clone()),
-                    false => entry.users.remove(&user),
-                };
-                if changed {
-                    self.to_check.insert(key.clone());
-                }
-            }
-        }
-    }
-
     /// The objects that are being deleted and stay, for people who look for the reason.
     pub(super) fn terminating(&self) -> impl Iterator<Item = (&Subject, usize)> {
         self.terminating.values().map(|entry| (&entry.subject, entry.users.len()))
@@ -226,7 +192,7 @@ impl Engine {
 
     fn observe_life_of<K: HasConditions>(&mut self, object: &K) {
         if let Some(group) = subnet_group(K::KIND) {
-            self.observe_named_vpc(&(group, object.name_any()), vpc_of(object));
+            self.observe_named_vpc(&(group, object.name_any()), vpc_of(object).as_deref());
         }
         let said = Some(object.says(TERMINATING));
         self.observe_metadata(K::KIND, Subject::of(object), object.meta(), said);
@@ -235,27 +201,10 @@ impl Engine {
     fn observe_life_of_unreadable<K: HasConditions>(&mut self, unreadable: &Unreadable<K>) {
         let object = &unreadable.object;
         if let Some(group) = subnet_group(K::KIND) {
-            let vpc = unreadable.content["spec"]["vpc"].as_str().map(str::to_owned);
+            let vpc = unreadable.content["spec"]["vpc"].as_str();
             self.observe_named_vpc(&(group, object.name_any()), vpc);
         }
         self.observe_metadata(K::KIND, Subject::of(object), &object.metadata, None);
-    }
-
-    /// A Subnet names this VPC, or none any more.
-    fn observe_named_vpc(&mut self, subnet: &SubnetKey, vpc: Option<String>) {
-        let used = vpc.clone().filter(|_| !self.is_of_no_account(subnet));
-        match vpc {
-            Some(vpc) => drop(self.finalizers.named_vpcs.insert(subnet.clone(), vpc)),
-            None => drop(self.finalizers.named_vpcs.remove(subnet)),
-        }
-        self.finalizers.subnet_names(subnet, used.as_deref());
-    }
-
-    /// True if a Subnet says that it was refused because its VPC is being deleted, and is not in use. One that is, because only a
-    /// later edit of it was refused, still needs its router.
-    fn is_of_no_account(&self, subnet: &SubnetKey) -> bool {
-        let uid = self.subnets.uid(subnet).unwrap_or_default();
-        self.subnets.waits_for_another_vpc(subnet) && !self.world.is_in_use(&subnet.1, uid)
     }
 
     fn observe_metadata(
@@ -267,12 +216,22 @@ impl Engine {
     ) {
         let key = (kind, metadata.name.clone().unwrap_or_default());
         let uid = metadata.uid.clone().unwrap_or_default();
-        match Life::of(metadata) {
+        let life = Life::of(metadata);
+        let is_settled = match life {
+            Life::Unprotected => false,
+            Life::Protected => true,
+            Life::Terminating => !is_protected(metadata),
+        };
+        if is_settled {
+            // Whatever was in the way of writing its finalizer.
+            self.report(subject.clone(), uid.clone(), Topic::Finalizer, Vec::new());
+        }
+        match life {
             // What was never understood is used by nobody, and what was has its finalizer.
             Life::Unprotected if said.is_none() => self.finalizers.remove(&key),
             Life::Unprotected => {
                 self.finalizers.remove(&key);
-                self.finalizers.unprotected.insert(key.clone(), uid);
+                self.finalizers.unprotected.insert(key.clone(), (subject, uid));
                 self.finalizers.to_protect.insert(key.clone());
             }
             Life::Protected => self.finalizers.remove(&key),
@@ -337,77 +296,10 @@ impl Engine {
         self.world.owner(&unit) == Some(uid)
     }
 
-    /// What uses an object, as far as the World knows.
-    fn users_in_world(&self, (kind, name): &Key, is_effective: bool) -> BTreeSet<User> {
-        if !is_effective {
-            return BTreeSet::new();
-        }
-        if subnet_group(*kind).is_none() {
-            let naming = self.finalizers.named_vpcs.iter().filter(|(_, vpc)| *vpc == name);
-            let using = naming.filter(|(subnet, _)| !self.is_of_no_account(subnet));
-            return using.map(|((group, subnet), _)| User::Subnet(*group, subnet.clone())).collect();
-        }
-        let locks = self.world.locks().map(|lock| lock.name.as_str());
-        let unreadable = self.world.unreadable_locks().map(|lock| lock.name.as_str());
-        let using = locks.chain(unreadable).filter(|lock| self.is_used_by(name, lock));
-        using.map(|lock| User::Lock(lock.to_owned())).collect()
-    }
-
-    /// Whether a lock that the World has is on an address of a Subnet.
-    fn is_used_by(&self, subnet: &str, lock: &str) -> bool {
-        if let Some(lock) = self.world.lock(lock) {
-            return uses(&self.world, subnet, lock);
-        }
-        let unreadable = self.world.unreadable_lock(lock);
-        unreadable.and_then(|lock| lock.claim.as_ref()?.subnet.as_deref()) == Some(subnet)
-    }
-
-    /// Which Subnets use a VPC may have changed.
-    fn reconsider_users_of_vpc(&mut self, vpc: &str) {
-        for kind in [Kind::Vpc, Kind::KubeOvnVpc] {
-            let key = (kind, vpc.to_owned());
-            let Some(entry) = self.finalizers.terminating.get(&key) else { continue };
-            let users = self.users_in_world(&key, entry.is_effective);
-            if users != entry.users
-                && let Some(entry) = self.finalizers.terminating.get_mut(&key)
-            {
-                entry.users = users;
-                self.finalizers.to_check.insert(key);
-            }
-        }
-    }
-
-    /// The World has seen a lock come, change or go.
-    pub(super) fn lock_of_subnet_changed(&mut self, change: &LockChange) {
-        if self.finalizers.terminating.is_empty() {
-            return;
-        }
-        let claims = || change.before.iter().chain(&change.after);
-        for claim in claims() {
-            if let Domain::Vpc(vpc) = &claim.domain {
-                self.reconsider_users_of_vpc(vpc);
-            }
-        }
-        let subnets: BTreeSet<&String> = claims().filter_map(|claim| claim.subnet.as_ref()).collect();
-        for subnet in subnets {
-            for kind in [Kind::Subnet, Kind::KubeOvnSubnet] {
-                let key = (kind, subnet.clone());
-                let is_used = self.is_used_by(subnet, &change.lock);
-                let Some(entry) = self.finalizers.terminating.get_mut(&key) else { continue };
-                if is_used && entry.is_effective {
-                    entry.users.insert(User::Lock(change.lock.clone()));
-                } else {
-                    entry.users.remove(&User::Lock(change.lock.clone()));
-                }
-                self.finalizers.to_check.insert(key);
-            }
-        }
-    }
-
     /// Asks for what is to be done about finalizers, and about the conditions of what they hold.
     pub(super) fn check_finalizers(&mut self) {
         for key in std::mem::take(&mut self.finalizers.to_protect) {
-            let Some(uid) = self.finalizers.unprotected.get(&key).cloned() else { continue };
+            let Some((_, uid)) = self.finalizers.unprotected.get(&key).cloned() else { continue };
             let (kind, name) = key;
             let object = Protected { kind, name, uid };
             self.actions.push(Action::SetFinalizer(FinalizerUpdate { object, change: FinalizerChange::Add }));
@@ -501,58 +393,6 @@ impl Engine {
         self.finalizers.to_check.insert(key);
     }
 
-    /// How many of those that were listed use an object, and the first of them.
-    fn users_in_lists(&self, name: &str, usage: &Usage, is_effective: bool) -> (usize, Vec<String>) {
-        let users: Vec<String> = match usage {
-            _ if !is_effective => Vec::new(),
-            Usage::Failed => Vec::new(),
-            Usage::Locks(Listed { objects, unreadable }) => {
-                let locks =
-                    objects.iter().filter_map(|object| match doors::portolan::lock_or_claim(object) {
-                        Some(Ok(lock)) => uses(&self.world, name, &lock).then(|| describe_lock(&lock)),
-                        // It takes an address of this Subnet, or may.
-                        _ => Some(describe_unreadable(&object.name_any())),
-                    });
-                let unreadable = unreadable.iter().map(|lock| describe_unreadable(&lock.object.name_any()));
-                locks.chain(unreadable).collect()
-            }
-            Usage::Subnets(native, kubeovn) => {
-                let native = self.naming(native, name, Group::Portolan);
-                native.into_iter().chain(self.naming(kubeovn, name, Group::KubeOvn)).collect()
-            }
-        };
-        (users.len(), users.into_iter().take(NAMED).collect())
-    }
-
-    /// The Subnets of a list that use a VPC.
-    fn naming<K: HasConditions + GatedSubnet>(
-        &self,
-        subnets: &Listed<K>,
-        vpc: &str,
-        group: Group,
-    ) -> Vec<String> {
-        let is_in = |subnet: &&K| {
-            let is_refused = is_refusal_of_vpc(subnet.refusal().as_deref());
-            let uid = subnet.uid().unwrap_or_default();
-            let is_of_no_account = is_refused && !self.world.is_in_use(&subnet.name_any(), &uid);
-            vpc_of(*subnet).as_deref() == Some(vpc) && !is_of_no_account
-        };
-        let readable = subnets.objects.iter().filter(is_in).map(ResourceExt::name_any);
-        let unreadable = subnets.unreadable.iter().filter(|subnet| subnet.content["spec"]["vpc"] == vpc);
-        let names = readable.chain(unreadable.map(|subnet| subnet.object.name_any()));
-        names.map(|name| describe_subnet(group, &name)).collect()
-    }
-
-    fn describe(&self, user: &User) -> String {
-        match user {
-            User::Lock(name) => match self.world.lock(name) {
-                Some(lock) => describe_lock(lock),
-                None => describe_unreadable(name),
-            },
-            User::Subnet(group, name) => describe_subnet(*group, name),
-        }
-    }
-
     /// Says in the object's condition, and once in an Event, what uses it.
     fn say_in_use(&mut self, key: &Key, message: String) {
         let Some(entry) = self.finalizers.terminating.get(key) else { return };
@@ -591,62 +431,6 @@ impl Engine {
             self.actions.push(Action::SetConditions(update));
         }
     }
-}
-
-/// Whether a lock is on an address of a Subnet. Of one that cannot be understood nobody knows which addresses are its own.
-fn uses(world: &World, subnet: &str, lock: &portolan_model::Lock) -> bool {
-    match world.known_subnet(subnet) {
-        Some(subnet) => subnet.is_used_by(lock),
-        None => lock.subnet == subnet && lock.attachment.kind() != portolan_api::portolan::HolderKind::Subnet,
-    }
-}
-
-/// The VPC that a Subnet names, also where the rest of it is wrong.
-fn vpc_of<K: HasConditions>(subnet: &K) -> Option<String> {
-    match subnet.names_vpcs() {
-        Ok(vpcs) => vpcs.into_iter().next(),
-        Err(_) => {
-            let object = serde_json::to_value(subnet).ok()?;
-            let text = |field: &str| object["spec"][field].as_str().filter(|text| !text.is_empty());
-            let is_default = K::KIND == Kind::KubeOvnSubnet && matches!(text("provider"), None | Some("ovn"));
-            text("vpc").or(is_default.then_some(DEFAULT_VPC)).map(str::to_owned)
-        }
-    }
-}
-
-fn describe_lock(lock: &portolan_model::Lock) -> String {
-    format!("{} by {}", lock.address, lock.attachment.holder())
-}
-
-fn describe_unreadable(lock: &str) -> String {
-    format!("IPLock {lock}, which cannot be read")
-}
-
-fn describe_subnet(group: Group, name: &str) -> String {
-    format!("{name} of {group}")
-}
-
-/// What a condition says of those that use an object.
-fn in_use((kind, name): &Key, names: &[String], count: usize) -> String {
-    let what = match (subnet_group(*kind), count) {
-        (Some(_), 1) => "1 address is in use",
-        (Some(_), _) => "addresses are in use",
-        (None, 1) => "1 Subnet is in it",
-        (None, _) => "Subnets are in it",
-    };
-    let number = if count == 1 { String::new() } else { format!("{count} ") };
-    let (more, list) = match (count.saturating_sub(names.len()), subnet_group(*kind)) {
-        (0, _) => (String::new(), String::new()),
-        (more, Some(_)) => (
-            format!(" and {more} more"),
-            format!("; list them: kubectl get iplocks --field-selector spec.subnet={name}"),
-        ),
-        (more, None) => (
-            format!(" and {more} more"),
-            "; list them: kubectl get subnets.kubeovn.io,subnets.portolan.dev".to_owned(),
-        ),
-    };
-    format!("{number}{what}: {}{more}; it is removed once nothing uses it{list}", names.join(", "))
 }
 
 fn subnet_group(kind: Kind) -> Option<Group> {

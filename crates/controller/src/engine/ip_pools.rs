@@ -4,9 +4,9 @@ use kube::ResourceExt;
 use portolan_api::condition::ConditionStatus::{False, True};
 use portolan_api::kubeovn::{IPPool, IpPoolStatus};
 use portolan_api::portolan::LockAddress;
-use portolan_api::{Family, IpCount, IpRange};
+use portolan_api::{Family, FieldError, IpCount, IpRange};
 use portolan_ipam::{PoolUsage, WaitKey, list_ranges};
-use portolan_model::{Claim, IpPool};
+use portolan_model::{Claim, IpPool, IpPoolProblem};
 use portolan_watch::Change;
 
 use super::readiness::Finding;
@@ -91,47 +91,18 @@ impl Engine {
 
     /// What is wrong with a pool, as a reason and for people.
     fn pool_problem(&self, pool: &IpPool) -> Option<(&'static str, String)> {
-        let config = match &pool.config {
-            Ok(config) => config,
-            Err(errors) => return Some(("InvalidSpec", errors.to_string())),
-        };
-        let name = &config.subnet;
-        let Some(subnet) = self.world.subnet(name) else {
-            return Some(match self.world.known_subnet(name) {
-                None => ("SubnetNotFound", format!("spec.subnet: there is no Subnet {name:?}")),
-                Some(_) => (
-                    "SubnetNotReady",
-                    format!("spec.subnet: Subnet {name:?} is not in effect; see its conditions"),
-                ),
-            });
-        };
-        let is_outside = |range: &&IpRange| {
-            !subnet.config.cidr.contains(range.start()) || !subnet.config.cidr.contains(range.end())
-        };
-        if let Some(range) = config.ranges.iter().find(is_outside) {
-            let message =
-                format!("spec.ips: {range} is not in Subnet {name}, which has {}", subnet.config.cidr);
-            return Some(("OutOfSubnet", message));
+        match &pool.config {
+            Ok(config) => self.world.ip_pool_problem(config).as_ref().map(said),
+            Err(errors) => Some(("InvalidSpec", errors.to_string())),
         }
-        None
     }
 
     /// Which pool of the same subnet has addresses of this one, as a reason and for people.
     fn pool_overlap(&self, pool: &IpPool) -> Option<(&'static str, String)> {
-        let config = pool.config.as_ref().ok()?;
-        let name = &config.subnet;
-        let overlaps = |a: &IpRange, b: &IpRange| {
-            a.family() == b.family() && a.start() <= b.end() && b.start() <= a.end()
-        };
-        self.world.ip_pools_of_subnet(name).filter(|(other, _)| *other != pool.name).find_map(
-            |(other, theirs)| {
-                let clash = |range: &&IpRange| theirs.ranges.iter().any(|their| overlaps(range, their));
-                let range = config.ranges.iter().find(clash)?;
-                let message = format!(
-                    "spec.ips: {range} overlaps IPPool {other}; both are used, and share these addresses; remove them from one"
-                );
-                Some(("Overlaps", message))
-            },
-        )
+        self.world.ip_pool_overlap(&pool.name, pool.config.as_ref().ok()?).as_ref().map(said)
     }
+}
+
+fn said(problem: &IpPoolProblem) -> (&'static str, String) {
+    (problem.reason(), FieldError::from(problem).to_string())
 }

@@ -75,7 +75,18 @@ impl Creations {
 pub(super) struct Releasing {
     release: Release,
     requester: Requester,
+    /// The number of the question whether it may go.
+    question: u64,
     stage: Stage,
+}
+
+/// The question whether a lock may go. Only the answer to the last one counts: what was read for an earlier one may be from before the
+/// lock was held again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What is to be confirmed, by live reads of [`Release::reads`].
+    pub release: Release,
+    number: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,13 +178,15 @@ impl Engine {
             if self.releasing.get(&release.lock).is_some_and(|known| known.release == release) {
                 continue;
             }
+            self.questions += 1;
             let releasing = Releasing {
                 release: release.clone(),
                 requester: requester.clone(),
+                question: self.questions,
                 stage: Stage::Confirming,
             };
             self.releasing.insert(release.lock.clone(), releasing);
-            self.actions.push(Action::Confirm(release));
+            self.actions.push(Action::Confirm(Question { release, number: self.questions }));
         }
         if matches!(requester, Requester::Subnet { .. }) {
             self.subnets.recheck();
@@ -261,9 +274,10 @@ impl Engine {
     }
 
     /// Live reads answered whether a lock may go.
-    pub fn confirmed(&mut self, release: &Release, confirmation: &Confirmation) {
+    pub fn confirmed(&mut self, question: &Question, confirmation: &Confirmation) {
+        let Question { release, number } = question;
         let Some(releasing) = self.releasing.get_mut(&release.lock) else { return };
-        if releasing.release != *release || releasing.stage != Stage::Confirming {
+        if releasing.question != *number || releasing.stage != Stage::Confirming {
             return;
         }
         let confirmed = match confirmation {

@@ -13,9 +13,6 @@ use portolan_plan::{Absence, Batch, Confirm, Plan, Urgency, batches, plan};
 use super::readiness::is_watched;
 use super::{Action, Change, Engine};
 
-/// How many units are planned and compared at once: their rows are in memory at the same time.
-const UNITS_AT_ONCE: usize = 2_000;
-
 /// Why something changed in the World.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Evidence {
@@ -57,13 +54,18 @@ impl Engine {
         }
     }
 
+    /// Compares as after a start with a great deal: for tests, which have little.
+    #[doc(hidden)]
+    pub fn compare_like_much(&mut self) {
+        self.northbound.always_sort_out();
+    }
+
     /// How urgent it is to call [`Engine::plan`]. None if nothing is to be compared.
     pub fn northbound_urgency(&self) -> Option<Urgency> {
         self.northbound.urgency().filter(|_| self.is_synced() && !self.stands_by())
     }
 
-    /// The transactions that bring about what is to be planned, in their order; and locks whose ports are gone are deleted. Of much that is
-    /// to be planned this does a part: as long as [`Engine::northbound_urgency`] says so, there is more.
+    /// The transactions that bring about what is to be planned, in their order; and locks whose ports are gone are deleted.
     ///
     /// Whoever sends them reports on each batch with [`Engine::committed`], [`Engine::outdated`], [`Engine::unsent`] or
     /// [`Engine::refused`], and calls this again only when the cache is in step with all of them.
@@ -80,7 +82,7 @@ impl Engine {
             }
             planned
         };
-        let round = self.northbound.reconcile_some(UNITS_AT_ONCE, plan, cache);
+        let round = self.northbound.reconcile(plan, cache);
         self.rows_were_compared(compared, &round);
         for Confirm { unit, owners } in round.confirm {
             let owners = owners.iter().map(ToString::to_string).collect();

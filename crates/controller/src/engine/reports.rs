@@ -89,6 +89,8 @@ pub(super) enum Topic {
     Request,
     /// What became of it in OVN's northbound database.
     Northbound,
+    /// Whether its finalizer can be written.
+    Finalizer,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -107,7 +109,7 @@ impl Reports {
     pub(super) fn forget_decisions(&mut self) {
         self.told.retain(|(_, topic), _| match topic {
             Topic::Content | Topic::Object | Topic::Annotations => true,
-            Topic::Conditions | Topic::Request | Topic::Northbound => false,
+            Topic::Conditions | Topic::Request | Topic::Northbound | Topic::Finalizer => false,
         });
     }
 
@@ -258,6 +260,16 @@ impl Engine {
         self.report(Subject::of(object), uid, Topic::Object, object.problems());
     }
 
+    /// Reports annotations without effect of all pods that have some of Kube-OVN's. What a pod asks for is not known before everything was
+    /// listed.
+    pub(super) fn report_all_annotations(&mut self) {
+        let pods = self.world.pods().filter(|pod| pod.has_kube_ovn_annotations());
+        let names: Vec<_> = pods.map(|pod| (pod.namespace.clone(), pod.name.clone())).collect();
+        for (namespace, name) in names {
+            self.report_annotations(&namespace, &name);
+        }
+    }
+
     /// Reports annotations of a pod that have no effect. While something is missing that it asks for nobody knows, and what was
     /// said stays.
     pub(super) fn report_annotations(&mut self, namespace: &str, name: &str) {
@@ -320,6 +332,7 @@ impl Engine {
             Topic::Conditions,
             Topic::Request,
             Topic::Northbound,
+            Topic::Finalizer,
         ];
         for topic in topics {
             self.reports.told.remove(&(subject.clone(), topic));

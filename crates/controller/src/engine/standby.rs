@@ -76,7 +76,7 @@ impl Engine {
                 self.moving.remove(&moved.lock);
                 self.requesters.insert(requester);
             }
-            Action::Confirm(release) => self.end_release(&release.lock),
+            Action::Confirm(question) => self.end_release(&question.release.lock),
             Action::DeleteLock { lock, .. } => self.end_release(&lock),
             Action::ReadMissing(_) => self.actions.push(action),
             Action::ValidateSubnets(_) => self.subnets.end_judgement(),

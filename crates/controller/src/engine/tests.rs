@@ -85,6 +85,20 @@ impl Scene {
         self.list(subnets);
         self.list(nads);
         self.list(self.pods.values().cloned().collect());
+        self.list_the_rest();
+    }
+
+    /// Everything that another scene has, but its pods.
+    fn list_but_pods(&mut self, other: &Scene) {
+        (self.vpcs, self.subnets) = (other.vpcs.clone(), other.subnets.clone());
+        self.nads.clone_from(&other.nads);
+        self.list(self.vpcs.clone());
+        self.list(self.subnets.clone());
+        self.list(self.nads.clone());
+        self.list_the_rest();
+    }
+
+    fn list_the_rest(&mut self) {
         self.list(self.locks.values().cloned().collect());
         self.list::<kubeovn::Vpc>(vec![]);
         self.list::<kubeovn::Subnet>(vec![]);
@@ -210,9 +224,9 @@ impl Scene {
         match action {
             Action::CreateLock(lock) => self.store(*lock),
             Action::MoveLock { moved, .. } => self.move_lock(&moved),
-            Action::Confirm(release) => {
-                let confirmation = self.found(&release.reads());
-                self.engine.confirmed(&release, &confirmation);
+            Action::Confirm(question) => {
+                let confirmation = self.found(&question.release.reads());
+                self.engine.confirmed(&question, &confirmation);
             }
             Action::DeleteLock { lock, uid, resource_version } => {
                 let holder = &self.locks[&lock].spec.holder;

@@ -61,9 +61,7 @@ impl Engine {
 pub(super) fn refusal_text(refusal: &Refusal) -> String {
     let field = match refusal {
         Refusal::Taken { address, .. }
-        | Refusal::OutOfRange { address, .. }
-        | Refusal::Gateway { address, .. }
-        | Refusal::NotAGuest { address, .. }
+        | Refusal::Address { address, .. }
         | Refusal::AskedTwice { address } => {
             if address.is_ipv4() {
                 "spec.v4ip: "

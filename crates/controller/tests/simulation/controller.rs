@@ -20,6 +20,7 @@ use portolan_model::{Requester, Settings, Unit, UnitState, World};
 use portolan_plan::memdb::MemDb;
 use portolan_plan::northbound::DATABASE;
 use portolan_plan::{Absence, Batch};
+use portolan_watch::Page;
 
 use super::server::{Served, Server};
 use super::{Broken, Faults};
@@ -87,8 +88,11 @@ enum Written {
 
 impl Controller {
     /// A process that has just started.
-    pub(crate) fn start(nb: &MemDb) -> Self {
+    pub(crate) fn start(nb: &MemDb, faults: &mut Faults) -> Self {
         let mut engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
+        if faults.happens(2) {
+            engine.compare_like_much();
+        }
         // These kinds have no objects here.
         engine.feed(&Change::<kubeovn::Vpc>::listed(vec![]));
         engine.feed(&Change::<kubeovn::Subnet>::listed(vec![]));
@@ -152,7 +156,7 @@ impl Controller {
             }
             let reads = match &action {
                 Action::Report { .. } | Action::ShowResults(_) => continue,
-                Action::Confirm(release) => release.reads(),
+                Action::Confirm(question) => question.release.reads(),
                 Action::ReadMissing(read) => vec![read.clone()],
                 Action::ConfirmAbsence { unit: Unit::Attachment(id), .. } => {
                     holder::reads(id, &Users::default())
@@ -217,7 +221,9 @@ impl Controller {
                 engine.not_moved(&moved.lock, requester);
             }
             (Action::DeleteLock { lock, .. }, Some(Answer::Deleted(false))) => engine.not_deleted(&lock),
-            (Action::Confirm(release), Some(Answer::Confirmed(found))) => engine.confirmed(&release, &found),
+            (Action::Confirm(question), Some(Answer::Confirmed(found))) => {
+                engine.confirmed(&question, &found);
+            }
             (Action::ReadMissing(read), Some(Answer::Confirmed(found))) => engine.missing_read(&read, &found),
             (Action::ConfirmAbsence { unit, owners, .. }, Some(Answer::Absence(absence))) => {
                 engine.unit_absence(unit, &owners, absence);
@@ -454,14 +460,31 @@ fn relist<K: Served + Observed>(
         if faults.broken == Some(Broken::TrustsLists) {
             lacking.into_iter().for_each(|object| engine.feed(&Change::deleted(&object)));
         }
-        engine.feed(&Change::listed(objects));
+        feed_list(engine, objects, faults);
         // The next list shows everything again: what was never seen and is never shown, nobody can miss.
         *cursor = None;
         return;
     }
     trace!("controller: lists {} {}", K::kind(&()), objects.len());
-    engine.feed(&Change::listed(objects));
+    feed_list(engine, objects, faults);
     *cursor = Some(at);
+}
+
+/// Feeds a list: as a whole, or page by page where that is how it comes, perhaps after pages of a list that broke off.
+fn feed_list<K: Served + Observed>(engine: &mut Engine, mut objects: Vec<K>, faults: &mut Faults) {
+    if K::IN_PAGES {
+        if faults.happens(4) {
+            let some = objects[..faults.below(objects.len() + 1)].to_vec();
+            engine.feed_page(Page { listed: some.into(), first: true });
+        }
+        let mut first = true;
+        while first || !objects.is_empty() {
+            let page: Vec<K> = objects.drain(..objects.len().min(1 + faults.below(3))).collect();
+            engine.feed_page(Page { listed: page.into(), first });
+            first = false;
+        }
+    }
+    engine.feed(&Change::listed(objects));
 }
 
 fn failed(action: &Action) -> Answer {

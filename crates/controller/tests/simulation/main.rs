@@ -107,7 +107,7 @@ impl Simulation {
         let mut server = Server::default();
         users::prepare(&mut server);
         let count = 1 + faults.below(3);
-        let controllers = (0..count).map(|_| Controller::start(&nb)).collect();
+        let controllers = (0..count).map(|_| Controller::start(&nb, &mut faults)).collect();
         let nodes = vec![Node::default(), Node::default()];
         let (guests, users) = (Guests::new(), users::Users);
         Simulation {
@@ -177,7 +177,7 @@ impl Simulation {
                         controller.progress(request, server, faults);
                     }
                     trace!("controller {at} was killed");
-                    controllers[at] = Controller::start(nb);
+                    controllers[at] = Controller::start(nb, faults);
                 }
                 1 => {
                     trace!("controller {at} steps down, or up");
@@ -396,7 +396,7 @@ impl Simulation {
 
     /// What must hold once everything has come to rest.
     fn check_at_rest(&mut self) -> Result<(), String> {
-        let mut fresh = Controller::start(&self.nb);
+        let mut fresh = Controller::start(&self.nb, &mut self.faults);
         for kind in 0..controller::KINDS {
             fresh.follow(&self.server, kind);
         }

@@ -66,8 +66,12 @@ pub fn lock_or_claim(object: &IPLock) -> Option<Result<Lock, UnreadableLock>> {
         Err(errors) => errors,
     };
     let spec = &object.spec;
-    let said =
-        Said { domain: Some(&spec.domain), subnet: Some(&spec.subnet), attachment: attachment(&spec.holder) };
+    let said = Said {
+        domain: Some(&spec.domain),
+        subnet: Some(&spec.subnet),
+        iface_id: spec.iface_id.as_deref(),
+        attachment: attachment(&spec.holder),
+    };
     unreadable(object.name_any(), object.uid().unwrap_or_default(), said, errors).map(Err)
 }
 
@@ -78,6 +82,7 @@ pub fn unreadable_lock(object: &Unreadable<'_>) -> Option<UnreadableLock> {
     let said = Said {
         domain: spec["domain"].as_str(),
         subnet: spec["subnet"].as_str(),
+        iface_id: spec["ifaceId"].as_str(),
         attachment: holder.as_ref().and_then(attachment),
     };
     unreadable(object.name(), object.uid(), said, object.errors())
@@ -87,6 +92,7 @@ pub fn unreadable_lock(object: &Unreadable<'_>) -> Option<UnreadableLock> {
 struct Said<'a> {
     domain: Option<&'a str>,
     subnet: Option<&'a str>,
+    iface_id: Option<&'a str>,
     attachment: Option<AttachmentId>,
 }
 
@@ -102,7 +108,8 @@ fn unreadable(name: String, uid: String, said: Said<'_>, errors: FieldErrors) ->
     };
     let subnet = said.subnet.filter(|subnet| !subnet.is_empty()).map(str::to_owned);
     let claim = domain.map(|domain| Claim { lock: name.clone(), domain, address: parsed.address, subnet });
-    Some(UnreadableLock { name, uid, claim, attachment: said.attachment, errors })
+    let iface_id = said.iface_id.map(str::to_owned);
+    Some(UnreadableLock { name, uid, claim, attachment: said.attachment, iface_id, errors })
 }
 
 /// The interface that a holder holds a lock for.
@@ -130,7 +137,10 @@ pub fn lock(object: &IPLock) -> Result<Lock, FieldErrors> {
         address: config.address,
         subnet: SmolStr::new(&spec.subnet),
         mac: config.mac,
-        iface_id: spec.iface_id.as_ref().filter(|name| **name != attachment.iface_id()).map(SmolStr::new),
+        iface_id: spec
+            .iface_id
+            .as_ref()
+            .map(|name| if *name == attachment.iface_id() { SmolStr::default() } else { name.into() }),
         attachment,
         node: spec.node.as_ref().map(SmolStr::new),
         host_ip: config.host_ip,

@@ -134,7 +134,7 @@ impl<'w> HeldLocks<'w> {
         addresses.sort_by_key(|ip| (Family::of(*ip), Mac::derive(*ip, vni) != mac, *ip));
         // Locks of a holder that outlives its pods move one by one: the last that moved tells where to.
         let latest = locks().max_by_key(|lock| (lock.generation, &lock.name))?;
-        let unusual_iface_id = locks().find_map(|lock| lock.iface_id.clone());
+        let unusual_iface_id = locks().find_map(|lock| lock.iface_id.clone()).filter(|name| !name.is_empty());
         Some(Attachment {
             id: id.clone(),
             subnet: first.subnet.clone(),

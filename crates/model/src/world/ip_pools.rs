@@ -10,7 +10,7 @@ use super::{Source, World};
 use crate::dirty::Dirty;
 use crate::doors;
 use crate::holder::Read;
-use crate::ip_pool::IpPool;
+use crate::ip_pool::{IpPool, IpPoolProblem};
 use crate::unreadable::Unreadable;
 
 impl World {
@@ -28,6 +28,29 @@ impl World {
     /// Addresses of a subnet that are kept for those who choose from a pool.
     pub fn pooled_ranges(&self, subnet: &str) -> impl Iterator<Item = IpRange> {
         self.ip_pools_of_subnet(subnet).flat_map(|(_, pool)| pool.ranges.iter().copied())
+    }
+
+    /// Why a pool is not in effect, if it is not.
+    pub fn ip_pool_problem(&self, config: &IpPoolConfig) -> Option<IpPoolProblem> {
+        let subnet = config.subnet.clone();
+        match (self.subnet(&subnet), self.known_subnet(&subnet)) {
+            (Some(subnet), _) => IpPoolProblem::out_of(subnet, config),
+            (None, Some(_)) => Some(IpPoolProblem::SubnetNotReady { subnet }),
+            (None, None) => Some(IpPoolProblem::SubnetNotFound { subnet }),
+        }
+    }
+
+    /// Which other pool of its Subnet has addresses of a pool, if one has.
+    pub fn ip_pool_overlap(&self, name: &str, config: &IpPoolConfig) -> Option<IpPoolProblem> {
+        let overlaps = |a: &IpRange, b: &IpRange| {
+            a.family() == b.family() && a.start() <= b.end() && b.start() <= a.end()
+        };
+        let mut others = self.ip_pools_of_subnet(&config.subnet).filter(|(other, _)| *other != name);
+        others.find_map(|(other, theirs)| {
+            let clash = |range: &&IpRange| theirs.ranges.iter().any(|their| overlaps(range, their));
+            let range = *config.ranges.iter().find(clash)?;
+            Some(IpPoolProblem::Overlaps { range, other: other.to_owned() })
+        })
     }
 
     pub(super) fn set_ip_pool(&mut self, name: &str, new: Option<IpPool>, dirty: &mut Dirty) {

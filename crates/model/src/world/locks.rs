@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 
 use super::World;
 use super::holding::{HeldLocks, Holding};
-use crate::attachment::{Attachment, AttachmentId};
+use crate::attachment::{Attachment, AttachmentId, PortHolder};
 use crate::dirty::{Dirty, LockChange};
 use crate::holder;
 use crate::lock::{Claim, Lock, UnreadableLock};
@@ -43,9 +43,13 @@ impl World {
 
     /// A lock of a holder, in this life of it, that cannot be read.
     pub fn unreadable_lock_of(&self, holder: &Holder) -> Option<&UnreadableLock> {
+        if self.unreadable_locks.is_empty() {
+            return None;
+        }
         let ids = self.held_by(holder).filter(|id| id.uid() == holder.uid);
         let names = ids.filter_map(|id| self.holdings.get(id)).flat_map(|holding| &holding.unreadable);
-        names.filter_map(|name| self.unreadable_lock(name)).next()
+        let by_port = self.unreadable_locks_by_port.get(&PortHolder::of(holder)).map(String::as_str);
+        names.map(SmolStr::as_str).chain(by_port).filter_map(|name| self.unreadable_lock(name)).next()
     }
 
     /// The interfaces for which anyone holds locks.
@@ -107,9 +111,14 @@ impl World {
         let mut gateways: BTreeSet<String> = self.subnets_by_gateway.get(name).cloned().collect();
         gateways.extend(self.lock(name).into_iter().chain(&lock).filter_map(gateway_of));
         // What it is now comes first: what a holding has left to it decides whether it stays.
-        if lock.is_some() {
-            self.set_lock(name, lock, dirty);
+        if let Some(lock) = lock {
+            let (was_unreadable, id) = (self.unreadable_locks.contains_key(name), lock.attachment.clone());
+            self.set_lock(name, Some(lock), dirty);
             self.set_unreadable_lock(name, None, dirty);
+            if was_unreadable {
+                // Also if nothing is missing: what was said about the lock is over.
+                dirty.requesters.insert(holder::requester(self, &id));
+            }
         } else {
             self.set_unreadable_lock(name, unreadable, dirty);
             self.set_lock(name, None, dirty);
@@ -118,7 +127,16 @@ impl World {
             self.check_gateway_of(&subnet, dirty);
         }
         let exists = self.locks.contains_key(name) || self.unreadable_locks.contains_key(name);
-        dirty.locks.push(LockChange { lock: name.to_owned(), before, after: claim(self), exists });
+        let after = claim(self);
+        let subnet_of = |claim: &Option<Claim>| claim.as_ref().and_then(|claim| claim.subnet.clone());
+        if let Some(subnet) = subnet_of(&before) {
+            self.locks_by_subnet.remove(&subnet, name);
+        }
+        if let Some(subnet) = subnet_of(&after) {
+            let known = self.locks.get_key_value(name).map(|(name, _)| name.clone());
+            self.locks_by_subnet.insert(subnet, known.unwrap_or_else(|| name.into()));
+        }
+        dirty.locks.push(LockChange { lock: name.to_owned(), before, after, exists });
     }
 
     fn set_unreadable_lock(&mut self, name: &str, mut new: Option<UnreadableLock>, dirty: &mut Dirty) {
@@ -133,6 +151,12 @@ impl World {
             new.attachment = known.or(earlier);
         }
         let new_id = new.as_ref().and_then(|lock| lock.attachment.clone());
+        if let Some(port) = old.and_then(UnreadableLock::port_holder) {
+            self.unreadable_locks_by_port.remove(&port, name);
+        }
+        if let Some(port) = new.as_ref().and_then(UnreadableLock::port_holder) {
+            self.unreadable_locks_by_port.insert(port, name.to_owned());
+        }
         match new {
             Some(lock) => drop(self.unreadable_locks.insert(name.to_owned(), lock)),
             None => drop(self.unreadable_locks.remove(name)),
@@ -160,23 +184,23 @@ impl World {
         }
         let old_id = old.map(|lock| lock.attachment.clone());
         let new = new.map(|lock| self.share(lock));
-        let new_id = new.as_ref().map(|lock| lock.attachment.clone());
+        let new_id = new.as_ref().map(|lock| (lock.attachment.clone(), lock.name.clone()));
         match new {
             Some(lock) => self.locks.insert(lock.name.clone(), Box::new(lock)),
             None => self.locks.remove(name),
         };
-        if let Some(id) = old_id.as_ref().filter(|id| new_id.as_ref() != Some(*id)) {
+        if let Some(id) = old_id.as_ref().filter(|id| new_id.as_ref().map(|(new, _)| new) != Some(*id)) {
             let before = self.attachment_state(id);
             if let Some(holding) = self.holdings.get_mut(id) {
                 holding.locks.remove(name);
             }
             self.hold_again(id, before, dirty);
         }
-        if let Some(id) = new_id {
+        if let Some((id, name)) = new_id {
             let before = self.attachment_state(&id);
             // A lock that changed after its release was confirmed is in use again.
             self.released.remove(&id);
-            self.holdings.entry(id.clone()).or_default().locks.insert(name.into());
+            self.holdings.entry(id.clone()).or_default().locks.insert(name);
             self.hold_again(&id, before, dirty);
         }
     }
@@ -190,6 +214,9 @@ impl World {
             && pod.uid == id.uid()
         {
             lock.attachment = id.sharing(&pod.uid);
+        }
+        if let Some((known, _)) = self.locks.get_key_value(&lock.name) {
+            lock.name = known.clone();
         }
         lock.interfaces = self.decided.share(lock.interfaces);
         lock

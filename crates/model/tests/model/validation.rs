@@ -1,5 +1,6 @@
 //! The words that users get about an object beside the others.
 
+use portolan_api::kubeovn;
 use portolan_api::portolan::{PolicyRoute, StaticRoute};
 use portolan_model::World;
 use portolan_model::fixtures::*;
@@ -264,7 +265,7 @@ fn network_attachments() {
     assert_eq!(
         check(&attachment, &world),
         (
-            vec![r#"spec.address: "10.0.0.1" is the gateway of Subnet web"#.to_owned()],
+            vec![r#"spec.address: "10.0.0.1" is the gateway of Subnet web; ask for another"#.to_owned()],
             vec![
                 r#"spec.node: "node-1" is no Node that exists; the interface is created once it does"#
                     .to_owned()
@@ -280,8 +281,99 @@ fn network_attachments() {
         errors_of(&attachment, &world),
         [
             r#"spec.subnet: "web" is a Subnet that namespace tenant may not use; whoever owns it can let tenant in"#,
-            r#"spec.address: "10.7.0.1" is not in Subnet web, which has 10.0.0.0/16"#,
+            r#"spec.address: "10.7.0.1" is not in Subnet web, which has 10.0.0.0/16; ask for another"#,
         ]
+    );
+}
+
+#[test]
+fn pools() {
+    let mut world = world();
+    let (errors, warnings) =
+        check(&mk_ip_pool("gold", "web", &["10.0.0.5", "10.0.255.0..10.1.0.4"], &[]), &world);
+    assert_eq!(errors, ["spec.ips: 10.0.255.0..10.1.0.4 is not in Subnet web, which has 10.0.0.0/16"]);
+    assert_eq!(warnings, NONE);
+    // What may come yet is no mistake.
+    assert_eq!(
+        check(&mk_ip_pool("gold", "later", &["10.0.0.5"], &[]), &world),
+        (vec![], vec![r#"spec.subnet: there is no Subnet "later""#.to_owned()])
+    );
+    let gold = mk_ip_pool("gold", "web", &["10.0.0.0/28"], &[]);
+    let _ = world.apply(&gold);
+    assert_eq!(check(&gold, &world), (vec![], vec![]), "itself is no other");
+    let mut silver = mk_ip_pool("silver", "web", &["10.0.0.15"], &[]);
+    silver.spec.enable_address_set = Some(true);
+    assert_eq!(
+        check(&silver, &world),
+        (
+            vec![],
+            vec![
+                "spec.ips: 10.0.0.15 overlaps IPPool gold; both are used, and share these addresses; remove them from one".to_owned(),
+                "spec.enableAddressSet: not supported yet; it has no effect".to_owned(),
+            ]
+        )
+    );
+    // A Subnet that was not judged yet has its addresses all the same.
+    let mut new = mk_subnet("new", "10.9.0.0/24", "blue");
+    new.status = None;
+    let _ = world.apply(&new);
+    assert_eq!(check(&mk_ip_pool("new", "new", &["10.9.0.5"], &[]), &world), (vec![], vec![]));
+    assert_eq!(errors_of(&mk_ip_pool("new", "new", &["10.8.0.5"], &[]), &world).len(), 1);
+    assert_eq!(
+        errors_of(&mk_ip_pool("bad", "", &[], &[]), &world),
+        [
+            "spec.subnet: name the Subnet of the addresses",
+            "spec.ips: list addresses, ranges or prefixes of the Subnet"
+        ]
+    );
+}
+
+#[test]
+fn vips() {
+    let world = world();
+    let with = |spec: kubeovn::VipSpec| kubeovn::Vip::new("front", spec);
+    let vip = |subnet: &str, v4ip: &str| {
+        let text = |text: &str| Some(text.to_owned());
+        with(kubeovn::VipSpec { subnet: text(subnet), v4ip: text(v4ip), ..kubeovn::VipSpec::default() })
+    };
+    assert_eq!(check(&vip("web", "10.0.0.9"), &world), (vec![], vec![]));
+    assert_eq!(check(&vip("web", ""), &world), (vec![], vec![]));
+    assert_eq!(
+        check(&vip("later", "10.0.0.9"), &world),
+        (
+            vec![],
+            vec![
+                r#"spec.subnet: "later" is no Subnet that exists; the address is taken once it does"#
+                    .to_owned()
+            ]
+        )
+    );
+    for (address, why) in [
+        ("10.7.0.1", "10.7.0.1 is not in Subnet web, which has 10.0.0.0/16; ask for another"),
+        ("10.0.0.1", "10.0.0.1 is the gateway of Subnet web; ask for another"),
+        ("10.0.255.255", "10.0.255.255 is the network or broadcast address of Subnet web; ask for another"),
+        ("x", r#""x" is not an IP address"#),
+    ] {
+        assert_eq!(errors_of(&vip("web", address), &world), [format!("spec.v4ip: {why}")]);
+    }
+    let mut of_other_family = vip("web", "");
+    of_other_family.spec.v6ip = Some("fd00::9".to_owned());
+    of_other_family.spec.type_ = Some("switch_lb_vip".to_owned());
+    assert_eq!(
+        check(&of_other_family, &world),
+        (
+            vec![
+                "spec.v6ip: fd00::9 is not in Subnet web, which has 10.0.0.0/16; ask for another".to_owned()
+            ],
+            vec![
+                "spec.type: not supported yet; it has no effect. The address is kept all the same."
+                    .to_owned()
+            ]
+        )
+    );
+    assert_eq!(
+        errors_of(&with(kubeovn::VipSpec::default()), &world),
+        ["spec.subnet: name the Subnet of the address"]
     );
 }
 

@@ -1,10 +1,12 @@
 //! What a change of the World costs in operations, and what happens when things are not as they should be.
 
 use ovsdb_core::{Atom, Datum, Mutation, Mutator, Operation, SmolStr, Transaction, Uuid};
-use portolan_model::World;
+use portolan_model::{Unit, World};
 use portolan_plan::memdb::MemDb;
 use portolan_plan::northbound::DATABASE;
-use portolan_plan::{Batch, Diff, Obstacle, Plan, Rows, Settings, Waiting, batches, plan};
+use portolan_plan::{
+    Batch, DatabaseTarget, Diff, Obstacle, Plan, Reconciler, Rows, Settings, Urgency, Waiting, batches, plan,
+};
 use serde_json::{Value, json};
 
 use crate::object::{Object, pod, subnet, vpc};
@@ -267,6 +269,41 @@ fn a_name_that_somebody_else_has_stops_one_unit_only() {
     let obstacle = Obstacle::NameTaken { table: "Logical_Switch_Port", name: name.into(), by: port };
     assert_eq!(change.waiting, [Waiting { unit: WEB.into(), obstacle }]);
     assert_eq!(change.atoms.len(), 2);
+}
+
+/// Of each of them this writer hears alone.
+#[test]
+fn guests_that_take_each_others_addresses_do_not_wait_for_each_other_for_ever() {
+    for names in [&["a", "b"][..], &["a", "b", "c"][..]] {
+        let addresses = ["10.1.0.10", "10.1.0.11", "10.1.0.12"];
+        let guests = |shift: usize| {
+            let mut objects = plain();
+            for (at, name) in names.iter().copied().enumerate() {
+                let address = addresses[(at + shift) % names.len()];
+                objects.extend(pod(name, "blue-1", "vpc/blue", &[address]).locks());
+            }
+            world(&objects)
+        };
+        let mut database = northbound();
+        bring_about(&rows(&guests(0)), &[], &mut database);
+        let after = guests(1);
+        let cache = database.cache(DATABASE.indexes());
+        let mut reconciler: Reconciler<DatabaseTarget<Unit>> =
+            Reconciler::new(DatabaseTarget::new(&DATABASE));
+        let mut changes = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            let unit: Unit = format!("attachment/pod/default/{name}/eth0/uid-{name}").parse().unwrap();
+            reconciler.changed(unit, Urgency::Immediate);
+            let round = reconciler.reconcile(|unit| plan(unit, &after, &Settings::default()), &cache);
+            let is_last = at + 1 == names.len();
+            assert_eq!((round.changes.is_empty(), reconciler.waiting() > 0), (!is_last, !is_last), "{name}");
+            changes.extend(round.changes);
+        }
+        let batches = batches(changes, usize::MAX);
+        assert_eq!(batches.len(), 1, "no address is without a port in between");
+        database.transact(&batches[0].transaction()).unwrap();
+        assert_eq!(DATABASE.diff(&rows(&after), &[], &database.cache(DATABASE.indexes())), Diff::default());
+    }
 }
 
 #[test]

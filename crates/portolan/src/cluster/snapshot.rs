@@ -30,6 +30,8 @@ pub(crate) struct Kinds {
     /// Vpcs and Subnets of both groups, which depend on each other.
     pub(super) networks: bool,
     pub(super) locks: bool,
+    /// Vips, which have no interfaces.
+    pub(super) vips: bool,
     /// Pods and whatever else asks for interfaces.
     pub(super) guests: Option<Scope>,
 }
@@ -46,7 +48,7 @@ pub(crate) enum Scope {
 impl Kinds {
     /// Vpcs and Subnets.
     pub(crate) fn networks() -> Self {
-        Self { networks: true, locks: false, guests: None }
+        Self { networks: true, locks: false, vips: false, guests: None }
     }
 
     /// Vpcs, Subnets and the addresses that are taken.
@@ -56,7 +58,7 @@ impl Kinds {
 
     /// The addresses that are taken.
     pub(crate) fn locks() -> Self {
-        Self { networks: false, locks: true, guests: None }
+        Self { networks: false, locks: true, vips: false, guests: None }
     }
 
     /// Interfaces, with all that they depend on.
@@ -64,9 +66,14 @@ impl Kinds {
         Self { guests: Some(scope), ..Self::addresses() }
     }
 
-    /// Everything.
+    /// Interfaces everywhere.
     pub(crate) fn all() -> Self {
         Self::interfaces(Scope::Cluster)
+    }
+
+    /// Whoever may ask for an address.
+    pub(crate) fn requesters() -> Self {
+        Self { vips: true, ..Self::all() }
     }
 }
 
@@ -87,6 +94,7 @@ pub(crate) struct Lists {
     pub(crate) subnets: Vec<portolan::Subnet>,
     pub(crate) kubeovn_subnets: Vec<kubeovn::Subnet>,
     pub(crate) ip_pools: Vec<kubeovn::IPPool>,
+    pub(crate) vips: Vec<kubeovn::Vip>,
     pub(crate) nads: Vec<NetworkAttachmentDefinition>,
     pub(crate) network_attachments: Vec<NetworkAttachment>,
     pub(crate) locks: Vec<IPLock>,
@@ -206,7 +214,7 @@ impl Snapshot {
             };
         }
         feed!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, ip_pools, nads, network_attachments, nodes);
-        feed!(stateful_sets, pods, locks);
+        feed!(stateful_sets, pods, vips, locks);
         let portolan_conditions = |conditions: Option<&Vec<portolan_api::condition::Condition>>| {
             conditions.into_iter().flatten().map(Into::into).collect::<Vec<Condition>>()
         };
@@ -269,7 +277,7 @@ impl Cluster {
         let _waiting = Waiting::start(format!("asking the API server at {}", self.url));
         let (networks, locks, guests) = (kinds.networks, kinds.locks, kinds.guests.as_ref());
         let (
-            (vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks),
+            (vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks, vips),
             (ip_pools, nads, network_attachments, pods, nodes, stateful_sets),
         ) = futures::try_join!(
             async {
@@ -279,6 +287,7 @@ impl Cluster {
                     self.list(self.all(networks)),
                     self.list(self.all(networks)),
                     self.list::<IPLock>(self.all(locks)),
+                    self.list::<kubeovn::Vip>(self.all(kinds.vips)),
                 )
             },
             async {
@@ -314,7 +323,7 @@ impl Cluster {
                 })*
             };
         }
-        take!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks);
+        take!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks, vips);
         take!(ip_pools, nads, network_attachments, pods, nodes, stateful_sets);
         Ok(Snapshot::of(lists))
     }

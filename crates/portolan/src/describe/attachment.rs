@@ -65,7 +65,7 @@ fn describe_one(snapshot: &Snapshot, row: &AttachmentRow) -> Description {
     let locks = snapshot.world.locks().filter(|lock| {
         lock.attachment.namespace() == row.namespace.as_deref()
             && Some(lock.attachment.interface()) == row.interface.as_deref()
-            && lock.iface_id.as_deref().is_none_or(|port| Some(port) == row.port.as_deref())
+            && lock.iface_id().is_none_or(|port| Some(port) == row.port)
             && row.holder.ends_with(&format!(" {}", lock.attachment.name()))
     });
     let locks: Vec<_> = locks.map(|lock| lock.name.to_string()).collect();

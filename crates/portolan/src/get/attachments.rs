@@ -101,10 +101,7 @@ fn held_row(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks:
         addresses,
         mac: mac.map(|mac| mac.to_string()),
         node: locks.iter().find_map(|lock| lock.node.as_ref().map(ToString::to_string)),
-        port: locks
-            .iter()
-            .find_map(|lock| lock.iface_id.as_ref().map(ToString::to_string))
-            .or_else(|| Some(id.iface_id())),
+        port: locks.iter().find_map(|lock| lock.iface_id()).or_else(|| Some(id.iface_id())),
         readiness: match attachment {
             Some(_) => of_holder(snapshot, pods, id, locks),
             None => not_in_effect(snapshot, locks),

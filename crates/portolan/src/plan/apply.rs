@@ -89,6 +89,7 @@ impl Objects {
             ("portolan.dev", "Subnet") => put(&mut lists.subnets, object, &place, &name),
             ("kubeovn.io", "Subnet") => put(&mut lists.kubeovn_subnets, object, &place, &name),
             ("kubeovn.io", "IPPool") => put(&mut lists.ip_pools, object, &place, &name),
+            ("kubeovn.io", "Vip") => put(&mut lists.vips, object, &place, &name),
             ("portolan.dev", "IPLock") => put(&mut lists.locks, object, &place, &name),
             ("", "Node") => put(&mut lists.nodes, object, &place, &name),
             ("portolan.dev", "NetworkAttachment") => {
@@ -188,8 +189,9 @@ where
             let metadata = &mut object["metadata"];
             if metadata["uid"].is_null() {
                 // One that no object has: rows are named by it.
-                metadata["uid"] =
-                    json!(format!("new-{}-{name}", K::group(&())).replace([' ', '/'], "-").to_lowercase());
+                metadata["uid"] = json!(
+                    format!("new-{}-{name}", K::group(&())).replace([' ', '/', '.'], "-").to_lowercase()
+                );
             }
             if metadata["generation"].is_null() {
                 metadata["generation"] = json!(1);

@@ -34,7 +34,7 @@ const WORKLOADS: &[&str] = &[
 pub(super) struct Outcome {
     /// In OVN's rows.
     units: Vec<UnitDifference>,
-    /// Pods and NetworkAttachments that would get interfaces that they do not have, and how many addresses.
+    /// Pods, NetworkAttachments and Vips that would get addresses that they do not have, and how many.
     served: BTreeMap<Name, usize>,
     /// What would wait or be refused, and why.
     problems: Vec<String>,
@@ -92,7 +92,8 @@ impl Outcome {
                 })*
             };
         }
-        judge!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, nads, network_attachments, pods,);
+        judge!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, ip_pools, vips);
+        judge!(nads, network_attachments, pods);
     }
 
     fn note(&mut self, name: &Name, findings: &Findings) {
@@ -163,10 +164,11 @@ fn picture(world: &World, held: Option<(&World, &Settings)>, settings: &Settings
 }
 
 fn requester(name: &Name) -> Option<Requester> {
-    let (namespace, own) = (name.namespace.clone()?, name.name.clone());
-    match name.kind.as_str() {
-        "Pod" => Some(Requester::Pod { namespace, name: own }),
-        "NetworkAttachment" => Some(Requester::NetworkAttachment { namespace, name: own }),
+    let (namespace, own) = (name.namespace.clone(), name.name.clone());
+    match (name.kind.as_str(), namespace) {
+        ("Pod", Some(namespace)) => Some(Requester::Pod { namespace, name: own }),
+        ("NetworkAttachment", Some(namespace)) => Some(Requester::NetworkAttachment { namespace, name: own }),
+        ("Vip", None) => Some(Requester::vip(own)),
         _ => None,
     }
 }
@@ -180,21 +182,14 @@ impl Name {
 
 fn name_of(requester: &Requester) -> Option<Name> {
     let (group, kind, namespace, name) = match requester {
-        Requester::Pod { namespace, name } => ("", "Pod", namespace, name),
+        Requester::Pod { namespace, name } => ("", "Pod", Some(namespace), name),
         Requester::NetworkAttachment { namespace, name } => {
-            ("portolan.dev", "NetworkAttachment", namespace, name)
+            ("portolan.dev", "NetworkAttachment", Some(namespace), name)
         }
-        Requester::Node { .. }
-        | Requester::Subnet { .. }
-        | Requester::Vip { .. }
-        | Requester::VirtualMachine { .. } => return None,
+        Requester::Vip { name } => ("kubeovn.io", "Vip", None, name),
+        Requester::Node { .. } | Requester::Subnet { .. } | Requester::VirtualMachine { .. } => return None,
     };
-    Some(Name {
-        group: group.into(),
-        kind: kind.into(),
-        namespace: Some(namespace.clone()),
-        name: name.clone(),
-    })
+    Some(Name { group: group.into(), kind: kind.into(), namespace: namespace.cloned(), name: name.clone() })
 }
 
 impl fmt::Display for Outcome {
@@ -204,7 +199,9 @@ impl fmt::Display for Outcome {
         }
         for (name, addresses) in &self.served {
             let many = if *addresses == 1 { "1 address" } else { &format!("{addresses} addresses") };
-            writeln!(f, "+ {name} would get {many}, which the controller chooses, and its ports")?;
+            // A Vip has no port.
+            let ports = if name.kind == "Vip" { "" } else { ", and its ports" };
+            writeln!(f, "+ {name} would get {many}, which the controller chooses{ports}")?;
         }
         for problem in &self.problems {
             writeln!(f, "! {problem}")?;

@@ -106,6 +106,53 @@ metadata: {name: many}
 }
 
 #[test]
+fn pools_and_vips_are_judged_and_served() {
+    let text = shown(
+        "
+apiVersion: kubeovn.io/v1
+kind: IPPool
+metadata: {name: gold}
+spec: {subnet: web, ips: [10.0.9.7]}
+---
+apiVersion: kubeovn.io/v1
+kind: IPPool
+metadata: {name: early}
+spec: {subnet: later, ips: [10.0.9.7], enableAddressSet: true}
+---
+apiVersion: kubeovn.io/v1
+kind: Vip
+metadata: {name: front}
+spec: {subnet: web, v4ip: 10.0.0.9}
+---
+apiVersion: kubeovn.io/v1
+kind: Vip
+metadata: {name: second}
+spec: {subnet: web, v4ip: 10.0.0.9}
+---
+apiVersion: kubeovn.io/v1
+kind: Vip
+metadata: {name: gateway}
+spec: {subnet: web, v4ip: 10.0.0.1}
+",
+    );
+    for line in [
+        "! IPPool gold would not be in effect: spec.ips: 10.0.9.7 is not in Subnet web, which has 10.0.0.0/24\n",
+        "note: IPPool early: spec.subnet: there is no Subnet \"later\"\n",
+        "note: IPPool early: spec.enableAddressSet: not supported yet; it has no effect\n",
+        "+ Vip front would get 1 address, which the controller chooses\n",
+        "! Vip second would not get all it asks for: 10.0.0.9 in vpc/blue is taken by Vip front; waiting for it, or ask for another\n",
+        "! Vip gateway would not be in effect: spec.v4ip: 10.0.0.1 is the gateway of Subnet web; ask for another\n",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("was not looked at"), "{text}");
+    let refused = error(
+        "apiVersion: kubeovn.io/v1\nkind: Vip\nmetadata: {name: bad}\nspec: {subnet: web, v4ip: 10.300.0.1}",
+    );
+    assert!(refused.contains("v4ip must be an IPv4 address such as 10.0.0.5"), "{refused}");
+}
+
+#[test]
 fn an_immutable_field_that_changes_is_refused() {
     let change = "
 apiVersion: portolan.dev/v1alpha1

@@ -215,6 +215,42 @@ fn rights(lab: &TestLab) {
     stage.has_no_right_beyond();
 }
 
+/// A controller that may not patch Subnets and Vpcs: whoever owns one is told, and is served once it may.
+fn a_missing_right(lab: &TestLab) {
+    let stage = Stage::new(lab, ApiKind::Kubernetes);
+    let patched = "resources: [vpcs, subnets]\n  verbs: [get, list, watch, patch]";
+    assert!(MANIFEST.contains(patched));
+    stage
+        .testbed
+        .apply(&MANIFEST.replace(patched, "resources: [vpcs, subnets]\n  verbs: [get, list, watch]"))
+        .unwrap();
+    stage.testbed.apply(OBJECTS).unwrap();
+    let northbound = stage.testbed.central().nb().endpoint();
+    let controller = stage.start_as("only", &stage.kubeconfig_of_controller(), &northbound, &[]);
+    let is_of_web = |event: &Value, reason: &str| {
+        let regarding = &event["regarding"];
+        regarding["kind"] == "Subnet" && regarding["name"] == "web" && event["reason"] == reason
+    };
+    stage.wait_for_event(|event| {
+        let note = event["note"].as_str().unwrap_or_default();
+        is_of_web(event, "FinalizerRefused")
+            && note.contains("forbidden")
+            && note.contains("controller-rbac.yaml")
+    });
+    let metrics = stage.get(&controller, "/metrics");
+    let counted =
+        metrics.lines().find_map(|line| line.strip_prefix("portolan_controller_finalizers_refused_total "));
+    assert!(counted.is_some_and(|count| count != "0"), "{metrics}");
+    stage.testbed.apply(MANIFEST).unwrap();
+    stage.wait_for("condition=Ready", "subnets.kubeovn.io/web");
+    stage.wait_for_event(|event| is_of_web(event, "Resolved"));
+}
+
+#[test]
+fn a_right_that_is_missing_for_finalizers_is_told_on_kube_apiserver() {
+    Test::new().deadline(Duration::from_secs(240)).run(async |lab: TestLab| a_missing_right(&lab));
+}
+
 #[test]
 fn the_rights_of_the_manifest_are_enough_on_kube_apiserver() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab: TestLab| rights(&lab));

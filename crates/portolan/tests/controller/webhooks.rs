@@ -161,8 +161,47 @@ fn definitions_refuse(stage: &Stage<'_>) {
     }
 }
 
+/// The same of IPPools and Vips.
+fn definitions_refuse_pools_and_vips(stage: &Stage<'_>) {
+    for (kind, spec, why) in [
+        ("IPPool", r#"{"ips": ["10.0.0.5"]}"#, "name the Subnet of the addresses"),
+        ("IPPool", r#"{"subnet": "web"}"#, "list addresses, ranges or prefixes of the Subnet"),
+        (
+            "IPPool",
+            r#"{"subnet": "web", "ips": ["10.0.0.5", "10.300.0.1"]}"#,
+            "ips must be addresses such as",
+        ),
+        (
+            "IPPool",
+            r#"{"subnet": "web", "ips": ["10.0.0.5..fd00::1"]}"#,
+            "a range in ips mixes IPv4 and IPv6",
+        ),
+        (
+            "IPPool",
+            r#"{"subnet": "web", "ips": ["10.0.0.5"], "namespaces": ["A B"]}"#,
+            "must be names of namespaces",
+        ),
+        ("Vip", "{}", "name the Subnet of the address"),
+        ("Vip", r#"{"subnet": "a/b"}"#, "subnet cannot be the name of an object"),
+        ("Vip", r#"{"subnet": "web", "v4ip": "fd00::9"}"#, "v4ip must be an IPv4 address"),
+        ("Vip", r#"{"subnet": "web", "v6ip": "10.0.0.9"}"#, "v6ip must be an IPv6 address"),
+        ("Vip", r#"{"subnet": "web", "macAddress": "02:00"}"#, "macAddress must be six hexadecimal bytes"),
+        (
+            "Vip",
+            r#"{"subnet": "web", "macAddress": "ff:ff:ff:ff:ff:ff"}"#,
+            "macAddress cannot be multicast or zero",
+        ),
+    ] {
+        let object = format!(
+            r#"{{"apiVersion": "kubeovn.io/v1", "kind": "{kind}", "metadata": {{"name": "bad"}}, "spec": {spec}}}"#
+        );
+        stage.refuses(&object, why);
+    }
+}
+
 fn users_are_told(stage: &Stage<'_>) {
     definitions_refuse(stage);
+    definitions_refuse_pools_and_vips(stage);
 
     let address = stage.install_webhook();
     stage.has_the_rights_of_the_manifest();
@@ -190,6 +229,13 @@ fn users_are_told(stage: &Stage<'_>) {
     stage.refuses(vpc, "is the name of a Vpc of kubeovn.io already");
     let unsupported = r#"{"apiVersion": "kubeovn.io/v1", "kind": "Vpc", "metadata": {"name": "green"}, "spec": {"enableExternal": true}}"#;
     assert!(stage.takes(unsupported).contains("Warning: spec.enableExternal: "));
+    let pool = r#"{"apiVersion": "kubeovn.io/v1", "kind": "IPPool", "metadata": {"name": "gold"}, "spec": {"subnet": "blue-1", "ips": ["10.9.0.5"]}}"#;
+    stage.refuses(pool, "spec.ips: 10.9.0.5 is not in Subnet blue-1, which has 10.8.0.0/24");
+    stage.takes(&pool.replace("10.9.0.5", "10.8.0.16/28"));
+    let vip = r#"{"apiVersion": "kubeovn.io/v1", "kind": "Vip", "metadata": {"name": "front"}, "spec": {"subnet": "blue-1", "v4ip": "10.8.0.1"}}"#;
+    stage.refuses(vip, "spec.v4ip: 10.8.0.1 is the gateway of Subnet blue-1; ask for another");
+    let early = vip.replace("blue-1", "later");
+    assert!(stage.takes(&early).contains(r#"Warning: spec.subnet: "later" is no Subnet that exists"#));
     let metrics = stage.get(&controller, "/metrics");
     assert!(
         metrics.contains(r#"portolan_webhook_requests_total{kind="Vpc.kubeovn.io",verdict="allowed"}"#),

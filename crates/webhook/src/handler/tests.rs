@@ -48,6 +48,8 @@ impl Scene {
         api.define::<IPLock>();
         api.define::<kubeovn::Vpc>();
         api.define::<kubeovn::Subnet>();
+        api.define::<kubeovn::IPPool>();
+        api.define::<kubeovn::Vip>();
         api.define::<NetworkAttachmentDefinition>();
         *lent.0.lock().unwrap() = Some(World::default());
         let handler = Handler::new(api.client(), lent.clone(), metrics.clone());
@@ -219,6 +221,33 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
     theirs.spec.enable_external = Some(true);
     scene.says_what_is_found(&theirs).await;
 
+    scene.put(&mk_ip_pool("gold", "web", &["10.0.0.16/28"], &[]));
+    for one in [
+        mk_ip_pool("bad", "", &["10.0.0.9..10.0.0.5", "x"], &["A B"]),
+        mk_ip_pool("early", "nowhere", &["10.0.0.5"], &[]),
+        mk_ip_pool("outside", "web", &["10.2.0.5"], &[]),
+        mk_ip_pool("silver", "web", &["10.0.0.17"], &[]),
+    ] {
+        scene.says_what_is_found(&one).await;
+    }
+    let vip = |change: &dyn Fn(&mut kubeovn::VipSpec)| {
+        let mut spec = kubeovn::VipSpec { subnet: text("web"), ..kubeovn::VipSpec::default() };
+        change(&mut spec);
+        kubeovn::Vip::new("front", spec)
+    };
+    for one in [
+        vip(&|v| v.subnet = None),
+        vip(&|v| v.subnet = text("nowhere")),
+        vip(&|v| v.v4ip = text("10.300.0.1")),
+        vip(&|v| v.v4ip = text("10.2.0.5")),
+        vip(&|v| v.v4ip = text("10.0.0.1")),
+        vip(&|v| v.v6ip = text("fd00::9")),
+        vip(&|v| v.mac_address = text("ff:ff:ff:ff:ff:ff")),
+        vip(&|v| v.attach_subnets = Some(vec!["web".into()])),
+    ] {
+        scene.says_what_is_found(&one).await;
+    }
+
     assert_eq!(
         scene.create(&mk_nad("default", "lonely")).await,
         json!({"uid": "u1", "allowed": true}),
@@ -311,6 +340,39 @@ async fn what_is_gone_already_is_no_reason_for_a_refusal() {
     // The controller has not heard of the deletion yet.
     scene.api.remove::<portolan::Subnet>("", "web");
     assert_eq!(scene.create(&rival).await, json!({"uid": "u1", "allowed": true}));
+}
+
+#[tokio::test]
+async fn a_pool_that_is_gone_already_is_no_reason_for_a_warning() {
+    let scene = Scene::new();
+    scene.put(&mk_ip_pool("gold", "web", &["10.0.0.16/28"], &[]));
+    let rival = mk_ip_pool("silver", "web", &["10.0.0.17"], &[]);
+    let said = scene.create(&rival).await;
+    assert!(said["warnings"][0].as_str().unwrap().contains("overlaps IPPool gold"), "{said}");
+    scene.api.remove::<kubeovn::IPPool>("", "gold");
+    assert_eq!(scene.create(&rival).await, json!({"uid": "u1", "allowed": true}));
+}
+
+/// Whatever the manifest has the API server ask about is judged.
+#[tokio::test]
+async fn no_kind_of_the_manifest_is_unknown() {
+    let manifest = include_str!("../../../../deploy/webhook.yaml");
+    let documents = serde_saphyr::from_multiple::<Value>(manifest).unwrap();
+    let rules = documents.iter().find_map(|one| one["webhooks"][0]["rules"].as_array()).unwrap();
+    let asked: Vec<_> = rules
+        .iter()
+        .flat_map(|rule| rule["resources"].as_array().unwrap().iter().map(|one| (&rule["apiGroups"][0], one)))
+        .collect();
+    let kinds = portolan_api::crds().into_iter().filter(|crd| crd.spec.names.kind != "IPLock");
+    for crd in kinds {
+        let (group, plural) = (json!(crd.spec.group), json!(crd.spec.names.plural));
+        assert!(asked.contains(&(&group, &plural)), "{plural} of {group} is not in the manifest");
+        let kind = json!({"group": group, "version": crd.spec.versions[0].name, "kind": crd.spec.names.kind});
+        let scene = Scene::new();
+        let _ = scene.review("CREATE", &kind, json!({"metadata": {"name": "x"}}), Value::Null).await;
+        assert_eq!(counted(&scene, "other", "unknown"), 0, "{kind}");
+    }
+    assert_eq!(asked.len(), portolan_api::crds().len() - 1);
 }
 
 #[tokio::test]

@@ -599,3 +599,82 @@ fn a_subnet_that_cannot_be_read_is_let_go_as_well() {
     scene.settle();
     assert_eq!(scene.subnets.len(), 1);
 }
+
+#[test]
+fn whoever_owns_an_object_hears_that_its_finalizer_is_refused_and_that_it_no_longer_is() {
+    let update = |change| FinalizerUpdate {
+        object: Protected { kind: Kind::Subnet, name: "web".into(), uid: "subnet-web".into() },
+        change,
+    };
+    let told = |scene: &mut Scene| -> Vec<(&'static str, String)> {
+        let actions = scene.engine.actions();
+        actions
+            .into_iter()
+            .filter_map(|action| match action {
+                Action::Report { reason, message, subject, uid, .. } => {
+                    assert_eq!((subject.kind.as_str(), uid.as_str()), ("Subnet", "subnet-web"));
+                    Some((reason, message))
+                }
+                _ => None,
+            })
+            .collect()
+    };
+    let mut scene = Scene::new();
+    scene.settle();
+    // It has one, so nobody is to be told.
+    scene.engine.finalizer_refused(&update(FinalizerChange::Add), "forbidden");
+    assert_eq!(told(&mut scene), []);
+    let mut web = scene.subnets[0].clone();
+    assert_eq!(web.metadata.uid.as_deref(), Some("subnet-web"));
+    web.metadata.finalizers = None;
+    scene.engine.feed(&Change::Applied(web.clone()));
+    let _ = scene.engine.actions();
+    for _ in 0..2 {
+        scene.engine.finalizer_refused(&update(FinalizerChange::Add), "forbidden");
+    }
+    let events = told(&mut scene);
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0].0, "FinalizerRefused");
+    assert!(events[0].1.contains(IN_USE) && events[0].1.contains("forbidden"), "{events:?}");
+    web.metadata.finalizers = Some(vec![IN_USE.into()]);
+    scene.engine.feed(&Change::Applied(web));
+    assert_eq!(told(&mut scene), [("Resolved", "FinalizerRefused is resolved".to_owned())]);
+    // One that is to go, and cannot.
+    scene.delete_subnet("web");
+    scene.engine.finalizer_refused(&update(FinalizerChange::Remove), "denied by a webhook");
+    let events = told(&mut scene);
+    assert!(events.len() == 1 && events[0].1.contains("denied by a webhook"), "{events:?}");
+    // A standby says nothing, and a new leader hears of it when it tries.
+    scene.engine.stand_by();
+    scene.engine.finalizer_refused(&update(FinalizerChange::Remove), "denied by a webhook");
+    scene.engine.lead();
+    scene.engine.compare_all(&scene.cache);
+    let events = told(&mut scene);
+    assert!(!events.iter().any(|(reason, _)| *reason == "FinalizerRefused"), "{events:?}");
+    scene.engine.finalizer_refused(&update(FinalizerChange::Remove), "denied by a webhook");
+    assert_eq!(told(&mut scene).len(), 1);
+}
+
+/// What is kept about a Subnet's users follows its own locks: of those of others none is looked at.
+#[test]
+fn what_uses_a_subnet_is_found_without_looking_at_the_locks_of_others() {
+    for others in [10, 100, 1000] {
+        let mut scene = Scene::new();
+        for number in 0..others {
+            let address = format!("10.1.{}.{}", number / 250, number % 250 + 2);
+            scene.engine.feed(&Change::Applied(mk_lock(
+                "vpc/blue",
+                "db",
+                &address,
+                &format!("db-{number}"),
+                number + 100,
+            )));
+        }
+        scene.engine.feed(&Change::Applied(mk_lock("vpc/blue", "web", "10.0.0.9", "app", 90)));
+        let visited: Vec<&str> = scene.engine.world.locks_of_subnet("web").collect();
+        assert_eq!(visited, ["10-0-0-9.vpc-blue"], "{others}");
+        scene.delete_subnet("web");
+        let terminating = scene.engine.finalizers.terminating().map(|(_, users)| users).collect::<Vec<_>>();
+        assert_eq!(terminating, [1]);
+    }
+}

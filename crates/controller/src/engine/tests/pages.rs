@@ -73,3 +73,23 @@ fn what_was_reported_is_not_reported_again_after_a_list_in_pages() {
     scene.settle();
     assert_eq!(scene.reported, reported);
 }
+
+#[test]
+fn annotations_without_effect_are_told_of_at_a_start_too() {
+    let mut before = Scene::new();
+    before.pod("a", "web");
+    let unused = ("other.default.ovn.kubernetes.io/ip_address".to_owned(), "10.9.9.9".to_owned());
+    before.pods.get_mut("a").unwrap().metadata.annotations.as_mut().unwrap().extend([unused]);
+    before.engine.feed(&Change::Applied(before.pods["a"].clone()));
+    before.settle();
+    assert!(before.reasons().contains(&"NoEffect"), "{:?}", before.reasons());
+    // The next controller hears of the pod before it hears of networks.
+    let mut scene = Scene::unlisted(before.nb.clone());
+    scene.page(true, before.pods_named(&["a"]));
+    scene.list::<Pod>(vec![]);
+    (scene.pods, scene.locks) = (BTreeMap::new(), before.locks.clone());
+    scene.list_but_pods(&before);
+    scene.pods.clone_from(&before.pods);
+    scene.settle();
+    assert!(scene.reasons().contains(&"NoEffect"), "{:?}", scene.reasons());
+}

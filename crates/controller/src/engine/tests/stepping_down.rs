@@ -81,6 +81,28 @@ fn a_release_that_was_under_way_ends_with_the_term() {
 }
 
 #[test]
+fn an_answer_to_a_question_of_an_earlier_term_confirms_nothing() {
+    let mut scene = gone();
+    let asked =
+        |actions: Vec<Action>| actions.into_iter().find(|action| matches!(action, Action::Confirm(_)));
+    let actions = scene.engine.actions();
+    let early = asked(actions).unwrap();
+    scene.engine.stand_by();
+    let actions = scene.lead();
+    let late = asked(actions).unwrap();
+    assert_ne!(early, late);
+    // What was read in the earlier term may have changed since.
+    scene.perform(early);
+    assert!(
+        scene.engine.plan(&scene.cache, 1000).is_empty(),
+        "the port stays until the last question is answered"
+    );
+    scene.perform(late);
+    scene.settle();
+    assert_eq!(scene.guest_locks().count(), 0);
+}
+
+#[test]
 fn a_deletion_that_failed_in_an_earlier_term_is_not_repeated_without_being_decided() {
     let mut scene = gone();
     let Action::DeleteLock { lock, .. } = scene.until_a_deletion() else { panic!("a deletion") };

@@ -123,6 +123,56 @@ fn a_pod_whose_lock_becomes_unreadable_keeps_its_port_and_gets_no_other_address(
     }
 }
 
+/// A controller that starts now and finds the locks of guests unreadable.
+fn restarted_with_broken_locks(scene: Scene, path: &str) -> Scene {
+    let (guests, gateways): (Vec<_>, Vec<_>) = scene.locks.values().cloned().partition(is_guest);
+    let mut next = Scene::unlisted(scene.nb);
+    (next.pods, next.version) = (scene.pods, scene.version);
+    next.list_all(vec![mk_vpc("blue")], subnets(), vec![mk_nad("default", "web"), mk_nad("default", "db")]);
+    let unreadable = guests.iter().map(|lock| broken(lock, path)).collect();
+    next.engine.feed(&Change::listed(Listed { objects: gateways.clone(), unreadable }));
+    next.locks = gateways.into_iter().chain(guests).map(|lock| (lock.name_any(), lock)).collect();
+    next.settle();
+    next.retry_all();
+    next
+}
+
+/// Nobody remembers then whose it was: the name of its port tells.
+#[test]
+fn a_pod_whose_lock_does_not_say_whose_it_is_keeps_its_address_over_a_restart() {
+    for path in ["spec.holder", "spec.holder.uid"] {
+        let mut scene = Scene::new();
+        scene.pod("app", "web");
+        scene.settle();
+        let rows = scene.nb.content().clone();
+        let lock = scene.guest_locks().next().unwrap().clone();
+        let mut scene = restarted_with_broken_locks(scene, path);
+        assert_eq!((scene.nb.content(), scene.creations), (&rows, 0), "{path}");
+        assert_eq!(scene.guest_locks().count(), 1, "{path}");
+        let of_pod = scene.events("UnreadableLock");
+        assert!(of_pod.len() == 1 && of_pod[0].contains(&lock.name_any()), "{path}: {:?}", scene.reported);
+        scene.engine.feed(&Change::Applied(lock));
+        scene.settle();
+        assert_eq!((scene.nb.content(), scene.creations), (&rows, 0), "{path}");
+        let resolved = scene.events("Resolved");
+        assert!(resolved.iter().any(|said| said.contains("UnreadableLock")), "{:?}", scene.reported);
+    }
+}
+
+#[test]
+fn a_pod_gets_another_address_when_its_lock_that_does_not_say_whose_it_is_was_deleted() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web");
+    scene.settle();
+    let mut scene = restarted_with_broken_locks(scene, "spec.holder");
+    let lock = scene.guest_locks().next().unwrap().clone();
+    scene.locks.remove(&lock.name_any());
+    scene.engine.feed(&Change::deleted(&lock));
+    scene.settle();
+    assert_eq!(scene.creations, 1);
+    assert!(scene.units().contains("attachment/pod/default/app/net1/uid-app"));
+}
+
 #[test]
 fn an_unreadable_lock_that_is_deleted_takes_its_port_with_it_and_its_pod_gets_another() {
     let mut scene = Scene::new();
