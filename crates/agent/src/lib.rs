@@ -17,6 +17,7 @@ mod accept;
 mod add;
 mod call;
 mod calls;
+mod check;
 mod cluster;
 mod confirm;
 mod del;

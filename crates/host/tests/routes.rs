@@ -99,3 +99,25 @@ fn a_route_to_the_network_of_another_link_is_refused() {
         assert_eq!(pod.way_to("10.9.0.1"), "net1");
     });
 }
+
+#[test]
+fn addresses_and_routes_of_a_link_are_listed_and_no_others() {
+    portolan_testbed::test(async |lab| {
+        let mut pod = pod(&lab);
+        pod.set("172.30.0.0/16", "172.20.0.1").unwrap();
+        pod.set("::/0", "fd20::1").unwrap();
+        let text =
+            |found: Vec<String>| found.into_iter().filter(|one| !one.starts_with("fe80")).collect::<Vec<_>>();
+        let addresses = pod.routes.addresses(&pod.net1).unwrap();
+        let mut addresses = text(addresses.iter().map(ToString::to_string).collect());
+        addresses.sort();
+        assert_eq!(addresses, ["172.20.0.7/16", "fd20::7/64"]);
+        let routes = pod.routes.routes(&pod.net1).unwrap();
+        let mut routes = text(routes.iter().map(ToString::to_string).collect());
+        routes.sort();
+        assert_eq!(
+            routes,
+            ["172.20.0.0/16", "172.30.0.0/16 via 172.20.0.1", "::/0 via fd20::1", "fd20::/64"]
+        );
+    });
+}

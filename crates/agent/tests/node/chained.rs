@@ -12,7 +12,7 @@ use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_link, wai
 const LAYER3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harvester/layer3.yaml");
 
 /// A pod's namespace with the first interface that another plugin made.
-fn first_interface(node: &Node, name: &str) -> Namespace {
+pub(crate) fn first_interface(node: &Node, name: &str) -> Namespace {
     let netns = node.namespace().network_beside(name).unwrap();
     netns.ip("link add eth0 type veth peer name eth0-host\nlink set eth0 up\nlink set eth0-host up").unwrap();
     netns.ip("address add 10.244.1.7/24 dev eth0\nroute add default via 10.244.1.1").unwrap();
@@ -20,7 +20,7 @@ fn first_interface(node: &Node, name: &str) -> Namespace {
 }
 
 /// The network configuration of a plugin chained after another, with the other's result.
-fn further() -> Value {
+pub(crate) fn further() -> Value {
     json!({ "interfaces": "further", "prevResult": { "cniVersion": "1.1.0",
         "interfaces": [{ "name": "eth0", "mac": "02:00:00:00:00:07", "sandbox": "/proc/1/ns/net" }],
         "ips": [{ "address": "10.244.1.7/24", "interface": 0 }] } })

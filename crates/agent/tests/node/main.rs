@@ -4,6 +4,9 @@
 
 mod calls;
 mod chained;
+mod checks;
+mod delegate;
+mod interfaces;
 mod plugged;
 mod recovery;
 mod stage;

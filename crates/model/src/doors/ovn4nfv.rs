@@ -30,7 +30,9 @@ fn requested(interface: NfnInterface, index: usize, number: usize) -> RequestedI
     RequestedInterface {
         default_route: interface.default_gateway.then(routers),
         addresses: interface.address.map(|pair| pair.addresses().collect()).unwrap_or_default(),
+        prefixes: interface.prefixes,
         mac: interface.mac,
+        routes: interface.routes,
         interface: interface.interface.unwrap_or_else(|| format!("net{number}")),
         network: RequestedNetwork::Subnet(interface.network),
         path: format!("metadata.annotations[{NFN_NETWORK}].interface[{index}]"),
