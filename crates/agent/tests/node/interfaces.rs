@@ -52,7 +52,7 @@ fn up_to_32_interfaces_also_of_one_network_and_with_several_addresses_carry_traf
             let expected = ["10.244.1.7/24", "10.1.0.2/24", "10.2.0.2/24", "10.2.0.3/24", "10.2.0.4/24", "fd02::2/64", "fd03::2/64"];
             assert_eq!(ips.collect::<Vec<_>>(), expected);
 
-            for further_interfaces in [1, 7] {
+            for further_interfaces in [1, 7, 31] {
                 let (name, container) = (format!("many{further_interfaces}"), format!("beef{further_interfaces}"));
                 // All but the last on one network, which the annotation names again and again; addresses by interface.
                 let of = |number: usize| if number == 31 { ("green", "fd03::f:") } else { ("blue", "10.1.0.") };

@@ -1,6 +1,5 @@
 //! A cluster without a controller, and what a container runtime does.
 
-use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -243,9 +242,8 @@ impl Stage {
         decided: &[(&str, &[&str])],
     ) {
         let decided = decided.iter().map(|(name, addresses)| {
-            let families: BTreeSet<Family> =
-                addresses.iter().map(|one| Family::of(one.parse().unwrap())).collect();
-            DecidedInterface { interface: (*name).to_owned(), families: families.into_iter().collect() }
+            let families = addresses.iter().map(|one| Family::of(one.parse().unwrap())).collect();
+            DecidedInterface { interface: (*name).to_owned(), families }
         });
         let decided: Vec<_> = decided.collect();
         let (mut locks, mut ports) = (Vec::new(), Vec::new());
