@@ -12,7 +12,7 @@ use portolan_testbed::Test;
 use serde_json::json;
 
 use crate::plugged::primary;
-use crate::stage::{Agents, Runtime, Stage, blocking, made_on};
+use crate::stage::{Agents, Runtime, Stage, blocking, made_on, plugin};
 
 /// A gate that threads wait at until it is opened.
 #[derive(Clone, Default)]
@@ -141,7 +141,7 @@ fn a_call_that_was_given_up_while_it_waited_for_its_turn_does_nothing_and_gc_kno
             // Only root is served, also where the socket's permissions would let others in.
             let socket = &argo.places.socket;
             assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-            let plugin = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("portolan-cni");
+            let plugin = plugin();
             let status = |user: &str| {
                 let config = json!({ "cniVersion": "1.1.0", "name": "portolan", "type": "portolan-cni" });
                 let command = node.command("setpriv").args(["--reuid", user, "--clear-groups"]).arg(&plugin);

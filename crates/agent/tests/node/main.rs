@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod callers;
 mod calls;
 mod chained;
 mod checks;
@@ -9,4 +10,5 @@ mod delegate;
 mod interfaces;
 mod plugged;
 mod recovery;
+mod spec;
 mod stage;

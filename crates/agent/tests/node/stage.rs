@@ -357,6 +357,13 @@ impl Runtime {
     }
 }
 
+/// The plugin's binary, which is built beside this one.
+pub(crate) fn plugin() -> PathBuf {
+    let plugin = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("portolan-cni");
+    assert!(plugin.is_file(), "{} is missing: cargo build --workspace --bins", plugin.display());
+    plugin
+}
+
 /// What agents made on a node: ports, links and guards.
 pub(crate) fn made_on(node: &Node) -> Vec<String> {
     let ports = node
