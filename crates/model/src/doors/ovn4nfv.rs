@@ -7,7 +7,7 @@ use crate::pod::Pod;
 
 /// Adds what the annotations of OVN4NFV ask for. Names that they leave out go on counting from the others'.
 pub(super) fn add_networks(pod: &Pod, networks: &mut PodNetworks) {
-    match pod.annotations.get(NFN_NETWORK).map(|text| parse_nfn_network(text)) {
+    match pod.annotations.get(NFN_NETWORK).map(parse_nfn_network) {
         None => {}
         Some(Err(errors)) => networks.problems.extend(errors),
         Some(Ok(request)) => {
@@ -18,7 +18,7 @@ pub(super) fn add_networks(pod: &Pod, networks: &mut PodNetworks) {
             networks.interfaces.extend(interfaces.map(|(i, interface)| requested(interface, i, next + i)));
         }
     }
-    match pod.annotations.get(NFN_ROUTES).map(|text| parse_nfn_routes(text)) {
+    match pod.annotations.get(NFN_ROUTES).map(parse_nfn_routes) {
         None => {}
         Some(Err(errors)) => networks.problems.extend(errors),
         Some(Ok(routes)) => networks.routes = routes,
