@@ -22,6 +22,7 @@ mod cluster;
 mod confirm;
 mod del;
 mod engine;
+mod foreign;
 mod links;
 mod network_status;
 mod pods;
@@ -43,6 +44,7 @@ use portolan_model::Settings;
 use crate::calls::Calls;
 use crate::cluster::Cluster;
 use crate::engine::Engine;
+use crate::foreign::Foreign;
 use crate::network_status::Pending;
 use crate::server::Agent;
 use crate::vswitch::Vswitch;
@@ -103,7 +105,16 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         Cluster::follow(&client, &config.node, config.settings, &engine, &network_status);
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
     let calls = Calls::default();
-    let agent = Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls });
+    let agent = Arc::new(Agent {
+        config,
+        client,
+        cluster,
+        engine,
+        network_status,
+        vswitch,
+        calls,
+        foreign: Foreign::default(),
+    });
     let listener = server::listen(&agent.config)?;
     let recoveries = followers.recoveries();
     let in_step = async {

@@ -20,6 +20,7 @@ use crate::call::{NetworkConfig, PodArgs};
 use crate::calls::{self, Calls, Turn};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
+use crate::foreign::Foreign;
 use crate::network_status::Pending;
 use crate::steps::{Moment, Reporter, Step, Steps};
 use crate::vswitch::Vswitch;
@@ -40,6 +41,7 @@ pub(crate) struct Agent {
     pub(crate) network_status: Arc<Pending>,
     pub(crate) vswitch: Vswitch,
     pub(crate) calls: Calls,
+    pub(crate) foreign: Foreign,
 }
 
 /// Listens for the plugin.
@@ -283,7 +285,7 @@ async fn undo(add: &Add<'_>) {
         match now.and(later) {
             Ok(()) => tracing::info!(sandbox = sandbox.container, "a failed ADD is undone"),
             Err(left) => {
-                tracing::warn!(sandbox = sandbox.container, error = %left, "a failed ADD is not undone")
+                tracing::warn!(sandbox = sandbox.container, error = %left, "a failed ADD is not undone");
             }
         }
         reporter.at(Step::Undo, Moment::Ended);
