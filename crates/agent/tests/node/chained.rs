@@ -66,7 +66,8 @@ fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reas
                 let uid = stage.pod_with(name, "node1", &json!({ networks: "macvlan" }));
                 let netns = first_interface(node, name);
                 let mut config = further();
-                config["prevResult"]["interfaces"][1] = json!({ "name": previous });
+                let interfaces = config["prevResult"]["interfaces"].as_array_mut().unwrap();
+                interfaces.push(json!({ "name": previous }));
                 Runtime::new(node, name, name, &uid, &netns).succeeds_with("ADD", &config);
                 uid
             };
