@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod callers;
+mod calls;
 mod chained;
+mod checks;
+mod delegate;
+mod interfaces;
 mod plugged;
 mod recovery;
+mod spec;
 mod stage;

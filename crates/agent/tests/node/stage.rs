@@ -1,5 +1,7 @@
 //! A cluster without a controller, and what a container runtime does.
 
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -8,10 +10,12 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovn_schema::vswitch::{Interface, Port};
 use ovsdb::{Client, Endpoint, Monitor};
-use portolan_agent::Config;
+use portolan_agent::{Config, StepHook};
 use portolan_api::portolan::{DecidedInterface, Holder, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
+use portolan_cni::protocol::{self, PROTOCOL};
 use portolan_cni::shim::{Environment, Places, run};
+use portolan_cni::{Request, Verb};
 use portolan_host::{LinkChange, LinkMonitor};
 use portolan_model::{FirstInterface, Settings};
 use portolan_plan::host::LinkName;
@@ -33,6 +37,7 @@ pub(crate) struct Agents {
     pub(crate) deadline: Duration,
     pub(crate) cluster_networks: Vec<IpNet>,
     pub(crate) first_interface: FirstInterface,
+    pub(crate) steps: StepHook,
 }
 
 impl Default for Agents {
@@ -41,6 +46,7 @@ impl Default for Agents {
             deadline: Duration::from_secs(60),
             cluster_networks: Vec::new(),
             first_interface: FirstInterface::Other,
+            steps: StepHook::default(),
         }
     }
 }
@@ -66,6 +72,7 @@ impl Agent {
                 config.deadline = settings.deadline;
                 config.cluster_networks = settings.cluster_networks;
                 config.settings = Settings { first_interface: settings.first_interface };
+                config.steps = settings.steps;
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
                         panic!("the agent ended: {ended:?}")
@@ -220,36 +227,56 @@ impl Stage {
         (interface, addresses): (&str, &[&str]),
         decided: &[&str],
     ) {
-        let iface_id = format!("port:default/{pod}/{interface}/{}", &uid[..8]);
-        let mac = Mac::derive(addresses[0].parse().unwrap(), None).to_string();
-        let families: Vec<Family> = addresses.iter().map(|one| Family::of(one.parse().unwrap())).collect();
-        let decided = decided
-            .iter()
-            .map(|name| DecidedInterface { interface: (*name).to_owned(), families: families.clone() });
+        let decided: Vec<_> = decided.iter().map(|name| (*name, addresses)).collect();
+        self.assign_all(pod, uid, (node, vpc), &[(subnet, interface, addresses)], &decided);
+    }
+
+    /// What the controller does for several interfaces of a pod: subnet, interface and addresses of each. `decided` are all
+    /// interfaces that the pod has or will have.
+    pub(crate) fn assign_all(
+        &self,
+        pod: &str,
+        uid: &str,
+        (node, vpc): (&str, &str),
+        interfaces: &[(&str, &str, &[&str])],
+        decided: &[(&str, &[&str])],
+    ) {
+        let decided = decided.iter().map(|(name, addresses)| {
+            let families = addresses.iter().map(|one| Family::of(one.parse().unwrap())).collect();
+            DecidedInterface { interface: (*name).to_owned(), families }
+        });
         let decided: Vec<_> = decided.collect();
-        for address in addresses {
-            let spec = IPLockSpec {
-                subnet: subnet.into(),
-                mac: Some(mac.clone()),
-                holder: Holder {
-                    namespace: Some("default".into()),
-                    name: pod.into(),
-                    uid: uid.into(),
-                    interface: Some(interface.into()),
-                    ..Holder::default()
-                },
-                node: Some(node.into()),
-                iface_id: Some(iface_id.clone()),
-                interfaces: decided.clone(),
-                ..IPLockSpec::default()
-            };
-            let address: LockAddress = address.parse().unwrap();
-            let lock = IPLock::of(&Domain::Vpc(vpc.into()), address, spec);
-            self.apply(&serde_json::to_value(lock).unwrap());
+        let (mut locks, mut ports) = (Vec::new(), Vec::new());
+        for (subnet, interface, addresses) in interfaces {
+            let iface_id = format!("port:default/{pod}/{interface}/{}", &uid[..8]);
+            let mac = Mac::derive(addresses[0].parse().unwrap(), None).to_string();
+            for address in *addresses {
+                let spec = IPLockSpec {
+                    subnet: (*subnet).into(),
+                    mac: Some(mac.clone()),
+                    holder: Holder {
+                        namespace: Some("default".into()),
+                        name: pod.into(),
+                        uid: uid.into(),
+                        interface: Some((*interface).into()),
+                        ..Holder::default()
+                    },
+                    node: Some(node.into()),
+                    iface_id: Some(iface_id.clone()),
+                    interfaces: decided.clone(),
+                    ..IPLockSpec::default()
+                };
+                let address: LockAddress = address.parse().unwrap();
+                let lock = IPLock::of(&Domain::Vpc(vpc.into()), address, spec);
+                locks.push(serde_json::to_value(lock).unwrap());
+            }
+            let all = format!("{mac} {}", addresses.join(" "));
+            let port = ["--", "lsp-add", subnet, &iface_id, "--", "lsp-set-addresses", &iface_id, &all];
+            ports.extend(port.map(str::to_owned));
         }
-        let all = format!("{mac} {}", addresses.join(" "));
-        let arguments = ["lsp-add", subnet, &iface_id, "--", "lsp-set-addresses", &iface_id, &all];
-        self.testbed.central().nbctl(&arguments).unwrap();
+        self.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": locks }));
+        let arguments: Vec<_> = ports.iter().map(String::as_str).collect();
+        self.testbed.central().nbctl(&arguments[1..]).unwrap();
     }
 }
 
@@ -284,6 +311,13 @@ impl Runtime {
     }
 
     pub(crate) fn call_with(&self, command: &str, more: &Value) -> (u8, Value) {
+        let mut config = json!({ "cniVersion": "1.1.0", "name": "portolan", "type": "portolan-cni" });
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.call_exactly(command, &config.to_string())
+    }
+
+    /// A call with exactly this on standard input.
+    pub(crate) fn call_exactly(&self, command: &str, stdin: &str) -> (u8, Value) {
         let environment = Environment {
             command: Some(command.into()),
             container_id: Some(self.container.clone()),
@@ -291,10 +325,25 @@ impl Runtime {
             ifname: Some(self.interface.clone()),
             args: Some(self.args.clone()),
         };
-        let mut config = json!({ "cniVersion": "1.1.0", "name": "portolan", "type": "portolan-cni" });
-        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let output = run(&environment, config.to_string().as_bytes(), &self.places);
+        let output = run(&environment, stdin.as_bytes(), &self.places);
         (output.code, serde_json::from_slice(&output.stdout).unwrap_or_default())
+    }
+
+    /// A plugin that has sent its request and waits for the answer. Dropping it is what the kernel does when it is killed.
+    pub(crate) fn begin(&self, verb: Verb) -> UnixStream {
+        let mut plugin = UnixStream::connect(&self.places.socket).unwrap();
+        let request = Request {
+            protocol: PROTOCOL,
+            verb,
+            container_id: self.container.clone(),
+            ifname: self.interface.clone(),
+            netns: self.netns.clone(),
+            args: self.args.clone(),
+            config: json!({ "cniVersion": "1.0.0", "name": "portolan" }),
+        };
+        let netns = self.netns.as_ref().map(|path| std::fs::File::open(path).unwrap());
+        protocol::send(&mut plugin, &request, netns.as_ref().map(AsFd::as_fd)).unwrap();
+        plugin
     }
 
     pub(crate) fn succeeds(&self, command: &str) -> Value {
@@ -306,6 +355,13 @@ impl Runtime {
         assert_eq!(code, 0, "{command}: {said}");
         said
     }
+}
+
+/// The plugin's binary, which is built beside this one.
+pub(crate) fn plugin() -> PathBuf {
+    let plugin = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("portolan-cni");
+    assert!(plugin.is_file(), "{} is missing: cargo build --workspace --bins", plugin.display());
+    plugin
 }
 
 /// What agents made on a node: ports, links and guards.
