@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use portolan_plan::host::{
-    Change, Datapath, Facts, Guard, Key, LinkName, Node, Observed, ObservedLink, ObservedPort, Sandbox, plan,
+    Change, Datapath, Facts, Guard, Key, LinkName, Node, Note, Observed, ObservedLink, ObservedPort, Sandbox,
+    plan,
 };
-use portolan_plan::reconciler::{Absence, Reconciler, Urgency};
+use portolan_plan::reconciler::{Absence, Plan, Reconciler, Urgency};
 use tokio::sync::{Notify, watch};
 
 use crate::cluster::Known;
@@ -30,8 +31,10 @@ struct State {
     ended: BTreeSet<Sandbox>,
     /// UIDs of pods that an event reported as deleted, as long as something of them is left.
     deleted: BTreeSet<String>,
-    /// Changes are being applied, so what is observed may be behind.
-    applying: bool,
+    /// Units whose changes are being applied, each with the sandbox that it belonged to: what is observed of them may be behind.
+    applying: BTreeMap<LinkName, Option<Sandbox>>,
+    /// Those of them that are to be compared again afterwards.
+    held: BTreeSet<LinkName>,
     /// Links were listed.
     listed: bool,
     /// The revision of the copy of Open vSwitch's database up to which ports were observed.
@@ -64,7 +67,8 @@ impl Engine {
             reconciler: Reconciler::new(Node),
             ended: BTreeSet::new(),
             deleted: BTreeSet::new(),
-            applying: false,
+            applying: BTreeMap::new(),
+            held: BTreeSet::new(),
             listed: false,
             revision: 0,
             failures: BTreeMap::new(),
@@ -162,6 +166,22 @@ impl Engine {
         self.changed();
     }
 
+    /// These are all guards there are.
+    pub(crate) fn guards_listed(&self, guards: &BTreeSet<LinkName>) {
+        let mut state = self.state();
+        let known = state.observed.units().into_iter().filter(|name| state.observed.is_guarded(name));
+        for name in known.collect::<BTreeSet<_>>().difference(guards) {
+            state.observed.set_guard(name, Guard::Absent);
+            state.touch(name);
+        }
+        for name in guards {
+            state.observed.set_guard(name, Guard::Present);
+            state.touch(name);
+        }
+        drop(state);
+        self.changed();
+    }
+
     /// Reads what is observed.
     pub(crate) fn observed<T>(&self, read: impl FnOnce(&Observed) -> T) -> T {
         read(&self.state().observed)
@@ -216,6 +236,13 @@ impl Engine {
         self.state().ended.remove(sandbox);
     }
 
+    /// An interface's links are being made, as long as the answer lives: until then its guard is not one that has outlived its link.
+    pub(crate) fn making(&self, note: &Note) -> Making<'_> {
+        let unit = note.link();
+        self.state().applying.insert(unit.clone(), Some(note.sandbox.clone()));
+        Making { engine: self, unit }
+    }
+
     /// The container runtime ended a sandbox, or one of its calls: everything that the call made goes.
     pub(crate) fn end(&self, sandbox: &Sandbox) {
         let mut state = self.state();
@@ -230,7 +257,7 @@ impl Engine {
     /// Waits until nothing is left of a sandbox that was ended, in a copy of Open vSwitch's database of at least this revision.
     pub(crate) async fn is_removed(&self, sandbox: &Sandbox, revision: u64) {
         let removed = |state: &mut State| {
-            let settled = !state.applying && state.has_observed(revision);
+            let settled = !state.is_applying(sandbox) && state.has_observed(revision);
             (settled && state.observed.units_of(sandbox).is_empty()).then(|| state.ended.remove(sandbox))
         };
         self.wait_for(removed).await;
@@ -256,14 +283,24 @@ impl Engine {
         self.changed();
     }
 
-    /// Compares what is dirty. The changes are to be applied and reported with [`Engine::applied`] and [`Engine::failed`], then
-    /// [`Engine::round_ended`].
+    /// Compares what is dirty, but for units whose changes are being applied. The changes are to be applied and reported with
+    /// [`Engine::applied`] and [`Engine::failed`], and then [`Engine::settled`]; [`Engine::round_ended`] ends the round.
     pub(crate) fn reconcile(&self, known: &Known) -> Work {
         let mut state = self.state();
-        let State { observed, reconciler, ended, applying, .. } = &mut *state;
+        let State { observed, reconciler, ended, applying, held, .. } = &mut *state;
         let facts = Facts { observed, world: &known.world, pods: known.pods.by_uid(), ended };
-        let round = reconciler.reconcile(|unit| plan(unit, &facts), observed);
-        *applying = !round.changes.is_empty();
+        let plan_of = |unit: &LinkName| {
+            if applying.contains_key(unit) {
+                held.insert(unit.clone());
+                return Plan::Hold { owner: None };
+            }
+            plan(unit, &facts)
+        };
+        let round = reconciler.reconcile(plan_of, observed);
+        for unit in round.changes.iter().map(Change::unit) {
+            let sandbox = observed.note(unit).map(|note| note.sandbox.clone());
+            applying.insert(unit.clone(), sandbox);
+        }
         let confirm = round.confirm.into_iter().map(|confirm| {
             let pod = observed.port(&confirm.unit).map(|port| port.pod.clone()).unwrap_or_default();
             let uid = confirm.owners.first().map(ToString::to_string).unwrap_or_default();
@@ -296,10 +333,22 @@ impl Engine {
         }
     }
 
-    /// Every change of a round was reported. Answers the units to be compared again after a pause.
+    /// Every change of these units that was handed out was reported.
+    pub(crate) fn settled<'a>(&self, units: impl IntoIterator<Item = &'a LinkName>) {
+        let mut state = self.state();
+        for unit in units {
+            state.applying.remove(unit);
+            if state.held.remove(unit) {
+                state.touch(unit);
+            }
+        }
+        drop(state);
+        self.changed();
+    }
+
+    /// Ends a round. Answers the units to be compared again after a pause.
     pub(crate) fn round_ended(&self) -> BTreeSet<LinkName> {
         let mut state = self.state();
-        state.applying = false;
         let State { observed, deleted, .. } = &mut *state;
         deleted.retain(|uid| !observed.units_of_pod(uid).is_empty());
         let retries = state.reconciler.take_retries();
@@ -324,6 +373,18 @@ impl Engine {
     }
 }
 
+/// An interface whose links are being made.
+pub(crate) struct Making<'a> {
+    engine: &'a Engine,
+    unit: LinkName,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.engine.settled([&self.unit]);
+    }
+}
+
 /// Why a change was not applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -336,6 +397,12 @@ pub(crate) enum Failure {
 impl State {
     fn has_observed(&self, revision: u64) -> bool {
         self.listed && self.revision >= revision
+    }
+
+    /// Whether something of a sandbox is being changed.
+    fn is_applying(&self, sandbox: &Sandbox) -> bool {
+        let named = sandbox.link(&sandbox.call);
+        self.applying.iter().any(|(unit, of)| of.as_ref() == Some(sandbox) || *unit == named)
     }
 
     fn link_changed(&mut self, name: &LinkName, link: Option<&ObservedLink>) {

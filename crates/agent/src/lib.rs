@@ -20,6 +20,7 @@ mod cluster;
 mod confirm;
 mod del;
 mod engine;
+mod host_work;
 mod links;
 mod network_status;
 mod pods;

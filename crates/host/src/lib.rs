@@ -7,6 +7,7 @@
 //!  ethtool      checksum offload                      ─┤ and can be used from anywhere
 //!  announce     gratuitous ARP, unsolicited neighbours ┘
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
+//!  guard_monitor changes of guards
 //! ```
 //!
 //! Everything here is synchronous and takes milliseconds; an async caller uses a blocking thread. Namespaces are named by open
@@ -17,6 +18,7 @@ pub mod announce;
 mod error;
 pub mod ethtool;
 pub mod guard;
+pub mod guard_monitor;
 pub mod link_monitor;
 mod netlink;
 pub mod netns;
@@ -24,6 +26,7 @@ pub mod rtnetlink;
 
 pub use error::{Error, Result};
 pub use ethtool::Ethtool;
+pub use guard_monitor::{GuardChange, GuardMonitor};
 pub use link_monitor::{LinkChange, LinkMonitor};
 pub use rtnetlink::{Link, Route, Rtnetlink, Veth};
 

@@ -96,7 +96,7 @@ impl Stage {
             .with_test_writer()
             .try_init();
         let builder = Testbed::builder().nodes(nodes).api(ApiKind::Kubernetes);
-        let testbed = builder.without_controller().without_agents().without_runtimes().start(lab).unwrap();
+        let testbed = builder.without_controller().without_agents().start(lab).unwrap();
         let mut stage = Self { agents: Vec::new(), testbed, settings };
         for node in stage.testbed.nodes() {
             stage.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node.name() } }));
