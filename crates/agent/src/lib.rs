@@ -11,11 +11,12 @@
 //! The engine compares what should be on the node with what is, by the rules of [`portolan_plan::host`]: at start, after every change
 //! and after a restart of Open vSwitch. CNI calls are one of its sources. Everything that is made carries the container's id and the
 //! call's interface name, in rows and on links, and is found again by these: DEL needs neither the API server nor a memory of what ADD
-//! did. Nothing here polls. Start reading at [`run`], then `add` and `reconcile`.
+//! did. `chassis` makes the node a chassis of OVN and keeps it one. Nothing here polls. Start reading at [`run`], then `add` and `reconcile`.
 
 mod accept;
 mod add;
 mod call;
+mod chassis;
 mod cluster;
 mod confirm;
 mod del;
@@ -39,6 +40,7 @@ use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_model::Settings;
 
+pub use crate::chassis::{ChassisSettings, Encap};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::network_status::Pending;
@@ -67,6 +69,8 @@ pub struct Config {
     pub cluster_networks: Vec<IpNet>,
     /// The settings of the whole cluster.
     pub settings: Settings,
+    /// How the node is to be a chassis of OVN.
+    pub chassis: ChassisSettings,
 }
 
 impl Config {
@@ -83,6 +87,7 @@ impl Config {
             deadline: Duration::from_secs(90),
             cluster_networks: Vec::new(),
             settings: Settings::default(),
+            chassis: ChassisSettings::default(),
         }
     }
 }
@@ -96,7 +101,8 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         Cluster::follow(&client, &config.node, config.settings, &engine, &network_status);
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
     let calls = server::Calls::default();
-    let agent = Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls });
+    let chassis = chassis::States::new(chassis::State::default());
+    let agent = Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls, chassis });
     let listener = server::listen(&agent.config)?;
     let recoveries = followers.recoveries();
     let in_step = async {
@@ -109,6 +115,8 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         never = server::serve(&agent, listener) => match never {},
         never = network_status::run(&agent) => match never {},
         ended = reconcile::run(&agent, recoveries) => match ended? {},
+        ended = chassis::run(&agent) => match ended? {},
+        never = chassis::report(&agent) => match never {},
         error = followers.ended() => Err(error.into()),
         never = in_step => match never {},
     }

@@ -94,7 +94,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
     }
 }
 
-fn watched<T: AsRawFd>(monitor: T) -> std::io::Result<AsyncFd<T>> {
+pub(crate) fn watched<T: AsRawFd>(monitor: T) -> std::io::Result<AsyncFd<T>> {
     #[expect(
         deprecated,
         reason = "its successor is unsafe; the monitor keeps its descriptor open as long as it lives"
@@ -110,7 +110,7 @@ fn watch_guards() -> Option<AsyncFd<GuardMonitor>> {
 }
 
 /// The next changes that a monitor has; never any without one.
-async fn next<T: AsRawFd, C>(
+pub(crate) async fn next<T: AsRawFd, C>(
     monitor: Option<&AsyncFd<T>>,
     read: impl Fn(&T) -> std::io::Result<Vec<C>>,
 ) -> std::io::Result<Vec<C>> {
@@ -188,6 +188,7 @@ async fn report_links(agent: &Agent, changes: Vec<LinkChange>) -> anyhow::Result
                     agent.engine.link_changed(&name, None);
                 }
             }
+            LinkChange::Addresses => {}
             LinkChange::Lost => list_links(agent).await?,
         }
     }
@@ -229,7 +230,7 @@ fn report_done(agent: &Agent, done: Done) {
     agent.engine.settled(&done.units);
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     body: impl FnOnce() -> portolan_host::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
     Ok(tokio::task::spawn_blocking(body).await??)

@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::network_status::Pending;
 use crate::steps::Steps;
 use crate::vswitch::Vswitch;
-use crate::{Config, del};
+use crate::{Config, chassis, del};
 
 /// How long a request may take to come in: the plugin sends it at once.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
@@ -40,6 +40,7 @@ pub(crate) struct Agent {
     pub(crate) network_status: Arc<Pending>,
     pub(crate) vswitch: Vswitch,
     pub(crate) calls: Calls,
+    pub(crate) chassis: chassis::States,
 }
 
 /// The calls in progress: those for one container take turns.

@@ -1,8 +1,10 @@
-//! The node's Open vSwitch: ports of OVN's bridge, by its database.
+//! The node's Open vSwitch: ports of OVN's bridge, by its database. `chassis` has the bridge itself.
+
+mod chassis;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ovn_schema::vswitch::{Bridge, Interface, Port};
+use ovn_schema::vswitch::{Bridge, Interface, OpenVSwitch, Port};
 use ovsdb::change::Batch;
 use ovsdb::{
     Atom, Cache, Changes, Client, Endpoint, ErrorKind, Index, Monitor, Outcome, Rows, Status, TransactError,
@@ -11,6 +13,7 @@ use ovsdb::{
 use portolan_plan::host::{Change, Datapath, DesiredPort, LinkName, Note, ObservedPort, Sandbox};
 use tokio::sync::watch;
 
+use crate::chassis::datapath_of;
 use crate::engine::{Engine, Failure};
 
 /// `external_ids` of ports and interfaces that agents make.
@@ -49,7 +52,14 @@ pub(crate) struct Connected(watch::Receiver<Status>);
 impl Vswitch {
     pub(crate) fn connect(endpoint: Endpoint, bridge: &str) -> Self {
         let client = Client::builder("Open_vSwitch", [endpoint])
-            .monitor(Monitor::of::<Bridge>().columns(["datapath_type", "name", "ports"]))
+            .monitor(Monitor::of::<OpenVSwitch>().columns(["external_ids", "ovs_version"]))
+            .monitor(Monitor::of::<Bridge>().columns([
+                "datapath_type",
+                "fail_mode",
+                "name",
+                "other_config",
+                "ports",
+            ]))
             .monitor(
                 Monitor::of::<Port>()
                     .columns(["external_ids", "interfaces", "name"])
@@ -118,7 +128,7 @@ impl Vswitch {
         if self.datapath(&cache).is_none() {
             let bridge = &self.bridge;
             return Some(format!(
-                "Open vSwitch has no bridge {bridge}; ovn-controller makes it: is it running?"
+                "Open vSwitch has no bridge {bridge}, which the agent makes: the agent's log says why it could not"
             ));
         }
         let link = note.link();
@@ -221,7 +231,7 @@ impl Vswitch {
 
     fn datapath(&self, cache: &Cache) -> Option<Datapath> {
         let (_, bridge) = find_bridge(cache, &self.bridge)?;
-        Some(if bridge.datapath_type == "netdev" { Datapath::Netdev } else { Datapath::System })
+        Some(datapath_of(&bridge.datapath_type))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Links and addresses; `routes` has the routes.
 
+mod all_addresses;
 mod routes;
 
 use std::net::IpAddr;
@@ -23,7 +24,8 @@ pub(crate) const NEW_LINK: u16 = 16;
 pub(crate) const DELETE_LINK: u16 = 17;
 const GET_LINK: u16 = 18;
 const SET_LINK: u16 = 19;
-const NEW_ADDRESS: u16 = 20;
+pub(crate) const NEW_ADDRESS: u16 = 20;
+pub(crate) const DELETE_ADDRESS: u16 = 21;
 
 /// The links, addresses and routes of one network namespace.
 #[derive(Debug)]
@@ -63,6 +65,7 @@ pub struct Link {
     pub up: bool,
 }
 
+pub use self::all_addresses::LinkAddress;
 pub use self::routes::Route;
 
 /// Changes to a link. Fields that are left out stay as they are.

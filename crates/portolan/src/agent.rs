@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
+use portolan_agent::{ChassisSettings, Encap};
 
 use crate::cluster;
 
@@ -29,6 +30,14 @@ pub(crate) struct Arguments {
     /// stay reachable by the pod's first interface, as the node's own addresses always do.
     #[arg(long, value_name = "CIDR")]
     cluster_network: Vec<IpNet>,
+    /// Where this node's tunnels end: an interface, or an address of this node. Without it: the Node's first InternalIP. The Node's
+    /// annotation ovn.kubernetes.io/tunnel_interface has precedence.
+    #[arg(long, value_name = "INTERFACE|ADDRESS")]
+    encap: Option<Encap>,
+    /// OVN's southbound database, all its members, for this node's ovn-controller, such as tcp:192.0.2.1:6642,tcp:192.0.2.2:6642.
+    /// Without it: what is set in Open vSwitch stays.
+    #[arg(long, value_name = "ENDPOINTS")]
+    ovn_sb: Option<String>,
 }
 
 pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
@@ -42,6 +51,7 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
         config.cni_socket = socket;
     }
     config.cluster_networks = arguments.cluster_network;
+    config.chassis = ChassisSettings { encap: arguments.encap, southbound: arguments.ovn_sb };
     tokio::select! {
         ended = portolan_agent::run(config, crate::notify::ready) => ended,
         () = stop => Ok(()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovn_schema::vswitch::{Interface, Port};
 use ovsdb::{Client, Endpoint, Monitor};
-use portolan_agent::Config;
+use portolan_agent::{ChassisSettings, Config};
 use portolan_api::portolan::{DecidedInterface, Holder, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
 use portolan_cni::shim::{Environment, Places, run};
@@ -24,7 +24,7 @@ pub(crate) struct Stage {
     // Dropped, and so stopped, before the nodes.
     agents: Vec<Agent>,
     pub(crate) testbed: Testbed,
-    settings: Agents,
+    pub(crate) settings: Agents,
 }
 
 /// The settings of the agents.
@@ -33,6 +33,7 @@ pub(crate) struct Agents {
     pub(crate) deadline: Duration,
     pub(crate) cluster_networks: Vec<IpNet>,
     pub(crate) first_interface: FirstInterface,
+    pub(crate) chassis: ChassisSettings,
 }
 
 impl Default for Agents {
@@ -41,6 +42,7 @@ impl Default for Agents {
             deadline: Duration::from_secs(60),
             cluster_networks: Vec::new(),
             first_interface: FirstInterface::Other,
+            chassis: ChassisSettings::default(),
         }
     }
 }
@@ -66,6 +68,7 @@ impl Agent {
                 config.deadline = settings.deadline;
                 config.cluster_networks = settings.cluster_networks;
                 config.settings = Settings { first_interface: settings.first_interface };
+                config.chassis = settings.chassis;
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
                         panic!("the agent ended: {ended:?}")
