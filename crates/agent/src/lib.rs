@@ -16,6 +16,7 @@
 mod accept;
 mod add;
 mod call;
+mod calls;
 mod chassis;
 mod cluster;
 mod confirm;
@@ -40,12 +41,15 @@ use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_model::Settings;
 
+use crate::calls::Calls;
 pub use crate::chassis::{ChassisSettings, Encap};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::network_status::Pending;
 use crate::server::Agent;
 use crate::vswitch::Vswitch;
+
+pub use crate::steps::{AtStep, Moment, Step, StepHook};
 
 /// The settings of an agent.
 #[derive(Clone, Debug)]
@@ -69,6 +73,8 @@ pub struct Config {
     pub cluster_networks: Vec<IpNet>,
     /// The settings of the whole cluster.
     pub settings: Settings,
+    /// Told of every step of every call.
+    pub steps: StepHook,
     /// How the node is to be a chassis of OVN.
     pub chassis: ChassisSettings,
 }
@@ -87,6 +93,7 @@ impl Config {
             deadline: Duration::from_secs(90),
             cluster_networks: Vec::new(),
             settings: Settings::default(),
+            steps: StepHook::default(),
             chassis: ChassisSettings::default(),
         }
     }
@@ -100,7 +107,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let (cluster, mut followers) =
         Cluster::follow(&client, &config.node, config.settings, &engine, &network_status);
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
-    let calls = server::Calls::default();
+    let calls = Calls::default();
     let chassis = chassis::States::new(chassis::State::default());
     let agent = Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls, chassis });
     let listener = server::listen(&agent.config)?;

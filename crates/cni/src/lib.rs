@@ -30,3 +30,6 @@ pub const FURTHER: &str = "further";
 
 /// The plugin's type in network configurations.
 pub const PLUGIN_TYPE: &str = "portolan-cni";
+
+/// Every type by which network configurations mean the plugin: its own, Kube-OVN's and OVN4NFV's among them.
+pub const PLUGIN_TYPES: &[&str] = &[PLUGIN_TYPE, "portolan", "kube-ovn", "ovn4nfvk8s-cni"];
