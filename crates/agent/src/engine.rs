@@ -11,6 +11,7 @@ use portolan_plan::host::{
     plan,
 };
 use portolan_plan::reconciler::{Absence, Plan, Reconciler, Urgency};
+use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
 use crate::cluster::Known;
@@ -41,6 +42,8 @@ struct State {
     revision: u64,
     /// Why the last change of a unit failed.
     failures: BTreeMap<LinkName, String>,
+    /// How many rounds the loop has made.
+    rounds: u64,
 }
 
 /// What one round of the loop has to do.
@@ -72,6 +75,7 @@ impl Engine {
             listed: false,
             revision: 0,
             failures: BTreeMap::new(),
+            rounds: 0,
         };
         Self { state: Mutex::new(state), wake: Notify::new(), revision: watch::Sender::new(0) }
     }
@@ -349,12 +353,51 @@ impl Engine {
     /// Ends a round. Answers the units to be compared again after a pause.
     pub(crate) fn round_ended(&self) -> BTreeSet<LinkName> {
         let mut state = self.state();
-        let State { observed, deleted, .. } = &mut *state;
+        state.rounds += 1;
+        let State { observed, deleted, failures, .. } = &mut *state;
+        failures.retain(|unit, _| observed.has(unit));
         deleted.retain(|uid| !observed.units_of_pod(uid).is_empty());
         let retries = state.reconciler.take_retries();
         drop(state);
         self.revision.send_modify(|revision| *revision += 1);
         retries
+    }
+
+    /// Waits until the loop has made a round.
+    pub(crate) async fn next_round(&self) {
+        let rounds = self.state().rounds;
+        self.changed();
+        self.wait_for(|state| (state.rounds > rounds).then_some(())).await;
+    }
+
+    /// How many units there are, and of how many the last change failed.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.observed.units().len(), state.failures.len())
+    }
+
+    /// What is known of every unit.
+    pub(crate) fn dump(&self) -> Value {
+        let state = self.state();
+        let units = state.observed.units().into_iter().map(|unit| {
+            let observed = &state.observed;
+            let note = observed.note(&unit);
+            let value = json!({
+                "sandbox": note.map(|note| &note.sandbox.container),
+                "interface": note.map(|note| &note.interface),
+                "podUid": note.and_then(|note| note.pod_uid.as_ref()),
+                "pod": observed.port(&unit).map(|port| &port.pod),
+                "ifaceId": observed.port(&unit).and_then(|port| port.iface_id.as_ref()),
+                "link": observed.link(&unit).map(|link| link.index),
+                "port": observed.port(&unit).is_some(),
+                "guard": observed.is_guarded(&unit),
+                "ended": note.is_some_and(|note| state.ended.contains(&note.sandbox)),
+                "changing": state.applying.contains_key(&unit),
+                "failure": state.failures.get(&unit),
+            });
+            (unit.to_string(), value)
+        });
+        Value::Object(units.collect())
     }
 
     /// The pause of a unit is over.

@@ -22,8 +22,10 @@ mod cluster;
 mod confirm;
 mod del;
 mod engine;
+mod health;
 mod host_work;
 mod links;
+mod metrics;
 mod network_status;
 mod pods;
 mod reconcile;
@@ -33,6 +35,7 @@ mod vswitch;
 mod wanted;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +48,7 @@ use crate::calls::Calls;
 pub use crate::chassis::{ChassisSettings, Encap};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
+use crate::metrics::Metrics;
 use crate::network_status::Pending;
 use crate::server::Agent;
 use crate::vswitch::Vswitch;
@@ -77,6 +81,8 @@ pub struct Config {
     pub steps: StepHook,
     /// How the node is to be a chassis of OVN.
     pub chassis: ChassisSettings,
+    /// Where to serve health checks and metrics; not unless given.
+    pub health: Option<SocketAddr>,
 }
 
 impl Config {
@@ -95,6 +101,7 @@ impl Config {
             settings: Settings::default(),
             steps: StepHook::default(),
             chassis: ChassisSettings::default(),
+            health: None,
         }
     }
 }
@@ -109,7 +116,13 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
     let calls = Calls::default();
     let chassis = chassis::States::new(chassis::State::default());
-    let agent = Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls, chassis });
+    let metrics = Metrics::new();
+    let agent =
+        Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls, chassis, metrics });
+    let health = match agent.config.health {
+        Some(address) => Some(health::listen(address).await?),
+        None => None,
+    };
     let listener = server::listen(&agent.config)?;
     let recoveries = followers.recoveries();
     let in_step = async {
@@ -124,6 +137,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         ended = reconcile::run(&agent, recoveries) => match ended? {},
         ended = chassis::run(&agent) => match ended? {},
         never = chassis::report(&agent) => match never {},
+        never = health::serve(&agent, health) => match never {},
         error = followers.ended() => Err(error.into()),
         never = in_step => match never {},
     }

@@ -161,6 +161,7 @@ fn report_guards(agent: &Agent, changes: Vec<GuardChange>) -> Told {
         let Some(name) = LinkName::parse(link) else { continue };
         let missed = |observed: &Observed| observed.is_guarded(&name) && observed.link(&name).is_some();
         if guard == Guard::Absent && engine.observed(missed) {
+            agent.metrics.guard_missed();
             tracing::warn!(link, "somebody removed the guard of a link; it is made again");
         }
         engine.guard_changed(&name, guard);
@@ -210,7 +211,7 @@ async fn apply(agent: &Agent, changes: Vec<Change>, work: &mut HostWork) {
     let of_host: BTreeSet<_> = host.iter().map(|change| change.unit().clone()).collect();
     let of_vswitch: BTreeSet<_> = vswitch.iter().map(|change| change.unit().clone()).collect();
     work.begin(host);
-    agent.vswitch.apply(vswitch, &agent.engine).await;
+    agent.vswitch.apply(vswitch, &agent.engine, &agent.metrics).await;
     agent.engine.settled(of_vswitch.difference(&of_host));
 }
 
@@ -219,10 +220,12 @@ fn report_done(agent: &Agent, done: Done) {
         match outcome {
             Ok(()) => {
                 tracing::debug!(?change, "changed a link");
+                agent.metrics.changed(&change);
                 agent.engine.applied(&change);
             }
             Err(error) => {
                 tracing::warn!(link = %change.unit(), error, "cannot change a link");
+                agent.metrics.change_failed(&change);
                 agent.engine.failed(change.unit(), Failure::Refused, error);
             }
         }

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::chassis::datapath_of;
 use crate::engine::{Engine, Failure};
+use crate::metrics::Metrics;
 
 /// `external_ids` of ports and interfaces that agents make.
 const SANDBOX: &str = "portolan/sandbox";
@@ -182,7 +183,7 @@ impl Vswitch {
     }
 
     /// Applies changes and reports on each.
-    pub(crate) async fn apply(&self, changes: Vec<Change>, engine: &Engine) {
+    pub(crate) async fn apply(&self, changes: Vec<Change>, engine: &Engine, metrics: &Metrics) {
         if changes.is_empty() {
             return;
         }
@@ -194,11 +195,11 @@ impl Vswitch {
             // One that cannot be made must not keep the others from it.
             for change in changes {
                 let outcome = self.transact(std::slice::from_ref(&change)).await;
-                report_outcome(&[change], &outcome, engine);
+                report_outcome(&[change], &outcome, engine, metrics);
             }
             return;
         }
-        report_outcome(&changes, &outcome, engine);
+        report_outcome(&changes, &outcome, engine, metrics);
     }
 
     async fn transact(&self, changes: &[Change]) -> Result<(), TransactError> {
@@ -345,14 +346,25 @@ fn failure_of(error: &TransactError) -> Failure {
     if behind || unknown { Failure::Outdated } else { Failure::Refused }
 }
 
-fn report_outcome(changes: &[Change], outcome: &Result<(), TransactError>, engine: &Engine) {
+fn report_outcome(
+    changes: &[Change],
+    outcome: &Result<(), TransactError>,
+    engine: &Engine,
+    metrics: &Metrics,
+) {
     match outcome {
-        Ok(()) => changes.iter().for_each(|change| engine.applied(change)),
+        Ok(()) => {
+            for change in changes {
+                metrics.changed(change);
+                engine.applied(change);
+            }
+        }
         Err(error) => {
             if !matches!(error, TransactError::NotConnected(_)) {
                 tracing::warn!(%error, ports = changes.len(), "Open vSwitch did not accept a change of ports");
             }
             for change in changes {
+                metrics.change_failed(change);
                 engine.failed(change.unit(), failure_of(error), error.to_string());
             }
         }

@@ -1,5 +1,6 @@
 //! `portolan agent`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -38,6 +39,9 @@ pub(crate) struct Arguments {
     /// Without it: what is set in Open vSwitch stays.
     #[arg(long, value_name = "ENDPOINTS")]
     ovn_sb: Option<String>,
+    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug/node to connections from this host.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    health_address: Option<SocketAddr>,
 }
 
 pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
@@ -51,6 +55,7 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
         config.cni_socket = socket;
     }
     config.cluster_networks = arguments.cluster_network;
+    config.health = arguments.health_address;
     config.chassis = ChassisSettings { encap: arguments.encap, southbound: arguments.ovn_sb };
     tokio::select! {
         ended = portolan_agent::run(config, crate::notify::ready) => ended,

@@ -6,6 +6,7 @@ mod calls;
 mod chained;
 mod chassis;
 mod guards;
+mod health;
 mod plugged;
 mod recovery;
 mod stage;

@@ -1,5 +1,6 @@
 //! A cluster without a controller, and what a container runtime does.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -22,6 +23,9 @@ use portolan_plan::host::LinkName;
 use portolan_testbed::{ApiKind, Namespace, Node, TestLab, Testbed};
 use serde_json::{Value, json};
 use tokio::io::unix::AsyncFd;
+
+/// Where agents serve health checks, each in the namespace of its node.
+pub(crate) const HEALTH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9411);
 
 /// A cluster without a controller, with an agent of this process on each node, and a VPC's subnet in it.
 pub(crate) struct Stage {
@@ -76,6 +80,7 @@ impl Agent {
                 config.settings = Settings { first_interface: settings.first_interface };
                 config.steps = settings.steps;
                 config.chassis = settings.chassis;
+                config.health = Some(HEALTH);
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
                         panic!("the agent ended: {ended:?}")
