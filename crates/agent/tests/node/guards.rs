@@ -11,7 +11,7 @@ use tokio::io::unix::AsyncFd;
 use crate::stage::{Agents, Runtime, Stage, blocking, made_on};
 
 /// Waits until these links have their guards again, from when the monitor was opened.
-fn wait_for_guards(monitor: GuardMonitor, links: &[String]) {
+pub(crate) fn wait_for_guards(monitor: GuardMonitor, links: &[String]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         #[expect(deprecated, reason = "its successor is unsafe")]

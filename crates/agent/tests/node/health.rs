@@ -35,7 +35,8 @@ fn an_agent_counts_its_calls_and_says_what_it_lacks() {
             let argo = Runtime::new(node, "cafe01", "argo", &uid, &netns);
             argo.succeeds("ADD");
             argo.succeeds("CHECK");
-            let nobody = Runtime::new(node, "cafe02", "nobody", "0-0", &netns);
+            let other = node.namespace().network_beside("nobody").unwrap();
+            let nobody = Runtime::new(node, "cafe02", "nobody", "0-0", &other);
             assert_eq!(nobody.call("ADD").0, 1);
 
             assert_eq!(get(node, "/healthz"), (200, "ok".into()));

@@ -7,6 +7,7 @@ mod chained;
 mod chassis;
 mod guards;
 mod health;
+mod isolation;
 mod plugged;
 mod recovery;
 mod stage;
