@@ -9,6 +9,7 @@ use ovsdb::Endpoint;
 use portolan_agent::{ChassisSettings, Encap};
 
 use crate::cluster;
+use crate::controller::listen_address;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -39,8 +40,9 @@ pub(crate) struct Arguments {
     /// Without it: what is set in Open vSwitch stays.
     #[arg(long, value_name = "ENDPOINTS")]
     ovn_sb: Option<String>,
-    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug/node to connections from this host.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug/node to connections from this host; a port
+    /// alone means 127.0.0.1. Not served unless given.
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     health_address: Option<SocketAddr>,
 }
 

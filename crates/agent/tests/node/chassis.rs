@@ -9,7 +9,7 @@ use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_ports};
 
 impl Stage {
     /// Waits until the Node has an annotation of Portolan's, with a value if one is given.
-    fn wait_for_annotation(&self, name: &str, value: Option<&str>) {
+    pub(crate) fn wait_for_annotation(&self, name: &str, value: Option<&str>) {
         let value = value.map(|value| format!("={value}")).unwrap_or_default();
         let condition = format!("--for=jsonpath={{.metadata.annotations.portolan\\.dev/{name}}}{value}");
         self.kubectl(&["wait", &condition, "--timeout=60s", "node/node1"], "");

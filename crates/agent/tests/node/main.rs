@@ -10,4 +10,5 @@ mod health;
 mod isolation;
 mod plugged;
 mod recovery;
+mod rights;
 mod stage;

@@ -43,6 +43,8 @@ pub(crate) struct Agents {
     pub(crate) first_interface: FirstInterface,
     pub(crate) steps: StepHook,
     pub(crate) chassis: ChassisSettings,
+    /// An administrator's unless given.
+    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 impl Default for Agents {
@@ -53,6 +55,7 @@ impl Default for Agents {
             first_interface: FirstInterface::Other,
             steps: StepHook::default(),
             chassis: ChassisSettings::default(),
+            kubeconfig: None,
         }
     }
 }
@@ -110,7 +113,7 @@ impl Stage {
             .with_ansi(false)
             .with_test_writer()
             .try_init();
-        let builder = Testbed::builder().nodes(nodes).api(ApiKind::Kubernetes);
+        let builder = Testbed::builder().nodes(nodes).api(ApiKind::Kubernetes).audit_log();
         let testbed = builder.without_controller().without_agents().start(lab).unwrap();
         let mut stage = Self { agents: Vec::new(), testbed, settings };
         for node in stage.testbed.nodes() {
@@ -129,7 +132,8 @@ impl Stage {
     }
 
     pub(crate) fn start_agents(&mut self) {
-        let kubeconfig = self.testbed.kubeconfig_for("agents").unwrap();
+        let kubeconfig = self.settings.kubeconfig.clone();
+        let kubeconfig = kubeconfig.unwrap_or_else(|| self.testbed.kubeconfig_for("agents").unwrap());
         let start = |node| Agent::start(node, kubeconfig.clone(), self.settings.clone());
         self.agents = self.testbed.nodes().iter().map(start).collect();
     }
