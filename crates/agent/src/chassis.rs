@@ -42,7 +42,7 @@ impl NodeFacts {
             Change::Unreadable(_) => {}
             Change::Deleted(_) => *self = Self::default(),
             Change::Listed(Listed { objects, .. }) => {
-                *self = objects.first().map(Self::of).unwrap_or_default()
+                *self = objects.first().map(Self::of).unwrap_or_default();
             }
         }
     }

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use portolan_health::{
     ANSWER, Check, Incoming, Method, Page, Pages, Request, StatusCode, probe, probe_of, respond,
 };
+use portolan_plan::host::Observed;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -69,7 +70,7 @@ async fn is_turning(agent: &Agent) -> Check {
 
 async fn ready(agent: &Agent) -> Vec<Check> {
     let behind: Vec<String> = agent.cluster.status().behind().iter().map(ToString::to_string).collect();
-    let bridge = agent.engine.observed(|observed| observed.datapath());
+    let bridge = agent.engine.observed(Observed::datapath);
     let missing = || format!("Open vSwitch does not have bridge {}", agent.config.bridge);
     let socket = &agent.config.cni_socket;
     let is_socket = std::fs::metadata(socket).is_ok_and(|file| file.file_type().is_socket());

@@ -63,6 +63,20 @@ pub(crate) fn set_note(note: &Note) -> Result<()> {
     Rtnetlink::open()?.set_link(note.link().as_str(), settings)
 }
 
+/// Sets a link up again that somebody set down; false if it is up, or gone, or has no note.
+pub(crate) fn set_up(name: &LinkName) -> Result<bool> {
+    let mut host = Rtnetlink::open()?;
+    match host.link(name.as_str())? {
+        Some(link) if !link.up && link.alias.is_some() => {}
+        _ => return Ok(false),
+    }
+    match host.set_link(name.as_str(), LinkSettings { up: true, ..Default::default() }) {
+        // It went meanwhile.
+        Err(Error::NoLink(_)) => Ok(false),
+        outcome => outcome.map(|()| true),
+    }
+}
+
 /// Configures the pod's end. Everything in it can be used as soon as it is there.
 pub(crate) fn configure(link: &LinkName, interface: &str, netns: &OwnedFd, end: &PodEnd) -> Result<Link> {
     let mtu = Some(end.mtu.into());

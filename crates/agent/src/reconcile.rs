@@ -39,7 +39,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
     list_links(agent).await?;
     let mut listings = FuturesUnordered::new();
     match blocking(guard::guarded).await {
-        Ok(guards) => report_all_guards(agent, guards),
+        Ok(guards) => report_all_guards(agent, &guards),
         Err(error) => {
             tracing::warn!(%error, "cannot list the guards of links; every link that needs one is guarded again");
             listings.push(list_guards());
@@ -59,7 +59,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
             () = recoveries.next() => later.hasten(Instant::now()),
             changes = next(Some(&links), LinkMonitor::read) => report_links(agent, changes.context("watch links")?).await?,
             changes = next(guards.as_ref(), GuardMonitor::read) => guard_changes = changes.context("watch guards")?,
-            Some(guards) = listings.next(), if !listings.is_empty() => report_all_guards(agent, guards),
+            Some(guards) = listings.next(), if !listings.is_empty() => report_all_guards(agent, &guards),
             batch = changes.next() => match batch {
                 Some(batch) => agent.vswitch.report(&batch, engine),
                 None => anyhow::bail!("the client of Open vSwitch has ended"),
@@ -135,7 +135,7 @@ async fn list_guards() -> Vec<String> {
     }
 }
 
-fn report_all_guards(agent: &Agent, guards: Vec<String>) {
+fn report_all_guards(agent: &Agent, guards: &[String]) {
     agent.engine.guards_listed(&guards.iter().filter_map(|link| LinkName::parse(link)).collect());
 }
 
@@ -171,6 +171,11 @@ fn report_guards(agent: &Agent, changes: Vec<GuardChange>) -> Told {
 
 async fn list_links(agent: &Agent) -> anyhow::Result<()> {
     let links = blocking(|| Rtnetlink::open()?.links()).await?;
+    for link in links.iter().filter(|link| !link.up) {
+        if let Some((name, _)) = observed_link(link) {
+            set_up(name);
+        }
+    }
     agent.engine.links_listed(&links.iter().filter_map(observed_link).collect());
     Ok(())
 }
@@ -180,8 +185,11 @@ async fn report_links(agent: &Agent, changes: Vec<LinkChange>) -> anyhow::Result
         // A link without a note is not ours, or not made yet.
         match change {
             LinkChange::Present(link) => {
-                if let Some((name, link)) = observed_link(&link) {
-                    agent.engine.link_changed(&name, Some(&link));
+                if let Some((name, observed)) = observed_link(&link) {
+                    agent.engine.link_changed(&name, Some(&observed));
+                    if !link.up {
+                        set_up(name);
+                    }
                 }
             }
             LinkChange::Removed(link) => {
@@ -194,6 +202,18 @@ async fn report_links(agent: &Agent, changes: Vec<LinkChange>) -> anyhow::Result
         }
     }
     Ok(())
+}
+
+/// Sets a link up again, off the loop. A link that has its note is up, unless somebody set it down or it is being removed.
+fn set_up(name: LinkName) {
+    tokio::task::spawn_blocking(move || match links::set_up(&name) {
+        Ok(true) => tracing::warn!(link = %name, "somebody set a link down; it is up again"),
+        Ok(false) => {}
+        Err(error) => {
+            let error = links::with_causes(&error);
+            tracing::warn!(link = %name, error, "somebody set a link down, and it cannot be set up again");
+        }
+    });
 }
 
 /// A link as the engine knows it, if it has a note of ours.

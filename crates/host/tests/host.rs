@@ -229,9 +229,9 @@ fn changes_of_guards_are_reported() {
         let nft = |arguments: &[&str]| lab.command("nft").args(arguments).read().unwrap();
         let (present, removed) = (GuardChange::Present("pt0".into()), GuardChange::Removed("pt0".into()));
         guard::drop_ingress_of(&["pt0"]).unwrap();
-        assert_eq!(changes(), [present.clone()]);
+        assert_eq!(changes(), std::slice::from_ref(&present));
         nft(&["add", "chain", "netdev", "portolan", "pt0", "{ policy accept; }"]);
-        assert_eq!(changes(), [removed.clone()], "it lets everything through");
+        assert_eq!(changes(), std::slice::from_ref(&removed), "it lets everything through");
         assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
         guard::drop_ingress("pt0").unwrap();
         assert_eq!(changes(), [present]);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use portolan_host::{GuardChange, GuardMonitor};
+use portolan_host::{GuardChange, GuardMonitor, LinkChange, LinkMonitor};
 use portolan_testbed::{Node, Test};
 use tokio::io::unix::AsyncFd;
 
@@ -23,6 +23,27 @@ pub(crate) fn wait_for_guards(monitor: GuardMonitor, links: &[String]) {
             for change in changes.unwrap() {
                 if let GuardChange::Present(link) = change {
                     missing.remove(&link);
+                }
+            }
+        }
+    });
+}
+
+/// Waits until a link that was set down is up again, from when the monitor was opened.
+fn wait_for_link_up(monitor: LinkMonitor, link: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        #[expect(deprecated, reason = "its successor is unsafe")]
+        let monitor = AsyncFd::new(monitor).unwrap();
+        let mut was_down = false;
+        loop {
+            let mut ready = monitor.readable().await.unwrap();
+            let Ok(changes) = ready.try_io(|monitor| monitor.get_ref().read()) else { continue };
+            for change in changes.unwrap() {
+                match change {
+                    LinkChange::Present(one) if one.name == link && one.up && was_down => return,
+                    LinkChange::Present(one) if one.name == link => was_down |= !one.up,
+                    _ => {}
                 }
             }
         }
@@ -72,6 +93,11 @@ fn guards_that_somebody_removes_come_back_and_one_that_hangs_holds_up_no_other_p
             wait_for_guards(monitor, &links[1..]);
             let ruleset = node.command("nft").args(["list", "ruleset"]).read().unwrap();
             assert_eq!(ruleset.matches("policy drop").count(), 2, "{ruleset}");
+
+            // A link that somebody sets down comes up again.
+            let monitor = node.namespace().run(LinkMonitor::open).unwrap();
+            node.namespace().ip(&format!("link set {} down", links[1])).unwrap();
+            wait_for_link_up(monitor, &links[1]);
 
             nft_hangs_for(node, &links[0]);
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();
