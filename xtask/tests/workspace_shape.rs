@@ -47,6 +47,7 @@ const MEMBERS: &[Member] = &[
     },
     // Drivers and edges.
     Member { name: "portolan-host", knows: &[], never: &[KUBE_CLIENT] },
+    Member { name: "portolan-health", knows: &[], never: &[TLS, KUBE_CLIENT, KUBE] },
     Member { name: "portolan-watch", knows: &[], never: &[] },
     Member { name: "portolan-cni", knows: &[], never: &[RUNTIME, TLS, KUBE_CLIENT, KUBE] },
     Member {
@@ -75,6 +76,7 @@ const MEMBERS: &[Member] = &[
             "portolan-model",
             "portolan-ipam",
             "portolan-plan",
+            "portolan-health",
             "portolan-watch",
         ],
         never: &[],
@@ -91,6 +93,7 @@ const MEMBERS: &[Member] = &[
             "portolan-ipam",
             "portolan-plan",
             "portolan-host",
+            "portolan-health",
             "portolan-watch",
             "portolan-cni",
         ],

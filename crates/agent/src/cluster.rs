@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::IPLock;
@@ -11,6 +11,7 @@ use portolan_model::{Dirty, Settings, Source, Unit, World};
 use portolan_watch::{Change, Followers, Listed, Object, Selection, Status, Unreadable};
 use tokio::sync::watch;
 
+use crate::chassis::NodeFacts;
 use crate::engine::Engine;
 use crate::network_status::Pending;
 use crate::pods::{self, Pods};
@@ -29,6 +30,7 @@ pub(crate) struct Cluster {
 pub(crate) struct Known {
     pub(crate) world: World,
     pub(crate) pods: Pods,
+    pub(crate) node: NodeFacts,
 }
 
 impl Cluster {
@@ -42,7 +44,11 @@ impl Cluster {
     ) -> (Arc<Self>, Followers) {
         let mut followers = Followers::new(client.clone());
         let cluster = Arc::new(Self {
-            known: RwLock::new(Known { world: World::new(settings), pods: Pods::default() }),
+            known: RwLock::new(Known {
+                world: World::new(settings),
+                pods: Pods::default(),
+                node: NodeFacts::default(),
+            }),
             revision: watch::Sender::new(0),
             status: followers.status(),
             engine: Arc::clone(engine),
@@ -54,7 +60,14 @@ impl Cluster {
             std::future::ready(())
         });
         cluster.feed::<IPLock>(&mut followers, Selection::fields(format!("spec.node={node}")));
-        cluster.feed::<Node>(&mut followers, Selection::fields(format!("metadata.name={node}")));
+        let this = Arc::clone(&cluster);
+        followers.follow(Selection::fields(format!("metadata.name={node}")), move |change| {
+            this.change(|known| {
+                known.node.update(&change);
+                apply(&mut known.world, &change)
+            });
+            std::future::ready(())
+        });
         cluster.feed::<portolan::Subnet>(&mut followers, Selection::all());
         cluster.feed::<kubeovn::Subnet>(&mut followers, Selection::all());
         cluster.feed::<portolan::Vpc>(&mut followers, Selection::all());
@@ -78,6 +91,11 @@ impl Cluster {
             }
             revision.changed().await.expect("invariant: the cluster keeps the sender alive");
         }
+    }
+
+    /// Changes with everything that is reported.
+    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
     }
 
     /// Which followers are in step with the API server.

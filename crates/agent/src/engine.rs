@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use portolan_plan::host::{
     Change, Datapath, Facts, Guard, Key, LinkName, Node, Observed, ObservedLink, ObservedPort, Sandbox, plan,
 };
-use portolan_plan::reconciler::{Absence, Reconciler, Urgency};
+use portolan_plan::reconciler::{Absence, Plan, Reconciler, Urgency};
+use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
 use crate::cluster::Known;
@@ -32,14 +33,18 @@ struct State {
     making: BTreeMap<LinkName, Sandbox>,
     /// UIDs of pods that an event reported as deleted, as long as something of them is left.
     deleted: BTreeSet<String>,
-    /// Changes are being applied, so what is observed may be behind.
-    applying: bool,
+    /// Units whose changes are being applied, each with the sandbox that it belonged to: what is observed of them may be behind.
+    applying: BTreeMap<LinkName, Option<Sandbox>>,
+    /// Those of them that are to be compared again afterwards.
+    held: BTreeSet<LinkName>,
     /// Links were listed.
     listed: bool,
     /// The revision of the copy of Open vSwitch's database up to which ports were observed.
     revision: u64,
     /// Why the last change of a unit failed.
     failures: BTreeMap<LinkName, String>,
+    /// How many rounds the loop has made.
+    rounds: u64,
 }
 
 /// What one round of the loop has to do.
@@ -67,10 +72,12 @@ impl Engine {
             ended: BTreeSet::new(),
             making: BTreeMap::new(),
             deleted: BTreeSet::new(),
-            applying: false,
+            applying: BTreeMap::new(),
+            held: BTreeSet::new(),
             listed: false,
             revision: 0,
             failures: BTreeMap::new(),
+            rounds: 0,
         };
         Self { state: Mutex::new(state), wake: Notify::new(), revision: watch::Sender::new(0) }
     }
@@ -165,6 +172,22 @@ impl Engine {
         self.changed();
     }
 
+    /// These are all guards there are.
+    pub(crate) fn guards_listed(&self, guards: &BTreeSet<LinkName>) {
+        let mut state = self.state();
+        let known = state.observed.units().into_iter().filter(|name| state.observed.is_guarded(name));
+        for name in known.collect::<BTreeSet<_>>().difference(guards) {
+            state.observed.set_guard(name, Guard::Absent);
+            state.touch(name);
+        }
+        for name in guards {
+            state.observed.set_guard(name, Guard::Present);
+            state.touch(name);
+        }
+        drop(state);
+        self.changed();
+    }
+
     /// Reads what is observed.
     pub(crate) fn observed<T>(&self, read: impl FnOnce(&Observed) -> T) -> T {
         read(&self.state().observed)
@@ -248,7 +271,7 @@ impl Engine {
     /// Waits until nothing is left of a sandbox that was ended, in a copy of Open vSwitch's database of at least this revision.
     pub(crate) async fn is_removed(&self, sandbox: &Sandbox, revision: u64) {
         let removed = |state: &mut State| {
-            let settled = !state.applying && state.has_observed(revision);
+            let settled = !state.is_applying(sandbox) && state.has_observed(revision);
             (settled && state.observed.units_of(sandbox).is_empty()).then(|| state.ended.remove(sandbox))
         };
         self.wait_for(removed).await;
@@ -274,14 +297,24 @@ impl Engine {
         self.changed();
     }
 
-    /// Compares what is dirty. The changes are to be applied and reported with [`Engine::applied`] and [`Engine::failed`], then
-    /// [`Engine::round_ended`].
+    /// Compares what is dirty, but for units whose changes are being applied. The changes are to be applied and reported with
+    /// [`Engine::applied`] and [`Engine::failed`], and then [`Engine::settled`]; [`Engine::round_ended`] ends the round.
     pub(crate) fn reconcile(&self, known: &Known) -> Work {
         let mut state = self.state();
-        let State { observed, reconciler, ended, applying, .. } = &mut *state;
+        let State { observed, reconciler, ended, applying, held, .. } = &mut *state;
         let facts = Facts { observed, world: &known.world, pods: known.pods.by_uid(), ended };
-        let round = reconciler.reconcile(|unit| plan(unit, &facts), observed);
-        *applying = !round.changes.is_empty();
+        let plan_of = |unit: &LinkName| {
+            if applying.contains_key(unit) {
+                held.insert(unit.clone());
+                return Plan::Hold { owner: None };
+            }
+            plan(unit, &facts)
+        };
+        let round = reconciler.reconcile(plan_of, observed);
+        for unit in round.changes.iter().map(Change::unit) {
+            let sandbox = observed.note(unit).map(|note| note.sandbox.clone());
+            applying.insert(unit.clone(), sandbox);
+        }
         let confirm = round.confirm.into_iter().map(|confirm| {
             let pod = observed.port(&confirm.unit).map(|port| port.pod.clone()).unwrap_or_default();
             let uid = confirm.owners.first().map(ToString::to_string).unwrap_or_default();
@@ -314,16 +347,67 @@ impl Engine {
         }
     }
 
-    /// Every change of a round was reported. Answers the units to be compared again after a pause.
+    /// Every change of these units that was handed out was reported.
+    pub(crate) fn settled<'a>(&self, units: impl IntoIterator<Item = &'a LinkName>) {
+        let mut state = self.state();
+        for unit in units {
+            state.applying.remove(unit);
+            if state.held.remove(unit) {
+                state.touch(unit);
+            }
+        }
+        drop(state);
+        self.changed();
+    }
+
+    /// Ends a round. Answers the units to be compared again after a pause.
     pub(crate) fn round_ended(&self) -> BTreeSet<LinkName> {
         let mut state = self.state();
-        state.applying = false;
-        let State { observed, deleted, .. } = &mut *state;
+        state.rounds += 1;
+        let State { observed, deleted, failures, .. } = &mut *state;
+        failures.retain(|unit, _| observed.has(unit));
         deleted.retain(|uid| !observed.units_of_pod(uid).is_empty());
         let retries = state.reconciler.take_retries();
         drop(state);
         self.revision.send_modify(|revision| *revision += 1);
         retries
+    }
+
+    /// Waits until the loop has made a round.
+    pub(crate) async fn next_round(&self) {
+        let rounds = self.state().rounds;
+        self.changed();
+        self.wait_for(|state| (state.rounds > rounds).then_some(())).await;
+    }
+
+    /// How many units there are, and of how many the last change failed.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.observed.units().len(), state.failures.len())
+    }
+
+    /// What is known of every unit.
+    pub(crate) fn dump(&self) -> Value {
+        let state = self.state();
+        let units = state.observed.units().into_iter().map(|unit| {
+            let observed = &state.observed;
+            let note = observed.note(&unit);
+            let value = json!({
+                "sandbox": note.map(|note| &note.sandbox.container),
+                "interface": note.map(|note| &note.interface),
+                "podUid": note.and_then(|note| note.pod_uid.as_ref()),
+                "pod": observed.port(&unit).map(|port| &port.pod),
+                "ifaceId": observed.port(&unit).and_then(|port| port.iface_id.as_ref()),
+                "link": observed.link(&unit).map(|link| link.index),
+                "port": observed.port(&unit).is_some(),
+                "guard": observed.is_guarded(&unit),
+                "ended": note.is_some_and(|note| state.ended.contains(&note.sandbox)),
+                "changing": state.applying.contains_key(&unit),
+                "failure": state.failures.get(&unit),
+            });
+            (unit.to_string(), value)
+        });
+        Value::Object(units.collect())
     }
 
     /// The pause of a unit is over.
@@ -354,6 +438,12 @@ pub(crate) enum Failure {
 impl State {
     fn has_observed(&self, revision: u64) -> bool {
         self.listed && self.revision >= revision
+    }
+
+    /// Whether something of a sandbox is being changed.
+    fn is_applying(&self, sandbox: &Sandbox) -> bool {
+        let named = sandbox.link(&sandbox.call);
+        self.applying.iter().any(|(unit, of)| of.as_ref() == Some(sandbox) || *unit == named)
     }
 
     fn link_changed(&mut self, name: &LinkName, link: Option<&ObservedLink>) {

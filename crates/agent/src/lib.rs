@@ -11,19 +11,23 @@
 //! The engine compares what should be on the node with what is, by the rules of [`portolan_plan::host`]: at start, after every change
 //! and after a restart of Open vSwitch. CNI calls are one of its sources. Everything that is made carries the container's id and the
 //! call's interface name, in rows and on links, and is found again by these: DEL needs neither the API server nor a memory of what ADD
-//! did. Nothing here polls. Start reading at [`run`], then `add` and `reconcile`.
+//! did. `chassis` makes the node a chassis of OVN and keeps it one. Nothing here polls. Start reading at [`run`], then `add` and `reconcile`.
 
 mod accept;
 mod add;
 mod call;
 mod calls;
+mod chassis;
 mod check;
 mod cluster;
 mod confirm;
 mod del;
 mod engine;
 mod foreign;
+mod health;
+mod host_work;
 mod links;
+mod metrics;
 mod network_status;
 mod pods;
 mod reconcile;
@@ -33,6 +37,7 @@ mod vswitch;
 mod wanted;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,9 +47,11 @@ use ovsdb::Endpoint;
 use portolan_model::Settings;
 
 use crate::calls::Calls;
+pub use crate::chassis::{ChassisSettings, Encap};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::foreign::Foreign;
+use crate::metrics::Metrics;
 use crate::network_status::Pending;
 use crate::server::Agent;
 use crate::vswitch::Vswitch;
@@ -75,6 +82,10 @@ pub struct Config {
     pub settings: Settings,
     /// Told of every step of every call.
     pub steps: StepHook,
+    /// How the node is to be a chassis of OVN.
+    pub chassis: ChassisSettings,
+    /// Where to serve health checks and metrics; not unless given.
+    pub health: Option<SocketAddr>,
 }
 
 impl Config {
@@ -92,6 +103,8 @@ impl Config {
             cluster_networks: Vec::new(),
             settings: Settings::default(),
             steps: StepHook::default(),
+            chassis: ChassisSettings::default(),
+            health: None,
         }
     }
 }
@@ -105,6 +118,8 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         Cluster::follow(&client, &config.node, config.settings, &engine, &network_status);
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
     let calls = Calls::default();
+    let chassis = chassis::States::new(chassis::State::default());
+    let metrics = Metrics::new();
     let agent = Arc::new(Agent {
         config,
         client,
@@ -114,7 +129,13 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         vswitch,
         calls,
         foreign: Foreign::default(),
+        chassis,
+        metrics,
     });
+    let health = match agent.config.health {
+        Some(address) => Some(health::listen(address).await?),
+        None => None,
+    };
     let listener = server::listen(&agent.config)?;
     let recoveries = followers.recoveries();
     let in_step = async {
@@ -127,6 +148,9 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         never = server::serve(&agent, listener) => match never {},
         never = network_status::run(&agent) => match never {},
         ended = reconcile::run(&agent, recoveries) => match ended? {},
+        ended = chassis::run(&agent) => match ended? {},
+        never = chassis::report(&agent) => match never {},
+        never = health::serve(&agent, health) => match never {},
         error = followers.ended() => Err(error.into()),
         never = in_step => match never {},
     }

@@ -1,5 +1,6 @@
 //! Links of the node and of pods. All of it blocks, and runs on threads that may.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -10,6 +11,7 @@ use portolan_host::{Error, Ethtool, Link, Result, Route, Rtnetlink, Veth, announ
 use portolan_plan::host::{Change, Datapath, Guard, LinkName, Note};
 
 use crate::engine::Engine;
+use crate::host_work::Outcome;
 
 /// The pod's end of an interface, as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,20 @@ pub(crate) fn set_note(note: &Note) -> Result<()> {
     Rtnetlink::open()?.set_link(note.link().as_str(), settings)
 }
 
+/// Sets a link up again that somebody set down; false if it is up, or gone, or has no note.
+pub(crate) fn set_up(name: &LinkName) -> Result<bool> {
+    let mut host = Rtnetlink::open()?;
+    match host.link(name.as_str())? {
+        Some(link) if !link.up && link.alias.is_some() => {}
+        _ => return Ok(false),
+    }
+    match host.set_link(name.as_str(), LinkSettings { up: true, ..Default::default() }) {
+        // It went meanwhile.
+        Err(Error::NoLink(_)) => Ok(false),
+        outcome => outcome.map(|()| true),
+    }
+}
+
 /// Configures the pod's end. Everything in it can be used as soon as it is there.
 pub(crate) fn configure(link: &LinkName, interface: &str, netns: &OwnedFd, end: &PodEnd) -> Result<Link> {
     let mtu = Some(end.mtu.into());
@@ -98,8 +114,39 @@ pub(crate) fn announce(netns: &OwnedFd, link: &Link, end: &PodEnd) -> Result<()>
     announce::announce(netns.as_fd(), link, end.mac.octets(), &addresses)
 }
 
-/// Applies a change of the engine's.
-pub(crate) fn apply(change: &Change) -> Result<()> {
+/// Applies changes of the engine's. After one that failed, the others of its unit are left out: a guard stays as long as its link.
+pub(crate) fn apply_all(changes: Vec<Change>) -> Vec<Outcome> {
+    let guards: Vec<&str> =
+        changes.iter().filter(|one| matches!(one, Change::Guard(_))).map(name_of).collect();
+    if guards.len() == changes.len() && guards.len() > 1 && guard::drop_ingress_of(&guards).is_ok() {
+        return changes.into_iter().map(|change| (change, Ok(()))).collect();
+    }
+    // One by one, also if one of several guards cannot be made.
+    let (mut outcomes, mut failed) = (Vec::new(), BTreeSet::new());
+    for change in changes {
+        if failed.contains(change.unit()) {
+            continue;
+        }
+        let outcome = apply(&change).map_err(|error| with_causes(&error));
+        if outcome.is_err() {
+            failed.insert(change.unit().clone());
+        }
+        outcomes.push((change, outcome));
+    }
+    outcomes
+}
+
+fn name_of(change: &Change) -> &str {
+    change.unit().as_str()
+}
+
+/// An error with what caused it, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn apply(change: &Change) -> Result<()> {
     let name = change.unit().as_str();
     match change {
         Change::RemoveLink(_) => Rtnetlink::open()?.delete_link(name).map(drop),

@@ -1,20 +1,25 @@
 //! The loop that makes the node as it should be: it reports to the [`Engine`] what is observed, and applies what the engine answers.
 //!
-//! It runs a round at start, and whenever a link, Open vSwitch, a pod, a lock or a CNI call changes something. After a restart of Open
-//! vSwitch everything is compared.
+//! It runs a round at start, and whenever a link, a guard, Open vSwitch, a pod, a lock or a CNI call changes something. After a restart
+//! of Open vSwitch everything is compared. Changes of links and guards are applied beside it, by [`HostWork`].
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use anyhow::Context;
-use portolan_host::{Link, LinkChange, LinkMonitor, Rtnetlink, guard};
-use portolan_plan::host::{Change, Guard, LinkName, ObservedLink};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use portolan_host::{GuardChange, GuardMonitor, Link, LinkChange, LinkMonitor, Rtnetlink, guard};
+use portolan_plan::host::{Change, Guard, LinkName, Observed, ObservedLink};
 use portolan_watch::{Recoveries, Retries};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 use crate::confirm::Confirmations;
 use crate::engine::Failure;
+use crate::host_work::{Done, HostWork};
 use crate::links;
 use crate::server::Agent;
 
@@ -22,70 +27,155 @@ use crate::server::Agent;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
+/// How long guards that cannot be listed are left alone before the next attempt.
+const LISTING_PAUSE: Duration = Duration::from_secs(5);
+
 /// Runs until it fails.
 pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Result<Infallible> {
     let engine = &agent.engine;
-    // Before the list: what changes after it is reported.
-    #[expect(
-        deprecated,
-        reason = "its successor is unsafe; the monitor keeps its descriptor open as long as it lives"
-    )]
-    let monitor = AsyncFd::new(LinkMonitor::open()?).context("watch links")?;
+    // Before the lists: what changes after them is reported.
+    let links = watched(LinkMonitor::open()?).context("watch links")?;
+    let guards = watch_guards();
     list_links(agent).await?;
-    for link in blocking(guard::guarded).await? {
-        if let Some(name) = LinkName::parse(&link) {
-            engine.guard_changed(&name, Guard::Present);
+    let mut listings = FuturesUnordered::new();
+    match blocking(guard::guarded).await {
+        Ok(guards) => report_all_guards(agent, &guards),
+        Err(error) => {
+            tracing::warn!(%error, "cannot list the guards of links; every link that needs one is guarded again");
+            listings.push(list_guards());
         }
     }
     let mut changes = agent.vswitch.changes();
     let mut connected = agent.vswitch.connected();
     let mut confirmations = Confirmations::new(agent.client.clone());
+    let mut host = HostWork::new(links::apply_all);
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
+        let mut guard_changes = Vec::new();
         tokio::select! {
             () = engine.woken() => {}
             () = later.wait() => {}
             // The API server is back: what could not be read need not wait any longer.
             () = recoveries.next() => later.hasten(Instant::now()),
-            links = next_links(&monitor) => report_links(agent, links.context("watch links")?).await?,
+            changes = next(Some(&links), LinkMonitor::read) => report_links(agent, changes.context("watch links")?).await?,
+            changes = next(guards.as_ref(), GuardMonitor::read) => guard_changes = changes.context("watch guards")?,
+            Some(guards) = listings.next(), if !listings.is_empty() => report_all_guards(agent, &guards),
             batch = changes.next() => match batch {
                 Some(batch) => agent.vswitch.report(&batch, engine),
                 None => anyhow::bail!("the client of Open vSwitch has ended"),
             },
             () = connected.next() => engine.compare_all(),
             (unit, uid, absence) = confirmations.next() => engine.answered(unit, &uid, absence),
+            done = host.next() => report_done(agent, done),
         }
-        // A round must see the outcome of the one before.
+        // A round must see the outcome of the ones before.
         while let Some(batch) = changes.try_next() {
             agent.vswitch.report(&batch, engine);
         }
-        while let Ok(links) = monitor.get_ref().read() {
-            report_links(agent, links).await?;
+        while let Ok(changes) = links.get_ref().read() {
+            report_links(agent, changes).await?;
+        }
+        // After the links: the guard of a link that is gone need not be missed.
+        while let Some(Ok(more)) = guards.as_ref().map(|monitor| monitor.get_ref().read()) {
+            guard_changes.extend(more);
+        }
+        if report_guards(agent, guard_changes) == Told::NotAll && listings.is_empty() {
+            listings.push(list_guards());
         }
         for unit in later.take_due(Instant::now()) {
             engine.retry(&unit);
         }
         let work = agent.cluster.read(|known| engine.reconcile(known));
         confirmations.ask(work.confirm);
-        apply(agent, work.changes).await;
+        apply(agent, work.changes, &mut host).await;
         for unit in engine.round_ended() {
             later.failed(unit, Instant::now());
         }
     }
 }
 
-async fn next_links(monitor: &AsyncFd<LinkMonitor>) -> std::io::Result<Vec<LinkChange>> {
+pub(crate) fn watched<T: AsRawFd>(monitor: T) -> std::io::Result<AsyncFd<T>> {
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe; the monitor keeps its descriptor open as long as it lives"
+    )]
+    AsyncFd::new(monitor)
+}
+
+/// Guards are needed, and so watched, only where the kernel has them. Where it has not, making one says so.
+fn watch_guards() -> Option<AsyncFd<GuardMonitor>> {
+    let opened = GuardMonitor::open().map_err(|error| links::with_causes(&error));
+    let watched = opened.and_then(|monitor| watched(monitor).map_err(|error| error.to_string()));
+    watched.inspect_err(|error| tracing::warn!(error, "cannot watch the guards of links")).ok()
+}
+
+/// The next changes that a monitor has; never any without one.
+pub(crate) async fn next<T: AsRawFd, C>(
+    monitor: Option<&AsyncFd<T>>,
+    read: impl Fn(&T) -> std::io::Result<Vec<C>>,
+) -> std::io::Result<Vec<C>> {
+    let Some(monitor) = monitor else { return std::future::pending().await };
     loop {
         let mut ready = monitor.readable().await?;
-        match ready.try_io(|monitor| monitor.get_ref().read()) {
+        match ready.try_io(|monitor| read(monitor.get_ref())) {
             Ok(changes) => return changes,
             Err(_would_block) => {}
         }
     }
 }
 
+/// Lists guards, as often as it takes.
+async fn list_guards() -> Vec<String> {
+    loop {
+        match blocking(guard::guarded).await {
+            Ok(guards) => return guards,
+            Err(error) => tracing::warn!(%error, "cannot list the guards of links; trying again"),
+        }
+        tokio::time::sleep(LISTING_PAUSE).await;
+    }
+}
+
+fn report_all_guards(agent: &Agent, guards: &[String]) {
+    agent.engine.guards_listed(&guards.iter().filter_map(|link| LinkName::parse(link)).collect());
+}
+
+/// Whether changes say all that has changed.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    All,
+    NotAll,
+}
+
+fn report_guards(agent: &Agent, changes: Vec<GuardChange>) -> Told {
+    let engine = &agent.engine;
+    let mut told = Told::All;
+    for change in changes {
+        let (link, guard) = match &change {
+            GuardChange::Present(link) => (link, Guard::Present),
+            GuardChange::Removed(link) => (link, Guard::Absent),
+            GuardChange::Lost => {
+                told = Told::NotAll;
+                continue;
+            }
+        };
+        let Some(name) = LinkName::parse(link) else { continue };
+        let missed = |observed: &Observed| observed.is_guarded(&name) && observed.link(&name).is_some();
+        if guard == Guard::Absent && engine.observed(missed) {
+            agent.metrics.guard_missed();
+            tracing::warn!(link, "somebody removed the guard of a link; it is made again");
+        }
+        engine.guard_changed(&name, guard);
+    }
+    told
+}
+
 async fn list_links(agent: &Agent) -> anyhow::Result<()> {
     let links = blocking(|| Rtnetlink::open()?.links()).await?;
+    for link in links.iter().filter(|link| !link.up) {
+        if let Some((name, _)) = observed_link(link) {
+            set_up(name);
+        }
+    }
     agent.engine.links_listed(&links.iter().filter_map(observed_link).collect());
     Ok(())
 }
@@ -95,8 +185,11 @@ async fn report_links(agent: &Agent, changes: Vec<LinkChange>) -> anyhow::Result
         // A link without a note is not ours, or not made yet.
         match change {
             LinkChange::Present(link) => {
-                if let Some((name, link)) = observed_link(&link) {
-                    agent.engine.link_changed(&name, Some(&link));
+                if let Some((name, observed)) = observed_link(&link) {
+                    agent.engine.link_changed(&name, Some(&observed));
+                    if !link.up {
+                        set_up(name);
+                    }
                 }
             }
             LinkChange::Removed(link) => {
@@ -104,10 +197,23 @@ async fn report_links(agent: &Agent, changes: Vec<LinkChange>) -> anyhow::Result
                     agent.engine.link_changed(&name, None);
                 }
             }
+            LinkChange::Addresses => {}
             LinkChange::Lost => list_links(agent).await?,
         }
     }
     Ok(())
+}
+
+/// Sets a link up again, off the loop. A link that has its note is up, unless somebody set it down or it is being removed.
+fn set_up(name: LinkName) {
+    tokio::task::spawn_blocking(move || match links::set_up(&name) {
+        Ok(true) => tracing::warn!(link = %name, "somebody set a link down; it is up again"),
+        Ok(false) => {}
+        Err(error) => {
+            let error = links::with_causes(&error);
+            tracing::warn!(link = %name, error, "somebody set a link down, and it cannot be set up again");
+        }
+    });
 }
 
 /// A link as the engine knows it, if it has a note of ours.
@@ -116,36 +222,38 @@ fn observed_link(link: &Link) -> Option<(LinkName, ObservedLink)> {
     Some((name, ObservedLink { index: link.index, note }))
 }
 
-/// Applies the changes of a round and reports on each.
-async fn apply(agent: &Agent, changes: Vec<Change>) {
+/// Applies the changes of a round: those of Open vSwitch at once, with a report on each; those of the host go on by themselves.
+async fn apply(agent: &Agent, changes: Vec<Change>, work: &mut HostWork) {
     if changes.is_empty() {
         return;
     }
     let (vswitch, host): (Vec<_>, Vec<_>) = changes.into_iter().partition(Change::is_of_vswitch);
-    let of_vswitch = agent.vswitch.apply(vswitch, &agent.engine);
-    let of_host = async {
-        if host.is_empty() {
-            return;
-        }
-        let applied = tokio::task::spawn_blocking(move || {
-            let outcome = |change: Change| (links::apply(&change), change);
-            host.into_iter().map(outcome).collect::<Vec<_>>()
-        });
-        for (outcome, change) in applied.await.unwrap_or_default() {
-            match outcome {
-                Ok(()) => agent.engine.applied(&change),
-                Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(link = %change.unit(), error, "cannot change a link");
-                    agent.engine.failed(change.unit(), Failure::Refused, error.to_string());
-                }
-            }
-        }
-    };
-    tokio::join!(of_vswitch, of_host);
+    let of_host: BTreeSet<_> = host.iter().map(|change| change.unit().clone()).collect();
+    let of_vswitch: BTreeSet<_> = vswitch.iter().map(|change| change.unit().clone()).collect();
+    work.begin(host);
+    agent.vswitch.apply(vswitch, &agent.engine, &agent.metrics).await;
+    agent.engine.settled(of_vswitch.difference(&of_host));
 }
 
-async fn blocking<T: Send + 'static>(
+fn report_done(agent: &Agent, done: Done) {
+    for (change, outcome) in done.outcomes {
+        match outcome {
+            Ok(()) => {
+                tracing::debug!(?change, "changed a link");
+                agent.metrics.changed(&change);
+                agent.engine.applied(&change);
+            }
+            Err(error) => {
+                tracing::warn!(link = %change.unit(), error, "cannot change a link");
+                agent.metrics.change_failed(&change);
+                agent.engine.failed(change.unit(), Failure::Refused, error);
+            }
+        }
+    }
+    agent.engine.settled(&done.units);
+}
+
+pub(crate) async fn blocking<T: Send + 'static>(
     body: impl FnOnce() -> portolan_host::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
     Ok(tokio::task::spawn_blocking(body).await??)

@@ -21,10 +21,11 @@ use crate::calls::{self, Calls, Turn};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::foreign::Foreign;
+use crate::metrics::Metrics;
 use crate::network_status::Pending;
 use crate::steps::{Moment, Reporter, Step, Steps};
 use crate::vswitch::Vswitch;
-use crate::{Config, check, del};
+use crate::{Config, chassis, check, del};
 
 /// How long a request may take to come in: the plugin sends it at once.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
@@ -42,6 +43,8 @@ pub(crate) struct Agent {
     pub(crate) vswitch: Vswitch,
     pub(crate) calls: Calls,
     pub(crate) foreign: Foreign,
+    pub(crate) chassis: chassis::States,
+    pub(crate) metrics: Metrics,
 }
 
 /// Listens for the plugin.
@@ -90,10 +93,13 @@ async fn answer(agent: &Arc<Agent>, mut stream: UnixStream) -> io::Result<()> {
     let (request, netns) = received.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let verb = request.verb;
     let sandbox = request.container_id.clone();
+    let (began, in_progress) = (Instant::now(), agent.metrics.call_begins(verb));
     let outcome = match only_root(&stream) {
         Ok(()) => call(agent, request, netns, &stream).await,
         Err(refusal) => Err(refusal),
     };
+    agent.metrics.call_ended(verb, began.elapsed(), outcome.as_ref().err());
+    drop(in_progress);
     let answer = outcome.unwrap_or_else(|error| {
         match verb {
             Verb::Status => tracing::debug!(error = %error, "not ready"),
@@ -173,7 +179,8 @@ async fn call(
             let late =
                 || format!("a thread of an earlier call is still at work on links of {}", sandbox.container);
             drop(bounds.within(threads.ended(), late).await?);
-            let steps = Steps::new(Reporter::new(&agent.config.steps, &sandbox.container));
+            let steps =
+                Steps::new(Reporter::new(&agent.config.steps, &sandbox.container), agent.metrics.clone());
             let netns_path = request.netns;
             add_or_undo(Add { agent, pod, netns, netns_path, steps, threads, sandbox, config }, &bounds).await
         }

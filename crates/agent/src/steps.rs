@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::metrics::Metrics;
+
 /// A step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
@@ -152,11 +154,13 @@ pub(crate) struct Steps {
     began: Instant,
     taken: Mutex<BTreeMap<Step, Duration>>,
     waiting_for: Mutex<Vec<(Step, String)>>,
+    metrics: Metrics,
 }
 
 impl Steps {
-    pub(crate) fn new(reporter: Reporter) -> Self {
-        Self { reporter, began: Instant::now(), taken: Mutex::default(), waiting_for: Mutex::default() }
+    pub(crate) fn new(reporter: Reporter, metrics: Metrics) -> Self {
+        let (taken, waiting_for) = (Mutex::default(), Mutex::default());
+        Self { reporter, began: Instant::now(), taken, waiting_for, metrics }
     }
 
     /// Runs a step that waits. Until it ends, the call waits for `waiting_for`.
@@ -171,9 +175,11 @@ impl Steps {
         self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner).push(waiting.clone());
         let outcome = body.await;
         self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| *one != waiting);
+        let took = began.elapsed();
+        self.metrics.step(step, took);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let longest = taken.entry(step).or_default();
-        *longest = (*longest).max(began.elapsed());
+        *longest = (*longest).max(took);
         outcome
     }
 

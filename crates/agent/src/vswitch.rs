@@ -1,8 +1,10 @@
-//! The node's Open vSwitch: ports of OVN's bridge, by its database.
+//! The node's Open vSwitch: ports of OVN's bridge, by its database. `chassis` has the bridge itself.
+
+mod chassis;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ovn_schema::vswitch::{Bridge, Interface, Port};
+use ovn_schema::vswitch::{Bridge, Interface, OpenVSwitch, Port};
 use ovsdb::change::Batch;
 use ovsdb::{
     Atom, Cache, Changes, Client, Endpoint, ErrorKind, Index, Monitor, Outcome, Rows, Status, TransactError,
@@ -11,7 +13,9 @@ use ovsdb::{
 use portolan_plan::host::{Change, Datapath, DesiredPort, LinkName, Note, ObservedPort, Sandbox};
 use tokio::sync::watch;
 
+use crate::chassis::datapath_of;
 use crate::engine::{Engine, Failure};
+use crate::metrics::Metrics;
 
 /// `external_ids` of ports and interfaces that agents make.
 const SANDBOX: &str = "portolan/sandbox";
@@ -49,7 +53,14 @@ pub(crate) struct Connected(watch::Receiver<Status>);
 impl Vswitch {
     pub(crate) fn connect(endpoint: Endpoint, bridge: &str) -> Self {
         let client = Client::builder("Open_vSwitch", [endpoint])
-            .monitor(Monitor::of::<Bridge>().columns(["datapath_type", "name", "ports"]))
+            .monitor(Monitor::of::<OpenVSwitch>().columns(["external_ids", "ovs_version"]))
+            .monitor(Monitor::of::<Bridge>().columns([
+                "datapath_type",
+                "fail_mode",
+                "name",
+                "other_config",
+                "ports",
+            ]))
             .monitor(
                 Monitor::of::<Port>()
                     .columns(["external_ids", "interfaces", "name"])
@@ -118,7 +129,7 @@ impl Vswitch {
         if self.datapath(&cache).is_none() {
             let bridge = &self.bridge;
             return Some(format!(
-                "Open vSwitch has no bridge {bridge}; ovn-controller makes it: is it running?"
+                "Open vSwitch has no bridge {bridge}, which the agent makes: the agent's log says why it could not"
             ));
         }
         let link = note.link();
@@ -172,7 +183,7 @@ impl Vswitch {
     }
 
     /// Applies changes and reports on each.
-    pub(crate) async fn apply(&self, changes: Vec<Change>, engine: &Engine) {
+    pub(crate) async fn apply(&self, changes: Vec<Change>, engine: &Engine, metrics: &Metrics) {
         if changes.is_empty() {
             return;
         }
@@ -184,11 +195,11 @@ impl Vswitch {
             // One that cannot be made must not keep the others from it.
             for change in changes {
                 let outcome = self.transact(std::slice::from_ref(&change)).await;
-                report_outcome(&[change], &outcome, engine);
+                report_outcome(&[change], &outcome, engine, metrics);
             }
             return;
         }
-        report_outcome(&changes, &outcome, engine);
+        report_outcome(&changes, &outcome, engine, metrics);
     }
 
     async fn transact(&self, changes: &[Change]) -> Result<(), TransactError> {
@@ -221,7 +232,7 @@ impl Vswitch {
 
     fn datapath(&self, cache: &Cache) -> Option<Datapath> {
         let (_, bridge) = find_bridge(cache, &self.bridge)?;
-        Some(if bridge.datapath_type == "netdev" { Datapath::Netdev } else { Datapath::System })
+        Some(datapath_of(&bridge.datapath_type))
     }
 }
 
@@ -335,14 +346,25 @@ fn failure_of(error: &TransactError) -> Failure {
     if behind || unknown { Failure::Outdated } else { Failure::Refused }
 }
 
-fn report_outcome(changes: &[Change], outcome: &Result<(), TransactError>, engine: &Engine) {
+fn report_outcome(
+    changes: &[Change],
+    outcome: &Result<(), TransactError>,
+    engine: &Engine,
+    metrics: &Metrics,
+) {
     match outcome {
-        Ok(()) => changes.iter().for_each(|change| engine.applied(change)),
+        Ok(()) => {
+            for change in changes {
+                metrics.changed(change);
+                engine.applied(change);
+            }
+        }
         Err(error) => {
             if !matches!(error, TransactError::NotConnected(_)) {
                 tracing::warn!(%error, ports = changes.len(), "Open vSwitch did not accept a change of ports");
             }
             for change in changes {
+                metrics.change_failed(change);
                 engine.failed(change.unit(), failure_of(error), error.to_string());
             }
         }

@@ -12,10 +12,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::{Method, Response, StatusCode};
 use ovsdb::SmolStr;
+use portolan_health::{Method, Page, StatusCode};
 use portolan_model::Unit;
 use portolan_plan::Plan;
 use portolan_plan::comparison::Picture;
@@ -66,14 +64,14 @@ pub(crate) struct Debug {
     pub(crate) places: Arc<Semaphore>,
 }
 
-type Answer = Result<Response<Full<Bytes>>, (StatusCode, String)>;
+type Answer = Result<Page, (StatusCode, String)>;
 
 impl Debug {
     pub(crate) fn new(engine: Sender<Message>, northbound: ovsdb::Client, log: Option<Log>) -> Self {
         Debug { engine, northbound, log, places: Arc::new(Semaphore::new(PAGES)) }
     }
 
-    pub(crate) async fn answer(&self, method: &Method, path: &str, query: &str) -> Response<Full<Bytes>> {
+    pub(crate) async fn answer(&self, method: &Method, path: &str, query: &str) -> Page {
         let answer = match (method, path) {
             (&Method::GET, "/debug/world") => self.world(query).await,
             (&Method::GET, "/debug/waiting") => self.waiting().await,
@@ -178,11 +176,11 @@ fn unavailable(why: &str) -> (StatusCode, String) {
     (StatusCode::SERVICE_UNAVAILABLE, format!("the control loop: {why}"))
 }
 
-fn text(text: String) -> Response<Full<Bytes>> {
+fn text(text: String) -> Page {
     respond(StatusCode::OK, text)
 }
 
-fn json(value: &Value) -> Response<Full<Bytes>> {
+fn json(value: &Value) -> Page {
     respond(StatusCode::OK, format!("{value:#}\n"))
 }
 

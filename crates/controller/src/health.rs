@@ -4,26 +4,14 @@
 //! are in step with the API server, every kind was listed, and the copy of the northbound database is in step. A controller that
 //! is not ready need not be restarted.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::Context as _;
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use portolan_health::{ANSWER, Check, Incoming, Method, Page, Pages, Request, StatusCode, probe, probe_of};
 use portolan_watch::Status;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{oneshot, watch};
-use tokio::task::{AbortHandle, JoinSet};
 
 use crate::act::events::EventWriter;
 use crate::act::finalizers::FinalizerWriter;
@@ -34,15 +22,7 @@ use crate::debug::{Debug, PAGES};
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 
-/// How long the loop may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
-/// The format of metrics.
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// How many connections there are at a time. Beyond that, the one that has waited longest for its request makes room: connections
-/// that are opened and left alone must not keep a probe out.
-const CONNECTIONS: usize = 64;
-/// How long a connection may last, with a peer that reads slowly.
-const CONNECTION: Duration = Duration::from_secs(30);
+pub(crate) use portolan_health::respond;
 
 /// What is checked.
 #[derive(Clone)]
@@ -85,9 +65,6 @@ impl Access {
     }
 }
 
-/// The outcome of a check: its name, and what is wrong.
-type Check = (&'static str, Result<(), String>);
-
 impl Health {
     /// Checks that this process works.
     async fn alive(&self) -> Vec<Check> {
@@ -123,17 +100,15 @@ impl Health {
         ask(&self.engine, |engine| engine.is_synced()).await
     }
 
-    fn metrics(&self) -> Response<Full<Bytes>> {
+    fn metrics(&self) -> Page {
         self.metrics.followers_behind(self.followers.behind().len());
         self.metrics.queue("status_writer", self.status.waiting());
         self.metrics.queue("event_writer", self.events.waiting());
         self.metrics.queue("finalizer_writer", self.finalizers.waiting());
-        let mut response = respond(StatusCode::OK, self.metrics.encode());
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
-        response
+        portolan_health::metrics(self.metrics.encode())
     }
 
-    async fn answer_debug(&self, request: &Request<Incoming>, right: DebugRight) -> Response<Full<Bytes>> {
+    async fn answer_debug(&self, request: &Request<Incoming>, right: DebugRight) -> Page {
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let refusal = match right {
             DebugRight::Nothing => "only connections from this host may see this; see --debug-address\n",
@@ -153,7 +128,7 @@ impl Health {
         self.debug.answer(request.method(), path, query).await
     }
 
-    async fn answer(&self, request: &Request<Incoming>, right: DebugRight) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: &Request<Incoming>, right: DebugRight) -> Page {
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         if path == "/debug" || path.starts_with("/debug/") {
             return self.answer_debug(request, right).await;
@@ -161,9 +136,8 @@ impl Health {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return respond(StatusCode::METHOD_NOT_ALLOWED, "this can only be read\n".into());
         }
-        let (probe, one) =
-            path[1..].split_once('/').map_or((&path[1..], None), |(probe, one)| (probe, Some(one)));
-        let mut checks = match probe {
+        let (name, one) = probe_of(path);
+        let checks = match name {
             "healthz" | "livez" => self.alive().await,
             "readyz" => self.ready().await,
             "metrics" if one.is_none() => return self.metrics(),
@@ -172,32 +146,8 @@ impl Health {
                 return respond(StatusCode::NOT_FOUND, message.into());
             }
         };
-        if let Some(one) = one {
-            checks.retain(|(name, _)| *name == one);
-            if checks.is_empty() {
-                return respond(StatusCode::NOT_FOUND, format!("/{probe} has no check {one:?}\n"));
-            }
-        }
-        let verbose = query.split('&').any(|part| part == "verbose" || part.starts_with("verbose="));
-        report(probe, &checks, verbose)
+        probe(name, one, query, checks)
     }
-}
-
-/// `ok` if every check is, or each of them if one is not or if that was asked for; as kube-apiserver has it.
-fn report(probe: &str, checks: &[Check], verbose: bool) -> Response<Full<Bytes>> {
-    let failed = checks.iter().any(|(_, result)| result.is_err());
-    if !failed && !verbose {
-        return respond(StatusCode::OK, "ok".into());
-    }
-    let lines = checks.iter().map(|(name, result)| match result {
-        Ok(()) => format!("[+] {name} ok\n"),
-        Err(why) => format!("[-] {name} failed: {why}\n"),
-    });
-    let (status, end) = match failed {
-        true => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
-        false => (StatusCode::OK, "passed"),
-    };
-    respond(status, lines.chain([format!("{probe} check {end}\n")]).collect())
 }
 
 /// What the control loop answers about the engine, within a while.
@@ -217,12 +167,6 @@ pub(crate) async fn ask<T: Send + 'static>(
     tokio::time::timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(format!("no answer within {ANSWER:?}")))
 }
 
-pub(crate) fn respond(status: StatusCode, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    response
-}
-
 /// Listens at an address.
 pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
@@ -233,69 +177,18 @@ pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 
 /// Serves health checks, for ever.
 pub(crate) async fn serve(listener: TcpListener, health: Health, access: Access) {
-    let mut connections = Connections::default();
-    loop {
-        let (stream, peer) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Out of descriptors, for example: others will be closed.
-                    tracing::warn!(%error, "cannot accept a health check");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
-            },
-            Some(_) = connections.running.join_next() => continue,
-        };
-        connections.admit(stream, health.clone(), access.of(peer));
-    }
+    portolan_health::serve(listener, Served { health, access }).await;
 }
 
-/// The connections that are open.
-#[derive(Default)]
-struct Connections {
-    running: JoinSet<()>,
-    /// The oldest first; some of them have ended.
-    open: VecDeque<Connection>,
+#[derive(Clone)]
+struct Served {
+    health: Health,
+    access: Access,
 }
 
-struct Connection {
-    task: AbortHandle,
-    /// Its request has come.
-    asked: Arc<AtomicBool>,
-}
-
-impl Connections {
-    /// Serves a connection, for which another one makes room if there are many.
-    fn admit(&mut self, stream: TcpStream, health: Health, right: DebugRight) {
-        self.open.retain(|connection| !connection.task.is_finished());
-        if self.open.len() >= CONNECTIONS {
-            let idle = self.open.iter().position(|connection| !connection.asked.load(Ordering::Relaxed));
-            // Requests take no longer than the loop may take to answer: if all are being answered, the oldest hangs.
-            if let Some(oldest) = self.open.remove(idle.unwrap_or_default()) {
-                tracing::debug!("too many connections: one that waits makes room");
-                oldest.task.abort();
-            }
-        }
-        let asked = Arc::new(AtomicBool::new(false));
-        let task = self.running.spawn(serve_one(stream, health, right, Arc::clone(&asked)));
-        self.open.push_back(Connection { task, asked });
-    }
-}
-
-async fn serve_one(stream: TcpStream, health: Health, right: DebugRight, asked: Arc<AtomicBool>) {
-    let service = service_fn(|request: Request<Incoming>| {
-        asked.store(true, Ordering::Relaxed);
-        let health = health.clone();
-        async move { Ok::<_, Infallible>(health.answer(&request, right).await) }
-    });
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(ANSWER).keep_alive(false);
-    let served = tokio::time::timeout(CONNECTION, http.serve_connection(TokioIo::new(stream), service)).await;
-    match served {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a health check was not served"),
-        Err(_) => tracing::debug!("a health check was not read in time"),
+impl Pages for Served {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Page {
+        self.health.answer(&request, self.access.of(peer)).await
     }
 }
 
@@ -307,7 +200,9 @@ mod tests {
     use portolan_watch::Followers;
     use portolan_watch::fake::{Answer, FakeApi};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
     use tokio::sync::mpsc;
+    use tokio::task::JoinSet;
 
     use super::*;
 
@@ -371,24 +266,6 @@ mod tests {
         let address = listener.local_addr().unwrap();
         tasks.spawn(serve(listener, health(&FakeApi::default(), &engine), access));
         (address, tasks)
-    }
-
-    #[tokio::test]
-    async fn a_probe_is_answered_however_many_connections_were_left_alone() {
-        let (address, _tasks) = served(Access::Loopback).await;
-        let mut idle = Vec::new();
-        for _ in 0..CONNECTIONS * 2 {
-            idle.push(TcpStream::connect(address).await.unwrap());
-        }
-        let answer = get(address, "GET /healthz").await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        // The oldest made room, and the newest did not.
-        let mut byte = [0];
-        assert_eq!(idle[0].read(&mut byte).await.unwrap_or(0), 0);
-        let newest = idle.pop().unwrap();
-        assert!(
-            newest.try_read(&mut byte).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
-        );
     }
 
     #[tokio::test]

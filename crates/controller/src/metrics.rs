@@ -3,12 +3,12 @@
 //! Every label has a bounded set of values: queues, outcomes, and reasons that are words of the program. Nothing that a user writes
 //! becomes a label.
 
-mod process;
 mod stopwatch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use portolan_health::ProcessCollector;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
@@ -17,7 +17,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use self::process::ProcessCollector;
 pub(crate) use self::stopwatch::Stopwatch;
 use crate::engine::{Counts, Queues};
 

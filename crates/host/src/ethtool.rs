@@ -4,15 +4,9 @@ use std::os::fd::BorrowedFd;
 
 use nix::sys::socket::SockProtocol;
 
-use crate::error::{Error, Result};
-use crate::netlink::{ACK, Attributes, Socket, attribute};
-use crate::netns;
-
-/// The family that knows the numbers of the others.
-const CONTROLLER: u16 = 0x10;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
+use crate::error::Result;
+use crate::netlink::{ACK, Attributes, Socket};
+use crate::{genl, netns};
 
 const FEATURES_SET: u8 = 12;
 const FEATURES_HEADER: u16 = 1;
@@ -39,15 +33,8 @@ impl Ethtool {
     /// Of the calling thread's network namespace.
     pub fn open() -> Result<Self> {
         let mut socket = Socket::open(SockProtocol::NetlinkGeneric)?;
-        let what = || "find the family ethtool".to_owned();
-        let request =
-            [vec![GET_FAMILY, 1, 0, 0], Attributes::default().text(FAMILY_NAME, "ethtool").0].concat();
-        let answer = socket.ask(CONTROLLER, ACK, &request, what)?;
-        let family = answer
-            .iter()
-            .find_map(|message| attribute(message.payload().get(4..)?, FAMILY_ID)?.first_chunk::<2>())
-            .ok_or_else(|| Error::Answer { what: what(), reason: "it has no number".into() })?;
-        Ok(Self { family: u16::from_ne_bytes(*family), socket })
+        let family = genl::family(&mut socket, "ethtool")?;
+        Ok(Self { family, socket })
     }
 
     /// Of another network namespace.

@@ -3,17 +3,22 @@
 //! Open vSwitch's userspace datapath reads frames by packet sockets, and the kernel goes on to process its own copy of each. Without a
 //! guard a pod could reach the host's own addresses and services through the link that should lead to Open vSwitch only.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result, Trying};
 
 const FAMILY: &str = "netdev";
-const TABLE: &str = "portolan";
+pub(crate) const TABLE: &str = "portolan";
 /// Before anything else that looks at what comes in.
 const PRIORITY: i32 = -500;
+/// How long nft may take. It is killed then: whoever waits for it tries again.
+const NFT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Disables IPv6 on a link of the calling thread's namespace; to be called before the link is set up.
 pub fn ipv6_off(link: &str) -> Result<()> {
@@ -27,10 +32,21 @@ pub fn ipv6_off(link: &str) -> Result<()> {
 
 /// Drops all frames that come in by a link before the kernel's own stack sees them. Packet sockets still get their copy.
 pub fn drop_ingress(link: &str) -> Result<()> {
-    let chain = json!({ "family": FAMILY, "table": TABLE, "name": link, "type": "filter", "hook": "ingress", "dev": link,
-        "prio": PRIORITY, "policy": "drop" });
-    let table = json!({ "add": { "table": { "family": FAMILY, "name": TABLE } } });
-    nft(&[table, json!({ "add": { "chain": chain } })], || format!("guard link {link}")).map(drop)
+    drop_ingress_of(&[link])
+}
+
+/// Guards several links, all of them or none.
+pub fn drop_ingress_of(links: &[&str]) -> Result<()> {
+    let mut commands = vec![json!({ "add": { "table": { "family": FAMILY, "name": TABLE } } })];
+    commands.extend(links.iter().map(|link| {
+        json!({ "add": { "chain": { "family": FAMILY, "table": TABLE, "name": link, "type": "filter", "hook": "ingress",
+            "dev": link, "prio": PRIORITY, "policy": "drop" } } })
+    }));
+    let what = || match links {
+        [link] => format!("guard link {link}"),
+        links => format!("guard {} links", links.len()),
+    };
+    nft(&commands, what).map(drop)
 }
 
 /// Removes the guard of a link; to be called after the link was removed, so that no frame reaches the host's stack in between. Some
@@ -50,7 +66,8 @@ pub fn guarded() -> Result<Vec<String>> {
     let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let objects = answer["nftables"].as_array().cloned().unwrap_or_default();
     let chains = objects.into_iter().filter_map(|object| object.get("chain").cloned());
-    let ours = chains.filter(|chain| chain["family"] == FAMILY && chain["table"] == TABLE);
+    let drops = |chain: &Value| chain["policy"] == "drop";
+    let ours = chains.filter(|chain| chain["family"] == FAMILY && chain["table"] == TABLE && drops(chain));
     Ok(ours.filter_map(|chain| chain["name"].as_str().map(str::to_owned)).collect())
 }
 
@@ -62,14 +79,39 @@ fn nft(commands: &[Value], what: impl Fn() -> String) -> Result<Vec<u8>> {
         .stderr(Stdio::piped())
         .spawn()
         .trying(|| format!("start nft to {}", what()))?;
+    // Each pipe has a thread of its own, so that nft is waited for no longer than it may take.
+    let batch = json!({ "nftables": commands }).to_string();
     if let Some(mut stdin) = child.stdin.take() {
-        let batch = json!({ "nftables": commands });
         // If nft does not read its input, its exit code and error output say why.
-        let _ = stdin.write_all(batch.to_string().as_bytes());
+        thread::spawn(move || stdin.write_all(batch.as_bytes()));
     }
-    let output = child.wait_with_output().trying(|| format!("wait for nft to {}", what()))?;
-    if output.status.success() {
-        return Ok(output.stdout);
+    let (stdout, stderr) = (read_to_end(child.stdout.take()), read_to_end(child.stderr.take()));
+    // It closes them when it ends.
+    let said =
+        stderr.recv_timeout(NFT_DEADLINE).and_then(|said| Ok((said, stdout.recv_timeout(NFT_DEADLINE)?)));
+    let Ok((said, answer)) = said else {
+        // Of a process that cannot be killed now, what is left is taken away whenever it ends.
+        let _ = child.kill();
+        thread::spawn(move || child.wait());
+        let said = format!("it had not ended after {NFT_DEADLINE:?}, and was killed");
+        return Err(Error::Nft { what: what(), said });
+    };
+    if child.wait().trying(|| format!("wait for nft to {}", what()))?.success() {
+        return Ok(answer);
     }
-    Err(Error::Nft { what: what(), said: String::from_utf8_lossy(&output.stderr).trim().to_owned() })
+    Err(Error::Nft { what: what(), said: String::from_utf8_lossy(&said).trim().to_owned() })
+}
+
+/// Answers all that a pipe has, once its other end is closed.
+fn read_to_end(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut read = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut read);
+        }
+        // Whoever asked may have stopped waiting.
+        let _ = sender.send(read);
+    });
+    receiver
 }

@@ -5,8 +5,10 @@
 //!  rtnetlink    links, addresses, routes              ─┐
 //!  link_monitor changes of links                      ─┤ sockets: each belongs to the namespace it was opened in,
 //!  ethtool      checksum offload                      ─┤ and can be used from anywhere
+//!  genl         whether the kernel has a family       ─┤
 //!  announce     gratuitous ARP, unsolicited neighbours ┘
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
+//!  guard_monitor changes of guards
 //! ```
 //!
 //! Everything here is synchronous and takes milliseconds; an async caller uses a blocking thread. Namespaces are named by open
@@ -16,7 +18,9 @@
 pub mod announce;
 mod error;
 pub mod ethtool;
+pub mod genl;
 pub mod guard;
+pub mod guard_monitor;
 pub mod link_monitor;
 mod netlink;
 pub mod netns;
@@ -24,8 +28,9 @@ pub mod rtnetlink;
 
 pub use error::{Error, Result};
 pub use ethtool::Ethtool;
+pub use guard_monitor::{GuardChange, GuardMonitor};
 pub use link_monitor::{LinkChange, LinkMonitor};
-pub use rtnetlink::{Link, Route, Rtnetlink, Veth};
+pub use rtnetlink::{Link, LinkAddress, Route, Rtnetlink, Veth};
 
 /// A MAC address.
 pub type MacAddress = [u8; 6];

@@ -1,6 +1,7 @@
 //! Links and addresses; `routes` has the routes.
 
 mod addresses;
+mod all_addresses;
 mod routes;
 
 use std::net::IpAddr;
@@ -24,7 +25,8 @@ pub(crate) const NEW_LINK: u16 = 16;
 pub(crate) const DELETE_LINK: u16 = 17;
 const GET_LINK: u16 = 18;
 const SET_LINK: u16 = 19;
-const NEW_ADDRESS: u16 = 20;
+pub(crate) const NEW_ADDRESS: u16 = 20;
+pub(crate) const DELETE_ADDRESS: u16 = 21;
 
 /// The links, addresses and routes of one network namespace.
 #[derive(Debug)]
@@ -64,6 +66,7 @@ pub struct Link {
     pub up: bool,
 }
 
+pub use self::all_addresses::LinkAddress;
 pub use self::routes::Route;
 
 /// Changes to a link. Fields that are left out stay as they are.

@@ -11,7 +11,10 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
 };
 use portolan_host::rtnetlink::LinkSettings;
-use portolan_host::{Ethtool, LinkChange, LinkMonitor, Route, Rtnetlink, Veth, announce, guard, netns};
+use portolan_host::{
+    Ethtool, GuardChange, GuardMonitor, LinkChange, LinkMonitor, Route, Rtnetlink, Veth, announce, guard,
+    netns,
+};
 use portolan_testbed::{Lab, Namespace};
 
 const MAC: [u8; 6] = [0x0a, 0x58, 10, 0, 0, 7];
@@ -210,5 +213,34 @@ fn changes_of_links_are_reported() {
         let present = |change: &LinkChange| matches!(change, LinkChange::Present(link) if noted(link));
         assert!(changes.iter().any(present), "{changes:?}");
         assert!(changes.last().is_some_and(removed), "{changes:?}");
+    });
+}
+
+#[test]
+fn changes_of_guards_are_reported() {
+    portolan_testbed::test(async |lab| {
+        let place = place(&lab);
+        let monitor = GuardMonitor::open().unwrap();
+        let changes = || {
+            // The kernel queues notifications before it answers the request that caused them.
+            let read = std::iter::from_fn(|| monitor.read().ok());
+            read.flatten().collect::<Vec<_>>()
+        };
+        let nft = |arguments: &[&str]| lab.command("nft").args(arguments).read().unwrap();
+        let (present, removed) = (GuardChange::Present("pt0".into()), GuardChange::Removed("pt0".into()));
+        guard::drop_ingress_of(&["pt0"]).unwrap();
+        assert_eq!(changes(), std::slice::from_ref(&present));
+        nft(&["add", "chain", "netdev", "portolan", "pt0", "{ policy accept; }"]);
+        assert_eq!(changes(), std::slice::from_ref(&removed), "it lets everything through");
+        assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
+        guard::drop_ingress("pt0").unwrap();
+        assert_eq!(changes(), [present]);
+        // Of others nothing is said.
+        nft(&["add", "table", "netdev", "other"]);
+        nft(&["add", "chain", "netdev", "other", "pt0"]);
+        assert_eq!(changes(), []);
+        nft(&["flush", "ruleset"]);
+        assert_eq!(changes(), [removed]);
+        drop(place);
     });
 }

@@ -1,12 +1,15 @@
 //! `portolan agent`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
+use portolan_agent::{ChassisSettings, Encap};
 
 use crate::cluster;
+use crate::controller::listen_address;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -29,6 +32,18 @@ pub(crate) struct Arguments {
     /// stay reachable by the pod's first interface, as the node's own addresses always do.
     #[arg(long, value_name = "CIDR")]
     cluster_network: Vec<IpNet>,
+    /// Where this node's tunnels end: an interface, or an address of this node. Without it: the Node's first InternalIP. The Node's
+    /// annotation ovn.kubernetes.io/tunnel_interface has precedence.
+    #[arg(long, value_name = "INTERFACE|ADDRESS")]
+    encap: Option<Encap>,
+    /// OVN's southbound database, all its members, for this node's ovn-controller, such as tcp:192.0.2.1:6642,tcp:192.0.2.2:6642.
+    /// Without it: what is set in Open vSwitch stays.
+    #[arg(long, value_name = "ENDPOINTS")]
+    ovn_sb: Option<String>,
+    /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug/node to connections from this host; a port
+    /// alone means 127.0.0.1. Not served unless given.
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
+    health_address: Option<SocketAddr>,
 }
 
 pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
@@ -42,6 +57,8 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
         config.cni_socket = socket;
     }
     config.cluster_networks = arguments.cluster_network;
+    config.health = arguments.health_address;
+    config.chassis = ChassisSettings { encap: arguments.encap, southbound: arguments.ovn_sb };
     tokio::select! {
         ended = portolan_agent::run(config, crate::notify::ready) => ended,
         () = stop => Ok(()),

@@ -107,7 +107,7 @@ fn identity() -> String {
 }
 
 /// `HOST:PORT`, or a port of this machine's own.
-fn listen_address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }

@@ -5,10 +5,15 @@
 mod callers;
 mod calls;
 mod chained;
+mod chassis;
 mod checks;
 mod delegate;
+mod guards;
+mod health;
 mod interfaces;
+mod isolation;
 mod plugged;
 mod recovery;
+mod rights;
 mod spec;
 mod stage;

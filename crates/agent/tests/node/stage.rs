@@ -1,5 +1,6 @@
 //! A cluster without a controller, and what a container runtime does.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovn_schema::vswitch::{Interface, Port};
 use ovsdb::{Client, Endpoint, Monitor};
-use portolan_agent::{Config, StepHook};
+use portolan_agent::{ChassisSettings, Config, StepHook};
 use portolan_api::portolan::{DecidedInterface, Holder, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
 use portolan_cni::protocol::{self, PROTOCOL};
@@ -23,12 +24,15 @@ use portolan_testbed::{ApiKind, Namespace, Node, TestLab, Testbed};
 use serde_json::{Value, json};
 use tokio::io::unix::AsyncFd;
 
+/// Where agents serve health checks, each in the namespace of its node.
+pub(crate) const HEALTH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9411);
+
 /// A cluster without a controller, with an agent of this process on each node, and a VPC's subnet in it.
 pub(crate) struct Stage {
     // Dropped, and so stopped, before the nodes.
     agents: Vec<Agent>,
     pub(crate) testbed: Testbed,
-    settings: Agents,
+    pub(crate) settings: Agents,
 }
 
 /// The settings of the agents.
@@ -38,6 +42,9 @@ pub(crate) struct Agents {
     pub(crate) cluster_networks: Vec<IpNet>,
     pub(crate) first_interface: FirstInterface,
     pub(crate) steps: StepHook,
+    pub(crate) chassis: ChassisSettings,
+    /// An administrator's unless given.
+    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 impl Default for Agents {
@@ -47,6 +54,8 @@ impl Default for Agents {
             cluster_networks: Vec::new(),
             first_interface: FirstInterface::Other,
             steps: StepHook::default(),
+            chassis: ChassisSettings::default(),
+            kubeconfig: None,
         }
     }
 }
@@ -73,6 +82,8 @@ impl Agent {
                 config.cluster_networks = settings.cluster_networks;
                 config.settings = Settings { first_interface: settings.first_interface };
                 config.steps = settings.steps;
+                config.chassis = settings.chassis;
+                config.health = Some(HEALTH);
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
                         panic!("the agent ended: {ended:?}")
@@ -102,8 +113,8 @@ impl Stage {
             .with_ansi(false)
             .with_test_writer()
             .try_init();
-        let builder = Testbed::builder().nodes(nodes).api(ApiKind::Kubernetes);
-        let testbed = builder.without_controller().without_agents().without_runtimes().start(lab).unwrap();
+        let builder = Testbed::builder().nodes(nodes).api(ApiKind::Kubernetes).audit_log();
+        let testbed = builder.without_controller().without_agents().start(lab).unwrap();
         let mut stage = Self { agents: Vec::new(), testbed, settings };
         for node in stage.testbed.nodes() {
             stage.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node.name() } }));
@@ -121,7 +132,8 @@ impl Stage {
     }
 
     pub(crate) fn start_agents(&mut self) {
-        let kubeconfig = self.testbed.kubeconfig_for("agents").unwrap();
+        let kubeconfig = self.settings.kubeconfig.clone();
+        let kubeconfig = kubeconfig.unwrap_or_else(|| self.testbed.kubeconfig_for("agents").unwrap());
         let start = |node| Agent::start(node, kubeconfig.clone(), self.settings.clone());
         self.agents = self.testbed.nodes().iter().map(start).collect();
     }

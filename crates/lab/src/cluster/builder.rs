@@ -147,7 +147,9 @@ impl ClusterBuilder {
 
     /// Runs no pods on its nodes, and binds none.
     pub fn without_runtimes(mut self) -> Self {
-        self.node_software = NodeSoftware::Agent;
+        if matches!(self.node_software, NodeSoftware::AgentAndRuntime) {
+            self.node_software = NodeSoftware::Agent;
+        }
         self
     }
 

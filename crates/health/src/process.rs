@@ -10,7 +10,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Reads `/proc/self` whenever metrics are asked for.
 #[derive(Debug)]
-pub(super) struct ProcessCollector;
+pub struct ProcessCollector;
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {

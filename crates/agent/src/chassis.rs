@@ -1,0 +1,195 @@
+//! Makes the node a chassis of OVN and keeps it one: settings of Open vSwitch, OVN's bridge, the link of its tunnels. What it finds
+//! is reported on the Node.
+//!
+//! Everything is compared at start, and whenever Open vSwitch, a link or an address of the node, or the Node changes.
+
+mod desired;
+mod report;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use portolan_host::{Ethtool, Link, LinkAddress, LinkChange, LinkMonitor, Rtnetlink, genl};
+use portolan_plan::host::{Datapath, LinkName};
+use portolan_watch::{Change, Listed, Retries};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub(crate) use self::desired::{Chassis, NodeFacts, datapath_name, datapath_of};
+pub use self::desired::{ChassisSettings, Encap};
+use self::desired::{Found, Problem, SYSTEM_ID, TUNNEL_INTERFACE, chassis};
+pub(crate) use self::report::{Report, run as report};
+use crate::links::with_causes;
+use crate::reconcile::{blocking, next, watched};
+use crate::server::Agent;
+
+/// Annotations of Nodes with this prefix are Portolan's.
+const PREFIX: &str = "portolan.dev/";
+
+/// Pauses after a write: somebody else who writes the same settings is not fought with.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+impl NodeFacts {
+    /// Takes over what was reported of the agent's Node.
+    pub(crate) fn update(&mut self, change: &Change<Node>) {
+        match change {
+            Change::Applied(node) => *self = Self::of(node),
+            // It exists; what was known of it stays.
+            Change::Unreadable(_) => {}
+            Change::Deleted(_) => *self = Self::default(),
+            Change::Listed(Listed { objects, .. }) => {
+                *self = objects.first().map(Self::of).unwrap_or_default();
+            }
+        }
+    }
+
+    fn of(node: &Node) -> Self {
+        let ours = |key: &str| key.starts_with(PREFIX) || key == TUNNEL_INTERFACE;
+        let annotations = node.annotations().iter().filter(|(key, _)| ours(key));
+        let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+        let internal = addresses.filter(|address| address.type_ == "InternalIP");
+        Self {
+            exists: true,
+            annotations: annotations.map(|(key, value)| (key.clone(), value.clone())).collect(),
+            internal_addresses: internal.filter_map(|one| one.address.parse().ok()).collect(),
+        }
+    }
+}
+
+/// How the node is as a chassis, as far as that is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    /// What is to be on the Node; none before the first comparison.
+    pub(crate) report: Option<Report>,
+    /// What keeps the node from being as it should, if something does.
+    pub(crate) problem: Option<String>,
+}
+
+/// Where the agent keeps it.
+pub(crate) type States = watch::Sender<State>;
+
+/// Runs until it fails.
+pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
+    // Before the lists: what changes after them is reported.
+    let monitor = watched(LinkMonitor::open_with_addresses()?).context("watch addresses")?;
+    let kernel = blocking(genl::has_openvswitch).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot find out whether the kernel has Open vSwitch's datapath");
+        false
+    });
+    let mut host = list().await?;
+    let mut changes = agent.vswitch.changes();
+    let mut connected = agent.vswitch.connected();
+    let mut cluster = agent.cluster.revisions();
+    let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
+    loop {
+        if agent.vswitch.behind().is_none() {
+            compare(agent, &host, kernel, &mut later).await;
+        }
+        tokio::select! {
+            changes = next(Some(&monitor), LinkMonitor::read) => {
+                let mut concerned = changes.context("watch addresses")?.iter().any(concerns);
+                while let Ok(more) = monitor.get_ref().read() {
+                    concerned |= more.iter().any(concerns);
+                }
+                if concerned {
+                    host = list().await?;
+                }
+            }
+            batch = changes.next() => anyhow::ensure!(batch.is_some(), "the client of Open vSwitch has ended"),
+            () = connected.next() => later.hasten(Instant::now()),
+            changed = cluster.changed() => changed.expect("invariant: the agent keeps the sender alive"),
+            () = later.wait() => drop(later.take_due(Instant::now())),
+        }
+        while changes.try_next().is_some() {}
+    }
+}
+
+/// The links of the node that are not pods', and the addresses.
+type Host = (Vec<Link>, Vec<LinkAddress>);
+
+async fn list() -> anyhow::Result<Host> {
+    let list = || {
+        let mut host = Rtnetlink::open()?;
+        let (mut links, addresses) = (host.links()?, host.all_addresses()?);
+        links.retain(|link| LinkName::parse(&link.name).is_none());
+        Ok((links, addresses))
+    };
+    blocking(list).await.context("list links and addresses")
+}
+
+/// Those of pods come and go.
+fn concerns(change: &LinkChange) -> bool {
+    match change {
+        LinkChange::Present(link) | LinkChange::Removed(link) => LinkName::parse(&link.name).is_none(),
+        LinkChange::Addresses | LinkChange::Lost => true,
+    }
+}
+
+async fn compare(agent: &Agent, (links, addresses): &Host, kernel: bool, later: &mut Retries<()>) {
+    let config = &agent.config;
+    let (external_ids, bridge, version) = agent.vswitch.chassis_found();
+    let found = Found { external_ids, bridge, links: links.clone(), addresses: addresses.clone(), kernel };
+    let node = agent.cluster.read(|known| known.node.clone());
+    let chassis = chassis(&config.chassis, &config.node, &config.bridge, &node, &found);
+    let mut problem = problem(&chassis, config.mtu);
+    if later.next_due().is_none() {
+        match agent.vswitch.assert_chassis(&chassis).await {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::info!(external_ids = ?chassis.external_ids, "set up Open vSwitch as a chassis of OVN");
+                later.failed((), Instant::now());
+            }
+            Err(error) => {
+                tracing::warn!(error, "cannot set up Open vSwitch as a chassis of OVN; trying again");
+                problem =
+                    problem.or(Some(format!("Open vSwitch refuses the settings of a chassis: {error}")));
+                later.failed((), Instant::now());
+            }
+        }
+    }
+    if let (Datapath::Netdev, Ok(encapsulation)) = (chassis.datapath, &chassis.encapsulation) {
+        let link = encapsulation.link.clone();
+        let off = blocking(move || Ethtool::open()?.checksum_offload_off(&link)).await;
+        if let Err(error) = off {
+            let error = with_causes(error.as_ref());
+            tracing::warn!(link = encapsulation.link, error, "cannot turn checksum offload off");
+        }
+    }
+    let report = Report {
+        chassis: chassis.external_ids[SYSTEM_ID].clone(),
+        datapath: datapath_name(chassis.datapath),
+        encapsulation: chassis.encapsulation.clone().ok(),
+        version,
+        problem: problem.clone(),
+    };
+    let state = State { report: Some(report), problem };
+    agent.chassis.send_if_modified(|is| {
+        let changed = is.report != state.report || is.problem != state.problem;
+        if changed && state.problem != is.problem {
+            match &state.problem {
+                Some(problem) => tracing::warn!(problem, "the node is not as it should be"),
+                None => tracing::info!("the node is as it should be"),
+            }
+        }
+        *is = state;
+        changed
+    });
+}
+
+/// What is wrong with a node, if something is.
+fn problem(chassis: &Chassis, mtu: u16) -> Option<String> {
+    let encapsulation = match &chassis.encapsulation {
+        Ok(encapsulation) => encapsulation,
+        // There is nobody to tell.
+        Err(Problem::NoNode) => return None,
+        Err(problem) => return Some(problem.to_string()),
+    };
+    let leaves = encapsulation.tunnel_mtu();
+    let link = encapsulation.link.clone();
+    let too_large = Problem::Mtu { pods: mtu, link, link_mtu: encapsulation.link_mtu, leaves };
+    (u32::from(mtu) > leaves).then(|| too_large.to_string())
+}

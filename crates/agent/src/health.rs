@@ -1,0 +1,127 @@
+//! Health checks, metrics and the state of the node, over plain HTTP.
+//!
+//! `/healthz` asks whether this process works: the reconcile loop turns. `/readyz` asks whether pods can be plugged: Open vSwitch, its
+//! bridge, the chassis, the watches and the plugin's socket. An agent that is not ready need not be restarted.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use portolan_health::{
+    ANSWER, Check, Incoming, Method, Page, Pages, Request, StatusCode, probe, probe_of, respond,
+};
+use portolan_plan::host::Observed;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::server::Agent;
+
+/// Listens at an address.
+pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("cannot serve health checks at {address}"))?;
+    tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz, /metrics and /debug/node");
+    Ok(listener)
+}
+
+/// Serves for ever; without an address, nothing.
+pub(crate) async fn serve(agent: &Arc<Agent>, listener: Option<TcpListener>) -> std::convert::Infallible {
+    if let Some(listener) = listener {
+        portolan_health::serve(listener, Served(Arc::clone(agent))).await;
+    }
+    std::future::pending().await
+}
+
+#[derive(Clone)]
+struct Served(Arc<Agent>);
+
+impl Pages for Served {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Page {
+        let agent = &*self.0;
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return respond(StatusCode::METHOD_NOT_ALLOWED, "this can only be read\n".into());
+        }
+        let query = request.uri().query().unwrap_or_default();
+        match probe_of(request.uri().path()) {
+            (name @ ("healthz" | "livez"), one) => probe(name, one, query, vec![is_turning(agent).await]),
+            (name @ "readyz", one) => probe(name, one, query, ready(agent).await),
+            ("metrics", None) => portolan_health::metrics(metrics(agent)),
+            ("debug", Some("node")) if peer.ip().to_canonical().is_loopback() => {
+                let mut text = serde_json::to_string_pretty(&state(agent)).unwrap_or_default();
+                text.push('\n');
+                respond(StatusCode::OK, text)
+            }
+            ("debug", Some("node")) => {
+                respond(StatusCode::FORBIDDEN, "only connections from this host may see this\n".into())
+            }
+            _ => {
+                let message = "there are /healthz, /readyz, /metrics and /debug/node\n";
+                respond(StatusCode::NOT_FOUND, message.into())
+            }
+        }
+    }
+}
+
+async fn is_turning(agent: &Agent) -> Check {
+    let turned = tokio::time::timeout(ANSWER, agent.engine.next_round()).await;
+    ("loop", turned.map_err(|_| format!("it has made no round within {ANSWER:?}")))
+}
+
+async fn ready(agent: &Agent) -> Vec<Check> {
+    let behind: Vec<String> = agent.cluster.status().behind().iter().map(ToString::to_string).collect();
+    let bridge = agent.engine.observed(Observed::datapath);
+    let missing = || format!("Open vSwitch does not have bridge {}", agent.config.bridge);
+    let socket = &agent.config.cni_socket;
+    let is_socket = std::fs::metadata(socket).is_ok_and(|file| file.file_type().is_socket());
+    let gone = || format!("{} is gone: no call can come in; restart the agent", socket.display());
+    let chassis = match &agent.chassis.borrow().report {
+        None => Err("the node was not compared with what it should be yet".to_owned()),
+        Some(report) if report.encapsulation.is_none() => Err(report.problem.clone().unwrap_or_default()),
+        Some(_) => Ok(()),
+    };
+    vec![
+        is_turning(agent).await,
+        ("vswitch", agent.vswitch.behind().map_or(Ok(()), Err)),
+        ("bridge", bridge.map(drop).ok_or_else(missing)),
+        ("chassis", chassis),
+        ("followers", if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) }),
+        ("cni-socket", if is_socket { Ok(()) } else { Err(gone()) }),
+    ]
+}
+
+fn metrics(agent: &Agent) -> String {
+    let (units, failing) = agent.engine.counts();
+    let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    agent.metrics.encode(|gauges| {
+        gauges.units.set(gauge(units));
+        gauges.units_failing.set(gauge(failing));
+        gauges.followers_behind.set(gauge(agent.cluster.status().behind().len()));
+        gauges.vswitch_connected.set(agent.vswitch.behind().is_none().into());
+        gauges.node_problem.set(agent.chassis.borrow().problem.is_some().into());
+    })
+}
+
+/// What the agent knows of its node.
+fn state(agent: &Agent) -> serde_json::Value {
+    let chassis = agent.chassis.borrow().clone();
+    let report = chassis.report.map(|report| {
+        json!({
+            "chassis": report.chassis,
+            "datapath": report.datapath,
+            "openVSwitch": report.version,
+            "encapsulation": report.encapsulation.map(|one| json!({
+                "address": one.address, "link": one.link, "linkMtu": one.link_mtu, "tunnelMtu": one.tunnel_mtu(),
+            })),
+        })
+    });
+    let behind: Vec<String> = agent.cluster.status().behind().iter().map(ToString::to_string).collect();
+    json!({
+        "node": agent.config.node,
+        "chassis": report,
+        "problem": chassis.problem,
+        "openVSwitchBehind": agent.vswitch.behind(),
+        "followersBehind": behind,
+        "units": agent.engine.dump(),
+    })
+}
