@@ -29,6 +29,8 @@ mod steps;
 mod vswitch;
 mod wanted;
 
+pub mod install;
+
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -30,3 +30,6 @@ pub const FURTHER: &str = "further";
 
 /// The plugin's type in network configurations.
 pub const PLUGIN_TYPE: &str = "portolan-cni";
+
+/// A text that is in the plugin's binary, whatever it is called: by it a file of an installation is known as Portolan's.
+pub const BINARY_MARK: &str = "this file is the CNI plugin of portolan.dev";

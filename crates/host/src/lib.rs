@@ -6,6 +6,7 @@
 //!  link_monitor changes of links                      ─┤ sockets: each belongs to the namespace it was opened in,
 //!  ethtool      checksum offload                      ─┤ and can be used from anywhere
 //!  announce     gratuitous ARP, unsolicited neighbours ┘
+//!  directory_monitor  changes of files in a directory
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! model, and is the only one that may contain `unsafe`. Start reading at [`rtnetlink`].
 
 pub mod announce;
+pub mod directory_monitor;
 mod error;
 pub mod ethtool;
 pub mod guard;
@@ -22,6 +24,7 @@ mod netlink;
 pub mod netns;
 pub mod rtnetlink;
 
+pub use directory_monitor::{DirectoryChange, DirectoryMonitor};
 pub use error::{Error, Result};
 pub use ethtool::Ethtool;
 pub use link_monitor::{LinkChange, LinkMonitor};
