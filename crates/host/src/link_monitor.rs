@@ -25,7 +25,7 @@ pub enum LinkChange {
     Present(Link),
     /// The link was removed.
     Removed(Link),
-    /// Notifications were lost: list all links again.
+    /// Notifications were lost: list all links again. What is reported after this is newer than the loss.
     Lost,
 }
 
@@ -38,7 +38,8 @@ impl LinkMonitor {
     /// The next changes; an error of kind [`io::ErrorKind::WouldBlock`] if there are none yet.
     pub fn read(&self) -> io::Result<Vec<LinkChange>> {
         let messages = match self.socket.receive() {
-            Err(error) if error.raw_os_error() == Some(nix::libc::ENOBUFS) => {
+            Err(error) if is_overflow(&error) => {
+                self.empty()?;
                 return Ok(vec![LinkChange::Lost]);
             }
             received => received?,
@@ -51,6 +52,22 @@ impl LinkMonitor {
         };
         Ok(messages.iter().filter_map(change).collect())
     }
+
+    /// Discards what is queued. A queue that has overflowed holds what is older than the loss, and the kernel says once that it lost
+    /// something and goes on losing, silently, until the queue is empty: a list that is made before would be outdated for ever.
+    fn empty(&self) -> io::Result<()> {
+        loop {
+            match self.socket.receive() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if !is_overflow(&error) => return Err(error),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn is_overflow(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(nix::libc::ENOBUFS)
 }
 
 impl AsFd for LinkMonitor {
