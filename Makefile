@@ -35,6 +35,7 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	SIMULATION_SEEDS=10000 $(CARGO) test --release --package portolan-controller --test simulation nothing
 	PORTOLAN_CRASH_ROUNDS=200 $(CARGO) test --package portolan --test crash_rounds
 	PORTOLAN_TRACE_ROUNDS=40 $(CARGO) test --package portolan --test cli random
+	PORTOLAN_NODE_FAULTS=full $(CARGO) test --package portolan --test node_faults
 	PORTOLAN_WATCHERS=full $(CARGO) test --package portolan --test apiserver clients_that_read
 	$(CARGO) test --package apiserver-conformance -- --ignored
 	$(CARGO) xtask instructions
@@ -57,6 +58,7 @@ bench: setup ## Measure beside the references and peers, in one run; prints rati
 	$(CARGO) build --release --package portolan-cni
 	$(CARGO) bench --package portolan --bench controller
 	$(CARGO) bench --package portolan --bench lab
+	$(CARGO) bench --package portolan --bench cni
 	$(CARGO) run --release --package portolan-ipam --example rebuild_cost -- 1000000
 	$(CARGO) run --release --package portolan-plan --example plan_memory
 	$(CARGO) xtask instructions
