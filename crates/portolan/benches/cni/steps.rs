@@ -21,15 +21,11 @@ impl Call {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// All but the waits for others, as if the agent's steps came one after another: work that is done during a wait counts too, so
-    /// this is never less than what a call would take if nothing were waited for.
+    /// All of the call but the time in which it only waited for others: for its addresses, and for OVN after the pod's end was configured.
     pub(crate) fn own(&self) -> f64 {
-        let [link, plug, configure, announce] = OWN.map(|(step, _)| self.step(step));
-        // Addresses, then the links that need them, then the port beside the pod's end, then the announcement.
-        let on_the_way =
-            self.step("locks") + link + (plug + self.step("installed")).max(configure) + announce;
-        let between = (self.step("total") - on_the_way).max(0.0);
-        link + plug + configure + announce + between
+        let [plug, configure] = ["plug", "configure"].map(|step| self.step(step));
+        let only_waited = (plug + self.step("installed") - plug.max(configure)).max(0.0);
+        self.step("total") - self.step("locks") - only_waited
     }
 }
 
