@@ -2,20 +2,24 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use portolan_api::Mac;
 use portolan_cni::{AddResult, CniError, Code, Interface, IpConfig};
 use portolan_plan::host::{Datapath, Note, Sandbox};
-use tokio::sync::RwLock;
 
 use crate::call::{NetworkConfig, PodArgs, Selection};
+use crate::calls::Threads;
 use crate::cluster::Known;
 use crate::links;
 use crate::server::Agent;
-use crate::steps::Steps;
+use crate::steps::{Moment, Step, Steps};
 use crate::wanted::{Call, Planned, Wanted, pod_ended, wanted};
+
+/// The pause after a live read that settled nothing, before the next one.
+const BETWEEN_READS: Duration = Duration::from_secs(5);
 
 /// What one ADD works on.
 pub(crate) struct Add<'a> {
@@ -27,8 +31,8 @@ pub(crate) struct Add<'a> {
     /// The namespace's path, for the answer to repeat.
     pub(crate) netns_path: Option<String>,
     pub(crate) steps: Steps,
-    /// Held by every thread that works on links, so that undoing can wait for them: they cannot be cancelled.
-    pub(crate) working: Arc<RwLock<()>>,
+    /// The threads that work on links, for undoing to wait for: they cannot be cancelled.
+    pub(crate) threads: Threads,
 }
 
 impl Add<'_> {
@@ -40,7 +44,7 @@ impl Add<'_> {
         tokio::select! {
             result = self.make() => result,
             refusal = self.pod_gone() => Err(refusal),
-            refusal = self.pod_absent() => Err(refusal),
+            refusal = self.cannot_be_known() => Err(refusal),
         }
     }
 
@@ -50,7 +54,7 @@ impl Add<'_> {
         self.agent.engine.is_removed(&self.sandbox, self.agent.vswitch.revision()).await;
         self.agent.engine.begin(&self.sandbox);
         // The interface that the call names is begun while its addresses are awaited. After another plugin there is none.
-        let early = self.config.selection != Selection::Further;
+        let early = self.config.selection.makes_named();
         let early_link = async {
             match early {
                 true => self.make_link(&self.note(&self.sandbox.call, self.pod.uid.clone())).await,
@@ -60,7 +64,7 @@ impl Add<'_> {
         let wanted = async {
             let waiting = format!("the addresses of pod {}", self.pod);
             let interfaces = self.agent.cluster.wait_for(|known| self.interfaces(known));
-            self.steps.step("locks", waiting, interfaces).await
+            self.steps.wait(Step::Locks, waiting, interfaces).await
         };
         let ((), (pod_uid, planned)) = tokio::try_join!(early_link, wanted)?;
         let pod_uid = &pod_uid;
@@ -70,7 +74,8 @@ impl Add<'_> {
                 self.make_link(&note).await?;
             } else if self.pod.uid.as_ref() != Some(pod_uid) {
                 let note = note.clone();
-                self.work(move || links::set_note(&note)).await?;
+                self.work(Step::Link, format!("link {}", plan.interface), move || links::set_note(&note))
+                    .await?;
             }
             self.connect(plan, note).await
         }))
@@ -127,24 +132,44 @@ impl Add<'_> {
         pod_ended(&self.pod)
     }
 
-    /// Ends if a live read finds that a pod which was not seen yet does not exist.
-    async fn pod_absent(&self) -> CniError {
+    /// Ends if a live read finds that a pod which was not seen yet does not exist; and if something is missing while the API server,
+    /// from which it would come, cannot be reached. Nobody could say how long that lasts: the runtime tries again.
+    async fn cannot_be_known(&self) -> CniError {
         let PodArgs { namespace, name, .. } = &self.pod;
-        let client = &self.agent.client;
-        if self.agent.cluster.read(|known| known.pods.get(namespace, name).is_none()) {
-            let api = Api::<Pod>::namespaced(client.clone(), namespace);
-            if let Ok(None) = portolan_watch::get(client, &api, name).await {
-                let msg = format!("pod {} does not exist", self.pod);
-                return CniError::new(Code::UnknownContainer, msg, "the API server does not have it");
+        let (client, cluster) = (&self.agent.client, &self.agent.cluster);
+        let api = Api::<Pod>::namespaced(client.clone(), namespace);
+        let mut changes = cluster.status().changes();
+        loop {
+            let missing = cluster.read(|known| match self.wanted(known) {
+                Wanted::Missing(what) => Some((what, known.pods.get(namespace, name).is_none())),
+                _ => None,
+            });
+            let behind = !cluster.status().is_in_step();
+            let doubtful = missing.filter(|(_, unseen)| *unseen || behind);
+            if let Some((what, _)) = doubtful {
+                match portolan_watch::get(client, &api, name).await {
+                    Ok(None) => {
+                        let msg = format!("pod {} does not exist", self.pod);
+                        return CniError::new(Code::UnknownContainer, msg, "the API server does not have it");
+                    }
+                    Err(error) if is_unreachable(&error) => {
+                        let error = portolan_watch::Plain(&error);
+                        let msg = format!("the API server cannot be reached: {error}");
+                        return CniError::new(Code::TryAgainLater, msg, what.join("; "));
+                    }
+                    Ok(Some(_)) | Err(_) => tokio::time::sleep(BETWEEN_READS).await,
+                }
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
             }
         }
-        std::future::pending().await
     }
 
     async fn make_link(&self, note: &Note) -> Result<(), CniError> {
         let datapath: Datapath = self
             .steps
-            .step("bridge", format!("bridge {} of Open vSwitch", self.agent.config.bridge), async {
+            .wait(Step::Bridge, format!("bridge {} of Open vSwitch", self.agent.config.bridge), async {
                 self.agent.vswitch.ready().await;
                 self.agent.vswitch.bridge_datapath().await
             })
@@ -152,7 +177,7 @@ impl Add<'_> {
         let waiting = format!("link {}", note.interface);
         let (agent, netns, note) = (Arc::clone(self.agent), Arc::clone(&self.netns), note.clone());
         let make = move || links::make(&note, &netns, agent.config.mtu, datapath, &agent.engine);
-        self.steps.step("link", waiting, self.work(make)).await
+        self.work(Step::Link, waiting, make).await
     }
 
     /// Configures an interface whose links exist, and waits until it carries traffic. The engine gives it its port.
@@ -160,41 +185,50 @@ impl Add<'_> {
         let (vswitch, steps, interface) = (&self.agent.vswitch, &self.steps, plan.interface.as_str());
         let (link, netns, end) = (note.link(), Arc::clone(&self.netns), plan.end.clone());
         let name = interface.to_owned();
-        let configure = self.work(move || links::configure(&link, &name, &netns, &end));
-        let configure = steps.step("configure", format!("addresses of {interface}"), configure);
+        let configure = move || links::configure(&link, &name, &netns, &end);
+        let configure = self.work(Step::Configure, format!("addresses of {interface}"), configure);
         let installed = async {
             let waiting = format!("port {} of Open vSwitch", note.link());
-            steps.step("plug", waiting, vswitch.plugged(&note)).await;
+            steps.wait(Step::Plug, waiting, vswitch.plugged(&note)).await;
             let waiting = format!("OVN to install port {}", plan.iface_id);
-            let installed = steps.step("installed", waiting, vswitch.installed(&note)).await;
+            let installed = steps.wait(Step::Installed, waiting, vswitch.installed(&note)).await;
             installed.map_err(|error| CniError::new(Code::Setup, error.to_string(), ""))
         };
         let (link, ()) = tokio::try_join!(configure, installed)?;
         let (netns, end) = (Arc::clone(&self.netns), plan.end.clone());
-        let announce = self.work(move || links::announce(&netns, &link, &end));
-        steps.step("announce", format!("announcements of {interface}"), announce).await
+        let announce = move || links::announce(&netns, &link, &end);
+        self.work(Step::Announce, format!("announcements of {interface}"), announce).await
     }
 
-    /// Runs something that blocks, on a thread that may.
+    /// Runs a step that blocks, on a thread that may.
     async fn work<T: Send + 'static>(
         &self,
+        step: Step,
+        waiting_for: String,
         body: impl FnOnce() -> portolan_host::Result<T> + Send + 'static,
     ) -> Result<T, CniError> {
-        let working = Arc::clone(&self.working).read_owned().await;
+        let (working, reporter) = (self.threads.begin().await, self.steps.reporter.clone());
         let done = tokio::task::spawn_blocking(move || {
             let _working = working;
-            body()
+            reporter.at(step, Moment::Began);
+            let outcome = body();
+            if outcome.is_ok() {
+                reporter.at(step, Moment::Ended);
+            }
+            outcome
         });
         let unfinished = |error: tokio::task::JoinError| {
             CniError::new(Code::Setup, "the agent is shutting down", error.to_string())
         };
-        done.await.map_err(unfinished)?.map_err(|error| host_failed(&error))
+        let done = self.steps.time(step, waiting_for, done).await;
+        done.map_err(unfinished)?.map_err(|error| host_failed(&error))
     }
 
     /// What is missing for the call to end.
     pub(crate) fn missing(&self) -> String {
         let agent = self.agent;
-        let mut missing: Vec<String> = agent.vswitch.behind().into_iter().collect();
+        let mut missing: Vec<String> =
+            agent.vswitch.behind().into_iter().chain(self.steps.at_work()).collect();
         match agent.cluster.read(|known| self.wanted(known)) {
             Wanted::Missing(what) => missing.extend(what),
             Wanted::Interfaces { pod_uid, interfaces } if missing.is_empty() => {
@@ -244,6 +278,17 @@ impl Add<'_> {
             );
         }
         result
+    }
+}
+
+/// Whether an error says that the API server gave no answer, or could not.
+fn is_unreachable(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code >= 500,
+        kube::Error::SerdeError(_)
+        | kube::Error::FromUtf8(_)
+        | kube::Error::LinesCodecMaxLineLengthExceeded => false,
+        _ => true,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use portolan_api::Provider;
+use portolan_api::nad::NFN_CNI_TYPE;
 use portolan_cni::{CniError, Code, FURTHER, Version, annotations};
 use portolan_model::doors::pod::FIRST_INTERFACE;
 use portolan_plan::host::Sandbox;
@@ -10,6 +11,9 @@ use serde_json::Value;
 
 /// The key under which GC lists the attachments to keep.
 const VALID_ATTACHMENTS: &str = "cni.dev/valid-attachments";
+
+/// The key by which a configuration of OVN4NFV's type names a network.
+const NFN_NETWORK: &str = "nfn-network";
 
 /// Which interfaces a call makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +26,9 @@ pub(crate) enum Selection {
     Named,
     /// The one that the call names, which must be of this provider: `"provider": "<nad>.<namespace>.ovn"`.
     Provider(Provider),
+    /// OVN4NFV's type under Multus: those that the pod's annotation `nfn-network` asks for, whatever the call names. With
+    /// `"nfn-network": "<network>"` only those on that network.
+    Nfn(Option<String>),
 }
 
 /// A network configuration.
@@ -53,8 +60,23 @@ fn invalid(details: impl Into<String>) -> CniError {
 }
 
 impl Selection {
+    /// True if the interface that the call names is always among them.
+    pub(crate) fn makes_named(&self) -> bool {
+        !matches!(self, Selection::Further | Selection::Nfn(_))
+    }
+
     /// Of a call that names the interface `call`.
     fn parse(config: &Value, call: &str) -> Result<Self, CniError> {
+        if config["type"] == NFN_CNI_TYPE {
+            return match config.get(NFN_NETWORK) {
+                None => Ok(Selection::Nfn(None)),
+                Some(Value::String(name)) if name.is_empty() => Ok(Selection::Nfn(None)),
+                Some(Value::String(name)) => Ok(Selection::Nfn(Some(name.clone()))),
+                Some(other) => {
+                    Err(invalid(format!("{NFN_NETWORK} is {other}; it must be the name of a network")))
+                }
+            };
+        }
         match (config.get("interfaces"), config.get("provider")) {
             (None, None) if call == FIRST_INTERFACE || call.is_empty() => Ok(Selection::All),
             (None, None) => Ok(Selection::Named),
@@ -114,10 +136,10 @@ pub(crate) fn valid_attachments(config: &Value) -> Result<BTreeSet<Sandbox>, Cni
 impl PodArgs {
     /// The pod that `CNI_ARGS` names.
     pub(crate) fn parse(args: &str) -> Result<Self, CniError> {
+        // Multus repeats what it was passed after its own: the first that says something counts.
         let find = |key: &str| {
             let mut pairs = args.split(';').filter_map(|pair| pair.split_once('='));
-            let found = pairs.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned());
-            found.filter(|value| !value.is_empty())
+            pairs.find(|(name, value)| *name == key && !value.is_empty()).map(|(_, value)| value.to_owned())
         };
         let missing = |key: &str| {
             CniError::new(Code::InvalidEnvironment, format!("CNI_ARGS does not have {key}"), args.to_owned())
@@ -175,6 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn ovn4nfvs_type_makes_what_its_annotation_asks_for_whatever_the_call_names() {
+        let kind = |more: Value| {
+            let mut config = json!({"type": "ovn4nfvk8s-cni"});
+            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            selection(config, "net1")
+        };
+        assert_eq!(kind(json!({})).unwrap(), Selection::Nfn(None));
+        assert_eq!(kind(json!({"nfn-network": "blue"})).unwrap(), Selection::Nfn(Some("blue".into())));
+        assert_eq!(kind(json!({"nfn-network": 7})).unwrap_err().code, Code::InvalidConfig as u32);
+    }
+
+    #[test]
     fn gc_without_a_complete_list_of_attachments_is_refused_by_the_fields_name() {
         for (list, field) in [
             (None, "cni.dev/valid-attachments is missing"),
@@ -215,6 +249,9 @@ mod tests {
             PodArgs::parse("IgnoreUnknown=1;K8S_POD_NAMESPACE=sea;K8S_POD_NAME=argo;K8S_POD_UID=7").unwrap();
         assert_eq!((pod.to_string().as_str(), pod.uid.as_deref()), ("sea/argo", Some("7")));
         assert_eq!(PodArgs::parse("K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;K8S_POD_UID=").unwrap().uid, None);
+        let repeated = "K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;K8S_POD_UID=;K8S_POD_NAME=c;K8S_POD_UID=7";
+        let pod = PodArgs::parse(repeated).unwrap();
+        assert_eq!((pod.to_string().as_str(), pod.uid.as_deref()), ("a/b", Some("7")));
         for wrong in ["", "garbage", "K8S_POD_NAME=argo", "K8S_POD_NAMESPACE=;K8S_POD_NAME=x"] {
             assert!(PodArgs::parse(wrong).is_err(), "{wrong}");
         }

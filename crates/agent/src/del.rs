@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use portolan_cni::{CniError, Code};
 use portolan_host::Rtnetlink;
-use portolan_plan::host::{ObservedPort, Sandbox};
+use portolan_plan::host::{Note, ObservedPort, Sandbox};
 use serde_json::Value;
 
 use crate::add::host_failed;
 use crate::call::{NetworkConfig, Selection, valid_attachments};
 use crate::links;
 use crate::server::Agent;
+use crate::steps::{Reporter, Step};
 
 /// Removes everything that a call made. That nothing is left already is no error. What is not removed within `deadline` is removed by
 /// the engine later, unless the agent ends first; then its start-up comparison does.
@@ -26,6 +27,8 @@ pub(crate) async fn del(agent: &Agent, sandbox: &Sandbox, deadline: Duration) ->
         agent.engine.is_removed(sandbox, agent.vswitch.revision()).await;
         Ok(())
     };
+    let reporter = Reporter::new(&agent.config.steps, &sandbox.container);
+    let removal = reporter.during(Step::Remove, removal);
     let late = |_| {
         let left: Vec<_> = [agent.vswitch.behind(), Some(agent.engine.left_of(sandbox))]
             .into_iter()
@@ -99,14 +102,22 @@ pub(crate) async fn gc(
     let valid = valid_attachments(raw)?;
     agent.vswitch.ready().await;
     agent.engine.has_observed(agent.vswitch.revision()).await;
+    // An agent that was killed between two steps may have left a link without a port. A link's note may lack the network's name.
     let of_network: BTreeSet<Sandbox> = agent.engine.observed(|observed| {
-        let ports = observed.ports().filter(|(_, port)| port.note.network == config.name);
-        ports.map(|(_, port)| port.note.sandbox.clone()).collect()
+        let of_network = |note: &&Note| note.network == config.name;
+        let units = observed.units();
+        let notes = units.iter().flat_map(|unit| {
+            let (link, port) = (observed.link(unit), observed.port(unit));
+            [link.map(|link| &link.note), port.map(|port| &port.note)].into_iter().flatten()
+        });
+        notes.filter(of_network).map(|note| note.sandbox.clone()).collect()
     });
     let mut outcome = Ok(());
     for sandbox in of_network.difference(&valid) {
-        let _turn = agent.calls.turn(&sandbox.container).await;
-        outcome = outcome.and(del(agent, sandbox, deadline).await);
+        // The runtime knows the attachments of its calls in progress.
+        if let Some(_turn) = agent.calls.turn_now(&sandbox.container) {
+            outcome = outcome.and(del(agent, sandbox, deadline).await);
+        }
     }
     outcome
 }

@@ -16,6 +16,7 @@
 mod accept;
 mod add;
 mod call;
+mod calls;
 mod cluster;
 mod confirm;
 mod del;
@@ -40,11 +41,14 @@ use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_model::Settings;
 
+use crate::calls::Calls;
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::network_status::Pending;
 use crate::server::Agent;
 use crate::vswitch::Vswitch;
+
+pub use crate::steps::{AtStep, Moment, Step, StepHook};
 
 /// The settings of an agent.
 #[derive(Clone, Debug)]
@@ -68,6 +72,8 @@ pub struct Config {
     pub cluster_networks: Vec<IpNet>,
     /// The settings of the whole cluster.
     pub settings: Settings,
+    /// Told of every step of every call.
+    pub steps: StepHook,
 }
 
 impl Config {
@@ -84,6 +90,7 @@ impl Config {
             deadline: Duration::from_secs(90),
             cluster_networks: Vec::new(),
             settings: Settings::default(),
+            steps: StepHook::default(),
         }
     }
 }
@@ -96,7 +103,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let (cluster, mut followers) =
         Cluster::follow(&client, &config.node, config.settings, &engine, &network_status);
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
-    let calls = server::Calls::default();
+    let calls = Calls::default();
     let agent = Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls });
     let listener = server::listen(&agent.config)?;
     let recoveries = followers.recoveries();

@@ -1,10 +1,9 @@
 //! The socket that the CNI plugin talks to.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,15 +12,16 @@ use portolan_cni::{Answer, CniError, Code, Request, Verb};
 use portolan_plan::host::Sandbox;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedMutexGuard, RwLock};
+use tokio::time::Instant;
 
 use crate::accept::accept_all;
 use crate::add::Add;
 use crate::call::{NetworkConfig, PodArgs};
+use crate::calls::{self, Calls, Turn};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::network_status::Pending;
-use crate::steps::Steps;
+use crate::steps::{Moment, Reporter, Step, Steps};
 use crate::vswitch::Vswitch;
 use crate::{Config, del};
 
@@ -42,26 +42,6 @@ pub(crate) struct Agent {
     pub(crate) calls: Calls,
 }
 
-/// The calls in progress: those for one container take turns.
-#[derive(Debug, Default)]
-pub(crate) struct Calls {
-    turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
-}
-
-impl Calls {
-    /// Waits for the calls for a container that came before.
-    pub(crate) async fn turn(&self, sandbox: &str) -> OwnedMutexGuard<()> {
-        let turn = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            turns.retain(|_, turn| turn.strong_count() > 0);
-            let turn = turns.get(sandbox).and_then(Weak::upgrade).unwrap_or_default();
-            turns.insert(sandbox.to_owned(), Arc::downgrade(&turn));
-            turn
-        };
-        turn.lock_owned().await
-    }
-}
-
 /// Listens for the plugin.
 pub(crate) fn listen(config: &Config) -> anyhow::Result<UnixListener> {
     let path = &config.cni_socket;
@@ -72,10 +52,14 @@ pub(crate) fn listen(config: &Config) -> anyhow::Result<UnixListener> {
 
 /// Answers the plugin.
 pub(crate) async fn serve(agent: &Arc<Agent>, listener: UnixListener) -> std::convert::Infallible {
-    let accept = async || listener.accept().await.map(|(stream, _)| stream);
-    let serve = |stream| {
+    let accept = async || {
+        let permit = agent.calls.connection().await;
+        listener.accept().await.map(|(stream, _)| (stream, permit))
+    };
+    let serve = |(stream, permit)| {
         let agent = Arc::clone(agent);
         tokio::spawn(async move {
+            let _permit = permit;
             if let Err(error) = answer(&agent, stream).await {
                 tracing::debug!(error = &error as &dyn std::error::Error, "a call ended without an answer");
             }
@@ -84,14 +68,11 @@ pub(crate) async fn serve(agent: &Arc<Agent>, listener: UnixListener) -> std::co
     accept_all(accept, serve).await
 }
 
-/// Only root may connect: whoever can call the agent can have any pod's interfaces.
+/// Only root may connect: whoever can call the agent can have any pod's interfaces. A socket that is there already is replaced in one
+/// step, so that there is one at every moment.
 fn bind(path: &std::path::Path) -> io::Result<UnixListener> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
-    }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
     }
     // Under another name until its permissions are set.
     let hidden = path.with_extension("new");
@@ -107,14 +88,30 @@ async fn answer(agent: &Arc<Agent>, mut stream: UnixStream) -> io::Result<()> {
     let (request, netns) = received.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let verb = request.verb;
     let sandbox = request.container_id.clone();
-    let answer = call(agent, request, netns, &stream).await.unwrap_or_else(|error| {
+    let outcome = match only_root(&stream) {
+        Ok(()) => call(agent, request, netns, &stream).await,
+        Err(refusal) => Err(refusal),
+    };
+    let answer = outcome.unwrap_or_else(|error| {
         match verb {
             Verb::Status => tracing::debug!(error = %error, "not ready"),
             _ => tracing::warn!(?verb, sandbox, error = %error, "a call failed"),
         }
         Answer::Error(error)
     });
-    stream.write_all(&protocol::encode(&answer)?).await
+    let answer = protocol::encode(&answer)?;
+    let written = tokio::time::timeout(REQUEST_DEADLINE, stream.write_all(&answer)).await;
+    written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
+/// The socket's permissions keep others out; this holds also for who was passed a connection or opened the socket before.
+fn only_root(stream: &UnixStream) -> Result<(), CniError> {
+    let refused = |details| CniError::new(Code::InvalidEnvironment, "only root may call the agent", details);
+    match stream.peer_cred() {
+        Ok(peer) if peer.uid() == 0 => Ok(()),
+        Ok(peer) => Err(refused(format!("the caller's user id is {}", peer.uid()))),
+        Err(error) => Err(refused(format!("the caller's user id is not known: {error}"))),
+    }
 }
 
 async fn receive(stream: &UnixStream) -> io::Result<(Request, Option<OwnedFd>)> {
@@ -163,56 +160,132 @@ async fn call(
         || CniError::new(Code::InvalidEnvironment, "the call came without a network namespace", "");
     let config = NetworkConfig::parse(&request.config, &request.ifname)?;
     let sandbox = Sandbox { container: request.container_id.clone(), call: request.ifname.clone() };
-    let deadline = agent.config.deadline;
+    let bounds = Bounds::new(stream, agent.config.deadline);
     match request.verb {
         Verb::Add => {
-            let _turn = agent.calls.turn(&sandbox.container).await;
-            let add = Add {
-                agent,
-                pod: PodArgs::parse(&request.args)?,
-                netns: Arc::new(netns.ok_or_else(no_netns)?),
-                netns_path: request.netns,
-                steps: Steps::new(),
-                working: Arc::new(RwLock::new(())),
-                sandbox,
-                config,
-            };
-            add_or_undo(add, stream, deadline).await
+            let pod = PodArgs::parse(&request.args)?;
+            let netns = Arc::new(netns.ok_or_else(no_netns)?);
+            let _counted = agent.calls.add().ok_or_else(too_many)?;
+            let turn = bounds.turn(agent, &sandbox).await?;
+            let threads = turn.threads();
+            let late =
+                || format!("a thread of an earlier call is still at work on links of {}", sandbox.container);
+            drop(bounds.within(threads.ended(), late).await?);
+            let steps = Steps::new(Reporter::new(&agent.config.steps, &sandbox.container));
+            let netns_path = request.netns;
+            add_or_undo(Add { agent, pod, netns, netns_path, steps, threads, sandbox, config }, &bounds).await
         }
         Verb::Del => {
-            let _turn = agent.calls.turn(&sandbox.container).await;
-            del::del(agent, &sandbox, deadline).await.map(|()| Answer::Done)
+            let _turn = bounds.turn(agent, &sandbox).await?;
+            // Once it has begun it goes on, whoever waits for it.
+            del::del(agent, &sandbox, bounds.left()).await.map(|()| Answer::Done)
         }
         Verb::Check => {
-            let _turn = agent.calls.turn(&sandbox.container).await;
+            let _turn = bounds.turn(agent, &sandbox).await?;
             let check = del::check(agent, &sandbox, &config, netns.ok_or_else(no_netns)?);
-            let late =
-                |_| Err(CniError::new(Code::TryAgainLater, format!("not checked after {deadline:?}"), ""));
-            tokio::time::timeout(deadline, check).await.unwrap_or_else(late).map(|()| Answer::Done)
+            bounds.within(check, || agent.vswitch.behind().unwrap_or_default()).await?.map(|()| Answer::Done)
         }
-        Verb::Gc => del::gc(agent, &config, &request.config, deadline).await.map(|()| Answer::Done),
+        Verb::Gc => {
+            let gc = del::gc(agent, &config, &request.config, agent.config.deadline);
+            bounds.within(gc, || agent.vswitch.behind().unwrap_or_default()).await?.map(|()| Answer::Done)
+        }
         Verb::Status => del::status(agent, &config).map(|()| Answer::Done),
     }
 }
 
-/// Runs an ADD. If it fails, lasts too long, or the runtime gives it up, what it made is removed.
-async fn add_or_undo(add: Add<'_>, stream: &UnixStream, deadline: Duration) -> Result<Answer, CniError> {
-    let outcome = tokio::select! {
-        outcome = add.run() => outcome,
-        () = hang_up(stream) => Err(CniError::new(Code::TryAgainLater, "the runtime cancelled the call", "")),
-        () = tokio::time::sleep(deadline) => {
-            Err(CniError::new(Code::TryAgainLater, format!("not done after {deadline:?}"), add.missing()))
+fn too_many() -> CniError {
+    let details = format!("{} ADDs are in progress on this node", calls::ADDS);
+    CniError::new(Code::TryAgainLater, "the node's Portolan agent has too much to do", details)
+}
+
+/// What ends a call that is not done: its deadline, which counts from when the call came in, and the runtime's hanging up.
+struct Bounds<'a> {
+    stream: &'a UnixStream,
+    deadline: Duration,
+    until: Instant,
+}
+
+impl<'a> Bounds<'a> {
+    fn new(stream: &'a UnixStream, deadline: Duration) -> Self {
+        Self { stream, deadline, until: Instant::now() + deadline }
+    }
+
+    /// The time that is left.
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// Waits for something. `late` says what is missing when the time is over.
+    async fn within<T>(
+        &self,
+        body: impl Future<Output = T>,
+        late: impl FnOnce() -> String,
+    ) -> Result<T, CniError> {
+        tokio::select! {
+            done = body => Ok(done),
+            () = hang_up(self.stream) => {
+                Err(CniError::new(Code::TryAgainLater, "the runtime cancelled the call", ""))
+            }
+            () = tokio::time::sleep_until(self.until) => {
+                Err(CniError::new(Code::TryAgainLater, format!("not done after {:?}", self.deadline), late()))
+            }
         }
-    };
+    }
+
+    /// Waits for the calls for the same container that came before. A call that is given up meanwhile does nothing.
+    async fn turn(&self, agent: &Agent, sandbox: &Sandbox) -> Result<Turn, CniError> {
+        let late = || format!("another call for container {} is in progress", sandbox.container);
+        self.within(agent.calls.turn(&sandbox.container), late).await
+    }
+}
+
+/// Runs an ADD. If it fails, lasts too long, or the runtime gives it up, what it made is removed.
+async fn add_or_undo(add: Add<'_>, bounds: &Bounds<'_>) -> Result<Answer, CniError> {
+    let outcome = bounds.within(add.run(), || add.missing()).await.and_then(|outcome| outcome);
     match outcome {
         Ok(result) => Ok(Answer::Result(result.to_json(add.config.version, add.config.previous.as_ref()))),
         Err(error) => {
-            // The threads that make links cannot be cancelled; what they make is removed, so they come first.
-            let _done = add.working.write().await;
-            if let Err(left) = del::del(add.agent, &add.sandbox, UNDO_DEADLINE).await {
-                tracing::warn!(sandbox = add.sandbox.container, error = %left, "a failed ADD is not undone yet");
-            }
+            undo(&add).await;
             Err(error)
         }
     }
+}
+
+/// Removes what a failed ADD made. What is not removed in time is removed later: the answer does not wait for it.
+async fn undo(add: &Add<'_>) {
+    let reporter = add.steps.reporter.clone();
+    reporter.at(Step::Undo, Moment::Began);
+    let began = Instant::now();
+    // The threads that make links cannot be cancelled; what they make is removed, so they come first.
+    let mut ended = Box::pin(add.threads.ended());
+    if let Ok(_none_at_work) = tokio::time::timeout(UNDO_DEADLINE, &mut ended).await {
+        let left = UNDO_DEADLINE.saturating_sub(began.elapsed());
+        if let Err(left) = del::del(add.agent, &add.sandbox, left).await {
+            tracing::warn!(sandbox = add.sandbox.container, error = %left, "a failed ADD is not undone yet");
+        }
+        reporter.at(Step::Undo, Moment::Ended);
+        return;
+    }
+    tracing::warn!(
+        sandbox = add.sandbox.container,
+        "a thread of a failed ADD is still at work; what it makes is removed once it ends"
+    );
+    let (agent, sandbox) = (Arc::clone(add.agent), add.sandbox.clone());
+    tokio::spawn(async move {
+        let deadline = agent.config.deadline;
+        let now = del::del(&agent, &sandbox, deadline);
+        // `ended` has its place in the queue: no later ADD of the container begins before this is done.
+        let later = async {
+            let _none_at_work = ended.await;
+            del::del(&agent, &sandbox, deadline).await
+        };
+        let (now, later) = tokio::join!(now, later);
+        match now.and(later) {
+            Ok(()) => tracing::info!(sandbox = sandbox.container, "a failed ADD is undone"),
+            Err(left) => {
+                tracing::warn!(sandbox = sandbox.container, error = %left, "a failed ADD is not undone")
+            }
+        }
+        reporter.at(Step::Undo, Moment::Ended);
+    });
 }

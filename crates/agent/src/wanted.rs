@@ -1,11 +1,12 @@
 //! Which interfaces an ADD has to make, as far as is known of the cluster.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use portolan_cni::{CniError, Code};
 use portolan_host::Route;
-use portolan_model::doors::pod::FIRST_INTERFACE;
+use portolan_model::doors::pod::{FIRST_INTERFACE, RequestedNetwork, requested_networks};
 use portolan_model::guest::{Guest, GuestInterface, GuestState, MissingPart, guest};
 use portolan_model::{Needs, Requester, Wait};
 
@@ -65,7 +66,7 @@ pub(crate) fn wanted(call: &Call<'_>, known: &Known) -> Wanted {
         GuestState::Nothing if *call.selection == Selection::Further => Wanted::Nothing,
         GuestState::Nothing => Wanted::Refused(asks_for_nothing(call)),
         GuestState::Undecided => undecided(call, known),
-        GuestState::Decided(guest) => select(call, &guest, &facts.uid, &kept),
+        GuestState::Decided(guest) => select(call, known, &guest, &facts.uid, &kept),
     }
 }
 
@@ -83,12 +84,19 @@ fn kept_networks(call: &Call<'_>, known: &Known) -> Vec<IpNet> {
 }
 
 fn asks_for_nothing(call: &Call<'_>) -> CniError {
-    let msg = format!("pod {} asks Portolan for no interface {}", call.pod, call.interface);
+    let msg = match call.selection {
+        Selection::Nfn(Some(network)) => {
+            format!("pod {} asks for no interface on network {network}", call.pod)
+        }
+        Selection::Nfn(None) => format!("pod {} asks for no network of OVN4NFV's", call.pod),
+        _ => format!("pod {} asks Portolan for no interface {}", call.pod, call.interface),
+    };
     let details = match call.selection {
         Selection::All => {
             "name a network in its annotation k8s.v1.cni.cncf.io/networks; or, where another plugin makes first interfaces, \
              put portolan-cni after it with \"interfaces\": \"further\""
         }
+        Selection::Nfn(_) => "name networks in its annotation k8s.plugin.opnfv.org/nfn-network",
         _ => "name the network in its annotation k8s.v1.cni.cncf.io/networks",
     };
     CniError::new(Code::InvalidConfig, msg, details)
@@ -125,15 +133,20 @@ fn no_address(call: &Call<'_>, interface: &str, subnet: Option<&str>) -> String 
 }
 
 /// The interfaces of a call, among all that were decided for the pod.
-fn select(call: &Call<'_>, guest: &Guest<'_>, pod_uid: &str, kept: &[IpNet]) -> Wanted {
+fn select(call: &Call<'_>, known: &Known, guest: &Guest<'_>, pod_uid: &str, kept: &[IpNet]) -> Wanted {
+    let nfn = nfn_interfaces(call, known);
     let selected = |name: &str| match call.selection {
         Selection::All => true,
         Selection::Further => name != FIRST_INTERFACE,
         Selection::Named | Selection::Provider(_) => name == call.interface,
+        Selection::Nfn(_) => nfn.contains(name),
     };
     let missing: Vec<_> = guest.missing.iter().filter(|one| selected(&one.interface)).collect();
     let found: Vec<_> = guest.interfaces.iter().filter(|one| selected(one.name())).collect();
-    let names_one = !matches!(call.selection, Selection::Further);
+    if matches!(call.selection, Selection::Nfn(_)) && missing.is_empty() && found.is_empty() {
+        return Wanted::Refused(asks_for_nothing(call));
+    }
+    let names_one = call.selection.makes_named();
     let has = |name: &str| found.iter().any(|one| one.name() == name);
     if names_one && !has(call.interface) && !missing.iter().any(|one| one.interface == call.interface) {
         let names = guest.interfaces.iter().map(GuestInterface::name);
@@ -161,6 +174,18 @@ fn select(call: &Call<'_>, guest: &Guest<'_>, pod_uid: &str, kept: &[IpNet]) -> 
     }
     let interfaces = found.into_iter().map(|one| planned(call, one, kept)).collect();
     Wanted::Interfaces { pod_uid: pod_uid.to_owned(), interfaces }
+}
+
+/// The interfaces that the pod's annotation of OVN4NFV asks for, of those that the call is about.
+fn nfn_interfaces(call: &Call<'_>, known: &Known) -> BTreeSet<String> {
+    let Selection::Nfn(network) = call.selection else { return BTreeSet::new() };
+    let Some(pod) = known.world.pod(&call.pod.namespace, &call.pod.name) else { return BTreeSet::new() };
+    let asked = requested_networks(pod).interfaces.into_iter();
+    let of_network = asked.filter(|one| match &one.network {
+        RequestedNetwork::Subnet(subnet) => network.as_ref().is_none_or(|network| network == subnet),
+        RequestedNetwork::First | RequestedNetwork::Nad { .. } => false,
+    });
+    of_network.map(|one| one.interface).collect()
 }
 
 fn planned(call: &Call<'_>, interface: &GuestInterface<'_>, kept: &[IpNet]) -> Planned {

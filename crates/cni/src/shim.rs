@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::error::{CniError, Code};
 use crate::protocol::{self, Answer, LONGEST, PROTOCOL, Request, Verb};
 use crate::version::Version;
-use crate::{AddResult, DEFAULT_SOCKET, FURTHER, PLUGIN_TYPE, annotations};
+use crate::{AddResult, DEFAULT_SOCKET, FURTHER, PLUGIN_TYPES, annotations};
 
 /// The version in which an error is written when the call's own is not known.
 const UNKNOWN_VERSION: &str = "1.0.0";
@@ -111,6 +111,7 @@ fn answer(
         let msg = format!("cniVersion {version} has no {command}");
         return Err(CniError::new(Code::IncompatibleVersion, msg, format!("use {since} or later")));
     }
+    check_name(&config)?;
     let (container_id, ifname) = match verb {
         Verb::Gc | Verb::Status => Default::default(),
         Verb::Add | Verb::Del | Verb::Check => (container_id(environment)?, ifname(environment)?),
@@ -170,12 +171,31 @@ fn version_of(config: &Value) -> Result<Version, CniError> {
     })
 }
 
-/// `[a-zA-Z0-9][a-zA-Z0-9_.-]*`, as the specification has it; a limit on the length is ours.
+/// The network's name: required, and a word. Everything that a call makes is noted with it.
+fn check_name(config: &Value) -> Result<(), CniError> {
+    let wrong =
+        |details| CniError::new(Code::InvalidConfig, "the network configuration has no valid name", details);
+    let allowed = "begin with a letter or digit, then letters, digits, '_', '.' and '-'";
+    match config.get("name") {
+        None => Err(wrong(format!("name is missing; {allowed}"))),
+        Some(Value::String(name)) if is_word(name) => Ok(()),
+        Some(other) => {
+            let shown: String = other.to_string().chars().take(300).collect();
+            Err(wrong(format!("name is {shown}; {allowed}")))
+        }
+    }
+}
+
+/// `[a-zA-Z0-9][a-zA-Z0-9_.-]*`, as the specification has it.
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+}
+
+/// A limit on the length is ours.
 fn container_id(environment: &Environment) -> Result<String, CniError> {
     let id = environment.container_id.as_deref().ok_or_else(|| missing("CNI_CONTAINERID"))?;
-    let fits = id.len() <= 128
-        && id.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
+    let fits = id.len() <= 128 && is_word(id);
     if fits { Ok(id.to_owned()) } else { Err(invalid("CNI_CONTAINERID", id, "is not a container id")) }
 }
 
@@ -222,13 +242,15 @@ fn socket(config: &Value, places: &Places) -> Result<PathBuf, CniError> {
         return Ok(wanted.into());
     }
     let directory = places.configurations.display();
-    Err(refused(format!("{wanted:?} is in no configuration of type {PLUGIN_TYPE} in {directory}")))
+    let types = PLUGIN_TYPES.join(", ");
+    Err(refused(format!("{wanted:?} is in no configuration of type {types} in {directory}")))
 }
 
 fn sockets_of_node(directory: &Path) -> Vec<String> {
     let files = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let named = files.filter(|path| {
-        path.extension().is_some_and(|extension| extension == "conf" || extension == "conflist")
+        path.extension()
+            .is_some_and(|extension| ["conf", "conflist", "json"].iter().any(|one| extension == *one))
     });
     let configs = named
         .filter_map(|path| std::fs::read(path).ok())
@@ -237,7 +259,7 @@ fn sockets_of_node(directory: &Path) -> Vec<String> {
         Some(Value::Array(plugins)) => plugins.clone(),
         _ => vec![config],
     });
-    let ours = plugins.filter(|plugin| plugin["type"] == PLUGIN_TYPE);
+    let ours = plugins.filter(|plugin| PLUGIN_TYPES.iter().any(|ours| plugin["type"] == *ours));
     ours.filter_map(|plugin| plugin["socket"].as_str().map(str::to_owned)).collect()
 }
 

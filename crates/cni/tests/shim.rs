@@ -236,7 +236,7 @@ fn only_the_nodes_own_configuration_may_name_another_socket() {
         json!({ "cniVersion": "1.0.0", "name": "x", "type": "portolan-cni", "socket": other }).to_string();
     let listener = UnixListener::bind(&other).unwrap();
     let said = node.fails(&node.environment("ADD"), &named, Code::InvalidConfig);
-    assert!(said.contains("is in no configuration of type portolan-cni"), "{said}");
+    assert!(said.contains("is in no configuration of type portolan-cni, portolan, kube-ovn"), "{said}");
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "no one connected");
 
@@ -254,6 +254,47 @@ fn only_the_nodes_own_configuration_may_name_another_socket() {
         }
     });
     assert_eq!(node.run(&node.environment("DEL"), &named).code, 0);
+    agent.join().unwrap();
+}
+
+#[test]
+fn the_nodes_configuration_may_name_the_socket_under_every_type_of_the_plugin() {
+    for kind in ["portolan-cni", "portolan", "kube-ovn", "ovn4nfvk8s-cni", "bridge"] {
+        let node = node();
+        let other = node.directory.path().join("other.sock");
+        let plugin = json!({ "cniVersion": "1.0.0", "name": "x", "type": kind, "socket": other });
+        let list = json!({ "cniVersion": "1.0.0", "name": "x", "plugins": [plugin] });
+        std::fs::write(node.places.configurations.join("10-x.conflist"), list.to_string()).unwrap();
+        // Nobody listens there; what matters is whether it is tried.
+        let expected = if kind == "bridge" { Code::InvalidConfig } else { Code::TryAgainLater };
+        node.fails(&node.environment("ADD"), plugin.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_configuration_without_a_valid_name_is_refused() {
+    let node = node();
+    for name in [
+        json!(null),
+        json!(""),
+        json!(7),
+        json!("a b"),
+        json!("-a"),
+        json!("a/b"),
+        json!(".."),
+        json!("\u{e4}"),
+    ] {
+        let config = json!({ "cniVersion": "1.0.0", "name": name, "type": "portolan-cni" });
+        for verb in ["ADD", "DEL", "CHECK"] {
+            let said = node.fails(&node.environment(verb), config.to_string(), Code::InvalidConfig);
+            assert!(said.contains("name"), "{said}");
+        }
+    }
+    let without = json!({ "cniVersion": "1.0.0", "type": "portolan-cni" });
+    node.fails(&node.environment("ADD"), without.to_string(), Code::InvalidConfig);
+    let agent = node.agent(Answer::Done);
+    let config = json!({ "cniVersion": "1.0.0", "name": "k8s_net.1-a", "type": "portolan-cni" });
+    assert_eq!(node.run(&node.environment("DEL"), config.to_string()).code, 0);
     agent.join().unwrap();
 }
 

@@ -3,16 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use portolan_cni::{BINARY_MARK, PLUGIN_TYPE};
+use portolan_cni::{BINARY_MARK, PLUGIN_TYPE, PLUGIN_TYPES};
 
 use super::files::Locked;
-
-/// The plugin's names beside its own, and what does not work on a node where another program has the name.
-const OTHER_NAMES: [(&str, &str); 3] = [
-    ("portolan", "network attachment definitions of type portolan"),
-    ("kube-ovn", "network attachment definitions of type kube-ovn"),
-    ("ovn4nfvk8s-cni", "network attachment definitions of type ovn4nfvk8s-cni"),
-];
 
 /// Who has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +26,7 @@ pub(super) fn install(directory: &Path, plugin: &Path) -> anyhow::Result<()> {
         bail!("{} is not the CNI plugin of Portolan", plugin.display());
     }
     let directory = Locked::made(directory)?;
-    let own = (PLUGIN_TYPE, "");
-    for (name, uses) in [own].into_iter().chain(OTHER_NAMES) {
+    for &name in PLUGIN_TYPES {
         let path = directory.path().join(name);
         match owner(&directory, name, &contents)? {
             Owner::Current => {}
@@ -46,7 +38,7 @@ pub(super) fn install(directory: &Path, plugin: &Path) -> anyhow::Result<()> {
                 bail!("{} is not Portolan's, so it is not overwritten: remove or rename it", path.display());
             }
             Owner::Foreign => tracing::warn!(
-                "{} is not Portolan's and stays as it is. {uses} are not served by Portolan on this node under Multus; \
+                "{} is not Portolan's and stays as it is. Network attachment definitions of type {name} are not served by Portolan on this node under Multus; \
                  remove the file if nothing else needs it, and install again",
                 path.display()
             ),
@@ -58,7 +50,7 @@ pub(super) fn install(directory: &Path, plugin: &Path) -> anyhow::Result<()> {
 /// Removes the plugin under all its names, and says which these were.
 pub(super) fn uninstall(directory: &Locked) -> anyhow::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
-    for name in OTHER_NAMES.map(|(name, _)| name).into_iter().chain([PLUGIN_TYPE]) {
+    for name in PLUGIN_TYPES {
         if matches!(owner(directory, name, &[])?, Owner::Current | Owner::Other) {
             directory.remove(name)?;
             removed.push(directory.path().join(name));

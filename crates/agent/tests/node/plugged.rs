@@ -2,13 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use portolan_cni::protocol::{self, PROTOCOL};
-use portolan_cni::{Request, Verb};
+use portolan_cni::Verb;
 use portolan_host::LinkMonitor;
 use portolan_model::FirstInterface;
 use portolan_testbed::{Namespace, Test};
@@ -17,7 +14,7 @@ use serde_json::json;
 use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_link};
 
 /// Agents of a cluster whose primary network is Portolan's.
-fn primary(deadline: u64) -> Agents {
+pub(crate) fn primary(deadline: u64) -> Agents {
     let deadline = Duration::from_secs(deadline);
     Agents { deadline, first_interface: FirstInterface::Portolan, ..Agents::default() }
 }
@@ -26,7 +23,8 @@ fn primary(deadline: u64) -> Agents {
 fn pods_on_two_nodes_are_plugged_reach_each_other_and_leave_nothing() {
     Test::new().deadline(Duration::from_secs(180)).run(async |lab| {
         blocking(move || {
-            let stage = Stage::start(&lab, 2, primary(60));
+            // No call ends by its deadline.
+            let stage = Stage::start(&lab, 2, primary(3600));
             let [one, two] = stage.testbed.nodes() else { panic!("two nodes") };
             let uids = [stage.pod("argo", "node1"), stage.pod("ikaros", "node2")];
             let netns = [one, two].map(|one| one.namespace().network_beside("pod").unwrap());
@@ -66,8 +64,28 @@ fn pods_on_two_nodes_are_plugged_reach_each_other_and_leave_nothing() {
             assert_eq!(argo.call_with("GC", &json!({ "cni.dev/valid-attachments": valid })).0, 0);
             argo.succeeds("CHECK");
 
-            // DEL needs neither the API server nor the namespace.
+            // What the agent knows is enough to make a pod's interfaces again; of another pod nobody can say when it is known.
+            let (kimon, waits) = (stage.pod("kimon", "node1"), stage.pod("waits", "node1"));
+            stage.assign("kimon", &kimon, "node1", 9);
+            let beside = |name: &str| one.namespace().network_beside(name).unwrap();
+            let (third, fourth) = (beside("third"), beside("fourth"));
+            let kimon = Runtime::new(one, "cafe03", "kimon", &kimon, &third);
+            kimon.succeeds("ADD");
+            kimon.succeeds("DEL");
             stage.testbed.component("kube-apiserver").unwrap().kill().unwrap();
+            kimon.succeeds("ADD");
+            kimon.succeeds("CHECK");
+            kimon.succeeds("DEL");
+            for (name, uid, what) in
+                [("waits", waits.as_str(), "pod default/waits"), ("new", "7", "was not seen")]
+            {
+                let (code, said) = Runtime::new(one, "cafe04", name, uid, &fourth).call("ADD");
+                assert_eq!((code, &said["code"]), (1, &json!(11)), "{said}");
+                assert!(said["msg"].as_str().unwrap().contains("the API server cannot be reached"), "{said}");
+                assert!(said["details"].as_str().unwrap().contains(what), "{said}");
+            }
+
+            // DEL needs neither the API server nor the namespace.
             argo.succeeds("DEL");
             argo.succeeds("DEL");
             assert_eq!(made_on(one), Vec::<String>::new());
@@ -96,18 +114,7 @@ fn a_call_that_is_given_up_is_undone_and_a_late_del_leaves_the_new_sandbox_alone
             let links = node.namespace().run(LinkMonitor::open).unwrap();
 
             // The plugin is killed while the pod's addresses are awaited, and its link is there already.
-            let mut plugin = UnixStream::connect(&old.places.socket).unwrap();
-            let request = Request {
-                protocol: PROTOCOL,
-                verb: Verb::Add,
-                container_id: "cafe00".into(),
-                ifname: "eth0".into(),
-                netns: old.netns.clone(),
-                args: old.args.clone(),
-                config: json!({ "cniVersion": "1.0.0", "name": "portolan" }),
-            };
-            let descriptor = std::fs::File::open(first.path()).unwrap();
-            protocol::send(&mut plugin, &request, Some(descriptor.as_fd())).unwrap();
+            let plugin = Runtime { container: "cafe00".into(), ..old.clone() }.begin(Verb::Add);
             wait_for_link(links);
             drop(plugin);
             // Calls for one sandbox take turns: the answer to this one comes when the other is undone.

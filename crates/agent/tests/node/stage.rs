@@ -1,5 +1,7 @@
 //! A cluster without a controller, and what a container runtime does.
 
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -8,10 +10,12 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovn_schema::vswitch::{Interface, Port};
 use ovsdb::{Client, Endpoint, Monitor};
-use portolan_agent::Config;
+use portolan_agent::{Config, StepHook};
 use portolan_api::portolan::{DecidedInterface, Holder, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
+use portolan_cni::protocol::{self, PROTOCOL};
 use portolan_cni::shim::{Environment, Places, run};
+use portolan_cni::{Request, Verb};
 use portolan_host::{LinkChange, LinkMonitor};
 use portolan_model::{FirstInterface, Settings};
 use portolan_plan::host::LinkName;
@@ -33,6 +37,7 @@ pub(crate) struct Agents {
     pub(crate) deadline: Duration,
     pub(crate) cluster_networks: Vec<IpNet>,
     pub(crate) first_interface: FirstInterface,
+    pub(crate) steps: StepHook,
 }
 
 impl Default for Agents {
@@ -41,6 +46,7 @@ impl Default for Agents {
             deadline: Duration::from_secs(60),
             cluster_networks: Vec::new(),
             first_interface: FirstInterface::Other,
+            steps: StepHook::default(),
         }
     }
 }
@@ -66,6 +72,7 @@ impl Agent {
                 config.deadline = settings.deadline;
                 config.cluster_networks = settings.cluster_networks;
                 config.settings = Settings { first_interface: settings.first_interface };
+                config.steps = settings.steps;
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
                         panic!("the agent ended: {ended:?}")
@@ -284,6 +291,13 @@ impl Runtime {
     }
 
     pub(crate) fn call_with(&self, command: &str, more: &Value) -> (u8, Value) {
+        let mut config = json!({ "cniVersion": "1.1.0", "name": "portolan", "type": "portolan-cni" });
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.call_exactly(command, &config.to_string())
+    }
+
+    /// A call with exactly this on standard input.
+    pub(crate) fn call_exactly(&self, command: &str, stdin: &str) -> (u8, Value) {
         let environment = Environment {
             command: Some(command.into()),
             container_id: Some(self.container.clone()),
@@ -291,10 +305,25 @@ impl Runtime {
             ifname: Some(self.interface.clone()),
             args: Some(self.args.clone()),
         };
-        let mut config = json!({ "cniVersion": "1.1.0", "name": "portolan", "type": "portolan-cni" });
-        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let output = run(&environment, config.to_string().as_bytes(), &self.places);
+        let output = run(&environment, stdin.as_bytes(), &self.places);
         (output.code, serde_json::from_slice(&output.stdout).unwrap_or_default())
+    }
+
+    /// A plugin that has sent its request and waits for the answer. Dropping it is what the kernel does when it is killed.
+    pub(crate) fn begin(&self, verb: Verb) -> UnixStream {
+        let mut plugin = UnixStream::connect(&self.places.socket).unwrap();
+        let request = Request {
+            protocol: PROTOCOL,
+            verb,
+            container_id: self.container.clone(),
+            ifname: self.interface.clone(),
+            netns: self.netns.clone(),
+            args: self.args.clone(),
+            config: json!({ "cniVersion": "1.0.0", "name": "portolan" }),
+        };
+        let netns = self.netns.as_ref().map(|path| std::fs::File::open(path).unwrap());
+        protocol::send(&mut plugin, &request, netns.as_ref().map(AsFd::as_fd)).unwrap();
+        plugin
     }
 
     pub(crate) fn succeeds(&self, command: &str) -> Value {

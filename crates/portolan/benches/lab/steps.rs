@@ -4,7 +4,7 @@ use portolan_testbed::Testbed;
 
 /// The steps in their order, by the names that the agents give them. They overlap.
 const STEPS: [(&str, &str); 8] = [
-    ("pod", "ADD: pod known to the agent"),
+    ("bridge", "ADD: bridge known to the agent"),
     ("locks", "ADD: addresses locked and seen"),
     ("link", "ADD: pair of links made"),
     ("plug", "ADD: port in Open vSwitch"),

@@ -7,6 +7,7 @@ mod adds;
 mod pings;
 mod restarts;
 mod snapshot;
+mod steps;
 
 use portolan_testbed::{Pod, Testbed};
 

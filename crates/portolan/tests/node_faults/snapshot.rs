@@ -66,6 +66,12 @@ pub(crate) fn take(testbed: &Testbed) -> Snapshot {
     all
 }
 
+/// The names of what is on the first node itself.
+pub(crate) fn of_node(testbed: &Testbed) -> Vec<(&'static str, String)> {
+    let is_of_node = |what: &&str| ["link", "Port", "Interface", "chain"].contains(what);
+    take(testbed).into_keys().filter(|(what, _)| is_of_node(what)).collect()
+}
+
 /// What is not in a later one as it was.
 pub(crate) fn changed(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let differs = before.iter().filter(|(key, value)| after.get(*key) != Some(*value));

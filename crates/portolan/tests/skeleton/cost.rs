@@ -59,7 +59,7 @@ pub(crate) fn add_by_step(stage: &Stage) -> String {
                 Some(rest.split(' ').next().unwrap_or_default().trim_matches('"').to_owned())
             };
             let mut steps = String::new();
-            for step in ["pod", "locks", "link", "plug", "configure", "installed", "announce", "total"] {
+            for step in ["bridge", "locks", "link", "plug", "configure", "installed", "announce", "total"] {
                 let took = value(&format!("{step}_ms")).and_then(|ms| ms.parse::<f64>().ok());
                 let _ = took.map(|took| write!(steps, "  {step} {took:.1}"));
             }
