@@ -90,7 +90,7 @@ fn the_primary_is_the_first_file_by_name_and_ours_sorts_before_it() {
         ("0-a.conflist", "!portolan.conflist"),
         ("+.conflist", "!portolan.conflist"),
     ] {
-        let (files, problem) = chained(&[("99-other.conflist", OTHER), (first, BRIDGE)]);
+        let (files, problem) = chained(&[("zz-other.conflist", OTHER), (first, BRIDGE)]);
         assert_eq!(problem, None, "{first}");
         assert_eq!(files.keys().next().unwrap(), ours, "{first}");
         assert_eq!(files[ours]["name"], "cluster", "{first}");
