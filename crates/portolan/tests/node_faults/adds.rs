@@ -1,9 +1,10 @@
 //! Many ADDs at once on one node.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use portolan_testbed::{Test, TestLab, Testbed};
+use portolan_testbed::{Sandbox, Test, TestLab, Testbed};
 
 use crate::{OBJECTS, size};
 
@@ -48,6 +49,46 @@ fn as_many_adds_at_once_as_a_node_has_pods_succeed_with_bounded_memory() {
         let left: Vec<_> = ports.lines().filter(|port| port.starts_with("pt")).collect();
         assert_eq!(left, Vec::<&str>::new());
     });
+}
+
+/// A runtime tries again what failed for now; what it is told otherwise it takes for the pod's fault.
+#[test]
+fn an_agent_without_descriptors_serves_everybody_in_the_end() {
+    Test::new().deadline(Duration::from_secs(300)).run(async |lab: TestLab| {
+        let testbed = Testbed::builder().nodes(1).without_runtimes().start(&lab).unwrap();
+        testbed.apply(OBJECTS).unwrap();
+        let names: Vec<_> = (0..size(30, 100)).map(|number| format!("pod{number}")).collect();
+        for name in &names {
+            testbed.pod(name).on("node1").nad("sea").create().unwrap();
+        }
+        let sandboxes: Vec<_> = names.iter().map(|name| testbed.sandbox(name).unwrap()).collect();
+        let agent = testbed.agents()[0].pid().unwrap();
+        let open = std::fs::read_dir(format!("/proc/{agent}/fd")).unwrap().count();
+        let limit = format!("--nofile={0}:{0}", open + 12);
+        let home = testbed.lab().home();
+        home.command("prlimit").args(["--pid", &agent.to_string(), &limit]).read().unwrap();
+        let failures: Vec<String> = thread::scope(|scope| {
+            let adds: Vec<_> = sandboxes.iter().map(|sandbox| scope.spawn(|| add_at_last(sandbox))).collect();
+            adds.into_iter().flat_map(|add| add.join().unwrap()).collect()
+        });
+        let told: BTreeSet<_> = failures.iter().map(|said| said.trim().to_owned()).collect();
+        println!("{} ADDs with {} descriptors: {} were tried again", names.len(), open + 12, failures.len());
+        let wrong: Vec<_> = told.iter().filter(|said| !said.contains(r#""code":11"#)).collect();
+        assert!(wrong.is_empty(), "the runtime would not try again: {wrong:#?}");
+        for sandbox in &sandboxes {
+            sandbox.call("DEL").unwrap();
+        }
+    });
+}
+
+/// Calls ADD as often as the runtime would, and returns what the agent said until it succeeded.
+fn add_at_last(sandbox: &Sandbox) -> Vec<String> {
+    let mut failures = Vec::new();
+    while let Err(said) = sandbox.call("ADD") {
+        failures.push(said);
+        assert!(failures.len() < 200, "no ADD succeeds: {}", failures[0]);
+    }
+    failures
 }
 
 /// A number from a process's status.
