@@ -36,6 +36,8 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	PORTOLAN_CRASH_ROUNDS=200 $(CARGO) test --package portolan --test crash_rounds
 	PORTOLAN_TRACE_ROUNDS=40 $(CARGO) test --package portolan --test cli random
 	PORTOLAN_NODE_FAULTS=full $(CARGO) test --package portolan --test node_faults
+	scripts/fetch-kernel
+	$(CARGO) test --package portolan --test kernel_datapath -- --ignored
 	PORTOLAN_WATCHERS=full $(CARGO) test --package portolan --test apiserver clients_that_read
 	$(CARGO) test --package apiserver-conformance -- --ignored
 	$(CARGO) xtask instructions

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,9 @@ impl Inbox {
         let received = recvmsg(stream, parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
         // Without this the call would seem to have come without a namespace.
         if received.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(io::Error::other("the descriptor that came with a call is lost: too many open files"));
+            return Err(io::Error::other(
+                "the descriptor that came with a call is lost: too many open files",
+            ));
         }
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
