@@ -283,7 +283,7 @@ async fn undo(add: &Add<'_>) {
         match now.and(later) {
             Ok(()) => tracing::info!(sandbox = sandbox.container, "a failed ADD is undone"),
             Err(left) => {
-                tracing::warn!(sandbox = sandbox.container, error = %left, "a failed ADD is not undone")
+                tracing::warn!(sandbox = sandbox.container, error = %left, "a failed ADD is not undone");
             }
         }
         reporter.at(Step::Undo, Moment::Ended);
