@@ -7,7 +7,7 @@ TYPOS := $(PORTOLAN_CACHE)/tools/bin/typos
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test test-full lint unit bench doc codegen fuzz clean
+.PHONY: help setup demo demo-down test test-full lint unit bench plugin doc codegen fuzz clean
 
 help: ## Show this help
 	@echo "Portolan: networks for Kubernetes on Open vSwitch and OVN."
@@ -35,9 +35,13 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	SIMULATION_SEEDS=10000 $(CARGO) test --release --package portolan-controller --test simulation nothing
 	PORTOLAN_CRASH_ROUNDS=200 $(CARGO) test --package portolan --test crash_rounds
 	PORTOLAN_TRACE_ROUNDS=40 $(CARGO) test --package portolan --test cli random
+	PORTOLAN_NODE_FAULTS=full $(CARGO) test --package portolan --test node_faults
+	scripts/fetch-kernel
+	$(CARGO) test --package portolan --test kernel_datapath -- --ignored
 	PORTOLAN_WATCHERS=full $(CARGO) test --package portolan --test apiserver clients_that_read
 	$(CARGO) test --package apiserver-conformance -- --ignored
 	$(CARGO) xtask instructions
+	$(CARGO) xtask plugin
 
 unit: setup
 	$(CARGO) test --workspace
@@ -56,9 +60,13 @@ bench: setup ## Measure beside the references and peers, in one run; prints rati
 	$(CARGO) build --release --package portolan-cni
 	$(CARGO) bench --package portolan --bench controller
 	$(CARGO) bench --package portolan --bench lab
+	$(CARGO) bench --package portolan --bench cni
 	$(CARGO) run --release --package portolan-ipam --example rebuild_cost -- 1000000
 	$(CARGO) run --release --package portolan-plan --example plan_memory
 	$(CARGO) xtask instructions
+
+plugin: ## Build the CNI plugin as nodes have it: static, at most 2 MiB
+	$(CARGO) xtask plugin
 
 doc: ## Build the documentation of all crates
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps

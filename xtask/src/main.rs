@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 mod codegen;
 mod instructions;
+mod plugin;
 
 /// Tasks of the Portolan workspace.
 #[derive(Parser)]
@@ -30,6 +31,8 @@ enum Task {
     },
     /// Count the instructions of single steps at three sizes, and fail if one grows with the size (needs valgrind).
     Instructions,
+    /// Build the CNI plugin as it is installed on nodes, and fail if it is too large or not static.
+    Plugin,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -56,6 +59,10 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         Task::Instructions => {
             Ok(if instructions::report(root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Task::Plugin => {
+            plugin::build(root)?;
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

@@ -302,5 +302,16 @@ pub(crate) fn host_failed(error: &portolan_host::Error) -> CniError {
     let source = std::error::Error::source(error);
     let sources = std::iter::successors(source, |error| error.source());
     let details = sources.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-    CniError::new(Code::Setup, error.to_string(), details)
+    CniError::new(code_of(error), error.to_string(), details)
+}
+
+/// What a machine lacks for a moment is no fault of the call.
+fn code_of(error: &portolan_host::Error) -> Code {
+    const NO_MEMORY: i32 = 12;
+    const TOO_MANY_FILES_OF_ALL: i32 = 23;
+    const TOO_MANY_FILES: i32 = 24;
+    match error.os_error() {
+        Some(NO_MEMORY | TOO_MANY_FILES_OF_ALL | TOO_MANY_FILES) => Code::TryAgainLater,
+        _ => Code::Setup,
+    }
 }

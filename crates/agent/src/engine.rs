@@ -484,12 +484,17 @@ mod tests {
     use portolan_plan::host::Note;
 
     use super::*;
+    use crate::chassis::NodeFacts;
     use crate::pods::Pods;
 
     #[test]
     fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
         let engine = Engine::new();
-        let known = Known { world: World::new(Settings::default()), pods: Pods::default() };
+        let known = Known {
+            world: World::new(Settings::default()),
+            pods: Pods::default(),
+            node: NodeFacts::default(),
+        };
         let sandbox = Sandbox { container: "cafe01".into(), call: "eth0".into() };
         let name = sandbox.link("eth0");
         engine.bridge_changed(Some(Datapath::Netdev));

@@ -36,6 +36,8 @@ mod steps;
 mod vswitch;
 mod wanted;
 
+pub mod install;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -7,6 +7,7 @@
 //!  ethtool      checksum offload                      ─┤ and can be used from anywhere
 //!  genl         whether the kernel has a family       ─┤
 //!  announce     gratuitous ARP, unsolicited neighbours ┘
+//!  directory_monitor  changes of files in a directory
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
 //!  guard_monitor changes of guards
 //! ```
@@ -16,6 +17,7 @@
 //! model, and is the only one that may contain `unsafe`. Start reading at [`rtnetlink`].
 
 pub mod announce;
+pub mod directory_monitor;
 mod error;
 pub mod ethtool;
 pub mod genl;
@@ -26,6 +28,7 @@ mod netlink;
 pub mod netns;
 pub mod rtnetlink;
 
+pub use directory_monitor::{DirectoryChange, DirectoryMonitor};
 pub use error::{Error, Result};
 pub use ethtool::Ethtool;
 pub use guard_monitor::{GuardChange, GuardMonitor};

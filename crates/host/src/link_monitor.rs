@@ -29,7 +29,7 @@ pub enum LinkChange {
     Removed(Link),
     /// A link was given an address or lost one.
     Addresses,
-    /// Notifications were lost: list all links again.
+    /// Notifications were lost: list all links again. What is reported after this is newer than the loss.
     Lost,
 }
 
@@ -47,9 +47,8 @@ impl LinkMonitor {
     /// The next changes; an error of kind [`io::ErrorKind::WouldBlock`] if there are none yet.
     pub fn read(&self) -> io::Result<Vec<LinkChange>> {
         let messages = match self.socket.receive() {
-            Err(error) if is_lost(&error) => {
-                // What was queued before the loss is older than the list that follows: a link whose removal was lost would seem to exist.
-                while self.socket.receive().map_or_else(|error| is_lost(&error), |_| true) {}
+            Err(error) if is_overflow(&error) => {
+                self.empty()?;
                 return Ok(vec![LinkChange::Lost]);
             }
             received => received?,
@@ -64,10 +63,21 @@ impl LinkMonitor {
         };
         Ok(messages.iter().filter_map(change).collect())
     }
+
+    /// Discards what is queued. A queue that has overflowed holds what is older than the loss, and the kernel says once that it lost
+    /// something and goes on losing, silently, until the queue is empty: a list that is made before would be outdated for ever.
+    fn empty(&self) -> io::Result<()> {
+        loop {
+            match self.socket.receive() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if !is_overflow(&error) => return Err(error),
+                _ => {}
+            }
+        }
+    }
 }
 
-/// The kernel had no room for a notification.
-fn is_lost(error: &io::Error) -> bool {
+fn is_overflow(error: &io::Error) -> bool {
     error.raw_os_error() == Some(nix::libc::ENOBUFS)
 }
 

@@ -244,3 +244,34 @@ fn changes_of_guards_are_reported() {
         drop(place);
     });
 }
+
+/// A queue that overflows loses the newest notifications, and goes on losing until it is empty: what is left in it is older than the
+/// list that follows, and must not be taken for news.
+#[test]
+fn after_a_loss_nothing_older_than_the_loss_is_reported_and_everything_newer_is() {
+    portolan_testbed::test(async |lab| {
+        let mut place = place(&lab);
+        let monitor = LinkMonitor::open().unwrap();
+        fn note(alias: &str) -> LinkSettings<'_> {
+            LinkSettings { alias: Some(alias), up: true, ..Default::default() }
+        }
+        place.host.set_link("pt0", note("note")).unwrap();
+        // `lo` stands for all other links of a busy node.
+        for number in 0..2000 {
+            place.host.set_link("lo", note(&number.to_string())).unwrap();
+        }
+        place.host.delete_link("pt0").unwrap();
+        assert_eq!(monitor.read().unwrap(), [LinkChange::Lost]);
+        // The list that is then asked for does not have the link, and a change comes after it.
+        assert_eq!(place.host.link("pt0").unwrap(), None);
+        place.host.set_link("lo", note("the last")).unwrap();
+        let mut changes = Vec::new();
+        while let Ok(more) = monitor.read() {
+            changes.extend(more);
+        }
+        let is_gone = |change: &LinkChange| matches!(change, LinkChange::Present(link) if link.name == "pt0");
+        assert!(!changes.iter().any(is_gone), "a link that is gone is reported as present");
+        let last = |change: &LinkChange| matches!(change, LinkChange::Present(link) if link.alias.as_deref() == Some("the last"));
+        assert!(changes.iter().any(last), "a change after the loss is not reported: {changes:?}");
+    });
+}

@@ -152,6 +152,7 @@ fn a_reader_of_links_that_fell_behind_knows_none_that_is_gone() {
                 match change {
                     LinkChange::Present(link) => drop(known.insert(link.name)),
                     LinkChange::Removed(link) => drop(known.remove(&link.name)),
+                    LinkChange::Addresses => {}
                     LinkChange::Lost => {
                         lost += 1;
                         known = list();

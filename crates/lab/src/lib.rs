@@ -65,7 +65,7 @@ pub use error::{Error, Result, Trying};
 pub use installed::{OPEN_VSWITCH_SCHEMA, OVN_NB_SCHEMA, OVN_SB_SCHEMA, built_program, program_or_built};
 pub use lab::Lab;
 pub use namespace::Namespace;
-pub use node::{Node, NodeBuilder};
+pub use node::{Datapath, Node, NodeBuilder};
 pub use ovn_central::{Database, OvnCentral, OvnCentralBuilder};
 pub use ovsdb_server::{OvsdbServer, OvsdbServerBuilder};
 pub use process::{Daemon, Process};

@@ -43,12 +43,33 @@ pub struct NodeBuilder<'a> {
     name: String,
     address: Option<Ipv4Addr>,
     central: Option<&'a OvnCentral>,
+    datapath: Datapath,
+}
+
+/// Who forwards packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Datapath {
+    /// ovs-vswitchd itself, which every kernel can do.
+    #[default]
+    Netdev,
+    /// The kernel, which must have Open vSwitch and geneve.
+    System,
+}
+
+impl Datapath {
+    /// As Open vSwitch names it.
+    fn name(self) -> &'static str {
+        match self {
+            Datapath::Netdev => "netdev",
+            Datapath::System => "system",
+        }
+    }
 }
 
 impl Node {
     /// A node of this name, which must be unique in the lab, with Open vSwitch and without OVN.
     pub fn builder<'a>(name: impl Into<String>) -> NodeBuilder<'a> {
-        NodeBuilder { name: name.into(), address: None, central: None }
+        NodeBuilder { name: name.into(), address: None, central: None, datapath: Datapath::default() }
     }
 
     /// Its name, which is also that of its chassis.
@@ -116,6 +137,12 @@ impl<'a> NodeBuilder<'a> {
         self
     }
 
+    /// Who forwards its packets; ovs-vswitchd unless set.
+    pub fn datapath(mut self, datapath: Datapath) -> Self {
+        self.datapath = datapath;
+        self
+    }
+
     /// Starts it on an underlay. Returns when Open vSwitch works and, with OVN, when the chassis is in the southbound
     /// database.
     pub fn start(self, underlay: &Underlay) -> Result<Node> {
@@ -128,11 +155,11 @@ impl<'a> NodeBuilder<'a> {
         underlay.plug(&namespace, "eth0")?;
         let ovsdb_server = start_ovsdb_server(&namespace, &name, &run)?;
         let vswitchd = start_vswitchd(&namespace, &name, &run)?;
-        make_bridges(&namespace, address)
+        make_bridges(&namespace, address, self.datapath)
             .map_err(|error| if vswitchd.is_alive() { error } else { vswitchd.not_ready() })?;
         let ovn_controller = match self.central {
             None => None,
-            Some(central) => Some(join_ovn(&namespace, &name, address, underlay, central)?),
+            Some(central) => Some(join_ovn(&namespace, &name, address, underlay, central, self.datapath)?),
         };
         Ok(Node { ovn_controller, vswitchd, ovsdb_server, namespace, name, address, run })
     }
@@ -223,20 +250,28 @@ fn start_vswitchd(namespace: &Namespace, node: &str, run: &Path) -> Result<Proce
 }
 
 /// The userspace datapath looks up the way to a tunnel's far end among its own ports: so the underlay's link is a port of a
-/// bridge, and the node's address is on that bridge.
-fn make_bridges(namespace: &Namespace, address: Ipv4Addr) -> Result<()> {
-    let bridge = "datapath_type=netdev";
-    vsctl(
-        namespace,
-        &["--", "--may-exist", "add-br", "br-und", "--", "set", "Bridge", "br-und", bridge]
+/// bridge, and the node's address is on that bridge. The kernel's asks the kernel, so there the address is on the link itself.
+fn make_bridges(namespace: &Namespace, address: Ipv4Addr, datapath: Datapath) -> Result<()> {
+    let datapath_type = format!("datapath_type={}", datapath.name());
+    let integration =
+        ["--", "--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", &datapath_type]
             .into_iter()
-            .chain(["--", "--may-exist", "add-port", "br-und", "eth0"])
-            .chain(["--", "--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", bridge])
-            .chain(["fail-mode=secure", "other-config:disable-in-band=true"])
-            .collect::<Vec<_>>(),
-    )?;
-    namespace.checksum_offload_off("br-und")?;
-    namespace.ip(&format!("address add {address}/{} dev br-und\nlink set br-und up", Underlay::PREFIX_LENGTH))
+            .chain(["fail-mode=secure", "other-config:disable-in-band=true"]);
+    let underlay = ["--", "--may-exist", "add-br", "br-und", "--", "set", "Bridge", "br-und", &datapath_type]
+        .into_iter()
+        .chain(["--", "--may-exist", "add-port", "br-und", "eth0"]);
+    let address = format!("{address}/{}", Underlay::PREFIX_LENGTH);
+    match datapath {
+        Datapath::Netdev => {
+            vsctl(namespace, &underlay.chain(integration).collect::<Vec<_>>())?;
+            namespace.checksum_offload_off("br-und")?;
+            namespace.ip(&format!("address add {address} dev br-und\nlink set br-und up"))
+        }
+        Datapath::System => {
+            vsctl(namespace, &integration.collect::<Vec<_>>())?;
+            namespace.ip(&format!("address add {address} dev eth0"))
+        }
+    }
 }
 
 fn join_ovn(
@@ -245,6 +280,7 @@ fn join_ovn(
     address: Ipv4Addr,
     underlay: &Underlay,
     central: &OvnCentral,
+    datapath: Datapath,
 ) -> Result<Process> {
     let remote = central.sb().tcp_endpoint(underlay.home_address().into());
     vsctl(
@@ -258,7 +294,7 @@ fn join_ovn(
             &format!("external-ids:ovn-remote=\"{remote}\""),
             "external-ids:ovn-encap-type=geneve",
             &format!("external-ids:ovn-encap-ip={address}"),
-            "external-ids:ovn-bridge-datapath-type=netdev",
+            &format!("external-ids:ovn-bridge-datapath-type={}", datapath.name()),
             // A controller that starts again leaves the flows of the one before until it has computed its own.
             &format!("external-ids:ovn-ofctrl-wait-before-clear={FLOWS_STAY_MS}"),
         ],

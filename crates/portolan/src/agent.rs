@@ -1,15 +1,41 @@
 //! `portolan agent`.
 
+pub(crate) mod install;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_agent::{ChassisSettings, Encap};
 
 use crate::cluster;
 use crate::controller::listen_address;
+
+/// `portolan agent` runs the agent; its subcommands are about the node it is to run on.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Invocation {
+    #[command(subcommand)]
+    subcommand: Option<AgentCommand>,
+    #[command(flatten)]
+    run: Option<Arguments>,
+}
+
+#[derive(Debug, Subcommand)]
+enum AgentCommand {
+    /// Put the CNI plugin and its network configuration where this node's container runtime looks for them, once the agent is ready.
+    Install(install::Arguments),
+}
+
+pub(crate) async fn start(invocation: Invocation, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    match (invocation.subcommand, invocation.run) {
+        (Some(AgentCommand::Install(arguments)), _) => install::run(arguments, stop).await,
+        (None, Some(arguments)) => run(arguments, stop).await,
+        (None, None) => anyhow::bail!("--node is missing"),
+    }
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -46,7 +72,7 @@ pub(crate) struct Arguments {
     health_address: Option<SocketAddr>,
 }
 
-pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
     let mut config = portolan_agent::Config::new(arguments.node, kube);
     config.mtu = arguments.mtu;

@@ -48,7 +48,7 @@ enum Command {
     /// Run a Kubernetes API server that keeps everything in one directory, for labs and machines without Kubernetes.
     Apiserver(apiserver::Arguments),
     /// Run the node agent: it serves the CNI plugin and plugs pods into Open vSwitch.
-    Agent(agent::Arguments),
+    Agent(agent::Invocation),
     /// Run a whole cluster on this machine: start, inspect, break and stop it.
     Lab(lab::Arguments),
     /// Show VPCs, subnets, interfaces of pods, and addresses that are taken.
@@ -61,6 +61,8 @@ enum Command {
     Plan(plan::Arguments),
     /// Print the completion script of a shell.
     Completions(completions::Arguments),
+    /// Remove from this node what `portolan agent install` put there. Pods that run keep their interfaces.
+    Uninstall(agent::install::Directories),
 }
 
 impl Command {
@@ -72,7 +74,8 @@ impl Command {
             | Command::Describe(_)
             | Command::Trace(_)
             | Command::Plan(_)
-            | Command::Completions(_) => "off",
+            | Command::Completions(_)
+            | Command::Uninstall(_) => "off",
         }
     }
 }
@@ -92,7 +95,7 @@ fn main() -> anyhow::Result<ExitCode> {
         match arguments.command {
             Command::Controller(arguments) => controller::run(arguments, log, stop_signal()?).await?,
             Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await?,
-            Command::Agent(arguments) => agent::run(arguments, stop_signal()?).await?,
+            Command::Agent(arguments) => agent::start(arguments, stop_signal()?).await?,
             // Only one of its commands is to be stopped in an orderly way, so it decides about signals.
             Command::Lab(arguments) => lab::run(arguments, stop_signal).await?,
             Command::Get(arguments) => return Ok(end("get", succeeded(get::run(arguments).await))),
@@ -101,6 +104,9 @@ fn main() -> anyhow::Result<ExitCode> {
             }
             Command::Trace(arguments) => return Ok(end("trace", trace::run(arguments).await)),
             Command::Plan(arguments) => return Ok(end("plan", plan::run(arguments).await)),
+            Command::Uninstall(directories) => {
+                return Ok(end("uninstall", succeeded(agent::install::uninstall(directories))));
+            }
             Command::Completions(arguments) => {
                 return Ok(end("completions", succeeded(completions::run::<Arguments>(&arguments))));
             }

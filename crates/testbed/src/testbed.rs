@@ -7,7 +7,7 @@ use portolan_lab::cluster::{
     Api, ApiServerOptions, Audit, Cluster, ClusterBuilder, LabApiServer, PortolanApiServer, StartApiServer,
 };
 use portolan_lab::pki::Authority;
-use portolan_lab::{Daemon, Lab, Process, Result, built_program};
+use portolan_lab::{Daemon, Datapath, Lab, Process, Result, built_program};
 
 use crate::artefacts;
 use crate::etcd::Etcd;
@@ -172,6 +172,11 @@ impl TestbedBuilder {
     pub fn faults(mut self) -> Self {
         self.faults = Some(Faults::new());
         self
+    }
+
+    /// Who forwards the packets of its nodes; ovs-vswitchd unless set.
+    pub fn datapath(self, datapath: Datapath) -> Self {
+        self.with(|cluster| cluster.datapath(datapath))
     }
 
     /// Its API server writes an audit log.

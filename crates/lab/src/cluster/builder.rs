@@ -20,7 +20,7 @@ use super::tasks::Tasks;
 use super::{Cluster, Inner};
 use crate::error::{Error, Result};
 use crate::lab::Lab;
-use crate::node::Node;
+use crate::node::{Datapath, Node};
 use crate::ovn_central::OvnCentral;
 use crate::process::{Daemon, Process};
 use crate::readiness::Ready;
@@ -45,6 +45,7 @@ pub struct ClusterBuilder {
     control: Control,
     node_software: NodeSoftware,
     programs: Option<Programs>,
+    datapath: Datapath,
     progress: Tell,
 }
 
@@ -93,6 +94,7 @@ impl ClusterBuilder {
             control: Control::Started,
             node_software: NodeSoftware::AgentAndRuntime,
             programs: None,
+            datapath: Datapath::default(),
             progress: Box::new(|_| Ok(())),
         }
     }
@@ -156,6 +158,12 @@ impl ClusterBuilder {
     /// Portolan's own binaries; [`Programs::built`] unless set.
     pub fn programs(mut self, programs: Programs) -> Self {
         self.programs = Some(programs);
+        self
+    }
+
+    /// Who forwards the packets of its nodes; ovs-vswitchd unless set.
+    pub fn datapath(mut self, datapath: Datapath) -> Self {
+        self.datapath = datapath;
         self
     }
 
@@ -251,7 +259,8 @@ impl Raising<'_> {
             names.map(|name| Ok((name, self.underlay.node_address()?))).collect::<Result<Vec<_>>>()?;
         thread::scope(|scope| {
             let raise = |(name, address): &(String, Ipv4Addr)| {
-                let builder = Node::builder(name.as_str()).address(*address).ovn(central);
+                let builder =
+                    Node::builder(name.as_str()).address(*address).ovn(central).datapath(self.how.datapath);
                 self.step(name, || builder.start(self.underlay))
             };
             let raised: Vec<_> = named.iter().map(|node| scope.spawn(move || raise(node))).collect();

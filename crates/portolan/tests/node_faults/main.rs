@@ -1,0 +1,42 @@
+//! A node under load and with parts that end: many ADDs at once, Open vSwitch, ovn-controller and the agent started again under pods.
+//! `PORTOLAN_NODE_FAULTS=full` plays it with as many pods as nodes have.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod adds;
+mod pings;
+mod restarts;
+mod snapshot;
+mod steps;
+
+use portolan_testbed::{Pod, Testbed};
+
+/// A switch for everybody.
+const OBJECTS: &str = r#"
+apiVersion: kubeovn.io/v1
+kind: Subnet
+metadata: {name: sea}
+spec: {protocol: IPv4, provider: sea.default.ovn, cidrBlock: 10.0.0.0/16, gateway: 10.0.0.1}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: sea, namespace: default}
+spec: {config: '{"cniVersion": "0.3.1", "type": "kube-ovn", "provider": "sea.default.ovn"}'}
+"#;
+
+/// How much of something: a sample, or all.
+fn size(sample: usize, full: usize) -> usize {
+    match std::env::var("PORTOLAN_NODE_FAULTS").as_deref() {
+        Ok("full") => full,
+        _ => sample,
+    }
+}
+
+/// Pods on the first node, all running.
+fn pods(testbed: &Testbed, count: usize) -> Vec<Pod> {
+    let names: Vec<_> = (0..count).map(|number| format!("pod{number}")).collect();
+    for name in &names {
+        testbed.pod(name).on("node1").nad("sea").create().unwrap();
+    }
+    names.iter().map(|name| testbed.running_pod("default", name).unwrap()).collect()
+}
