@@ -1,7 +1,7 @@
 //! The node's side of Portolan: it answers the CNI plugin, plugs pods into Open vSwitch and configures their ends.
 //!
 //! ```text
-//!  portolan-cni ──▶ server ──▶ add, del ──▶ links: pairs, addresses, routes, announcements          (netlink)
+//!  portolan-cni ──▶ server ──▶ add, check, del ──▶ links: pairs, addresses, routes, announcements   (netlink)
 //!                                │  ▲
 //!          begin, end a sandbox  ▼  │  plugged, installed, removed
 //!  cluster ──────────────────▶ engine ◀──▶ reconcile: the loop that observes and applies
