@@ -81,7 +81,12 @@ impl Add<'_> {
         }))
         .await?;
         self.steps.report(&self.sandbox.container, &self.pod.to_string());
-        self.agent.network_status.check((self.pod.namespace.clone(), self.pod.name.clone()));
+        let pod = (self.pod.namespace.clone(), self.pod.name.clone());
+        if self.config.selection == Selection::Further {
+            let foreign = &self.agent.foreign;
+            self.agent.cluster.read(|known| foreign.note(known, &pod, self.config.previous.as_ref()));
+        }
+        self.agent.network_status.check(pod);
         Ok(self.result(&planned))
     }
 

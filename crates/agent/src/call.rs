@@ -11,6 +11,8 @@ use serde_json::Value;
 
 /// The key under which GC lists the attachments to keep.
 const VALID_ATTACHMENTS: &str = "cni.dev/valid-attachments";
+/// The same, as the specification had it at first. Callers pass both or either.
+const ATTACHMENTS: &str = "cni.dev/attachments";
 
 /// The key by which a configuration of OVN4NFV's type names a network.
 const NFN_NETWORK: &str = "nfn-network";
@@ -115,7 +117,7 @@ impl NetworkConfig {
 
 /// GC: the calls whose interfaces are to stay. Everything else of the network is removed, so nothing may be missing or in doubt.
 pub(crate) fn valid_attachments(config: &Value) -> Result<BTreeSet<Sandbox>, CniError> {
-    let Some(list) = config.get(VALID_ATTACHMENTS) else {
+    let Some(list) = config.get(VALID_ATTACHMENTS).or_else(|| config.get(ATTACHMENTS)) else {
         return Err(invalid(format!("{VALID_ATTACHMENTS} is missing; GC removes nothing without it")));
     };
     let Some(list) = list.as_array() else {
@@ -230,6 +232,7 @@ mod tests {
         let sandbox = Sandbox { container: "a".into(), call: "eth0".into() };
         assert_eq!(valid_attachments(&config).unwrap(), [sandbox].into());
         assert_eq!(valid_attachments(&json!({ VALID_ATTACHMENTS: [] })).unwrap(), BTreeSet::new());
+        assert_eq!(valid_attachments(&json!({ ATTACHMENTS: [] })).unwrap(), BTreeSet::new());
     }
 
     #[test]

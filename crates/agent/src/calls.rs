@@ -120,3 +120,51 @@ impl Threads {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Whether something comes at once. The clock stands still, so nothing else comes meanwhile.
+    async fn at_once<T>(body: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(Duration::from_millis(1), body).await.ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn adds_that_wait_leave_connections_for_other_calls() {
+        let calls = Calls::default();
+        let mut connections = Vec::new();
+        for _ in 0..CONNECTIONS {
+            connections.push(at_once(calls.connection()).await);
+        }
+        assert!(connections.iter().all(Option::is_some));
+        assert!(at_once(calls.connection()).await.is_none(), "one too many waits");
+        connections.pop();
+        assert!(at_once(calls.connection()).await.is_some());
+        let adds: Vec<_> = (0..ADDS).map(|_| calls.add()).collect();
+        assert!(adds.iter().all(Option::is_some));
+        assert!(calls.add().is_none(), "one too many is refused");
+        const { assert!(ADDS < CONNECTIONS) };
+        drop(adds);
+        assert!(calls.add().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_for_one_container_take_turns_and_its_threads_outlive_them() {
+        let calls = Calls::default();
+        let turn = calls.turn("a").await;
+        assert!(calls.turn_now("a").is_none() && at_once(calls.turn("a")).await.is_none());
+        assert!(calls.turn_now("b").is_some());
+        let at_work = turn.threads().begin().await;
+        drop(turn);
+        // The next call has its turn, and sees that a thread of the one before is still at work.
+        let turn = calls.turn_now("a");
+        let threads = turn.as_ref().map(Turn::threads);
+        let threads = threads.expect("the turn is free");
+        assert!(at_once(threads.ended()).await.is_none());
+        drop(at_work);
+        assert!(at_once(threads.ended()).await.is_some());
+    }
+}

@@ -1,12 +1,10 @@
-//! DEL, CHECK, GC and STATUS. None of these needs the API server.
+//! DEL, GC and STATUS. None of these needs the API server.
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use portolan_cni::{CniError, Code};
-use portolan_host::Rtnetlink;
-use portolan_plan::host::{Note, ObservedPort, Sandbox};
+use portolan_plan::host::{Note, Sandbox};
 use serde_json::Value;
 
 use crate::add::host_failed;
@@ -39,57 +37,6 @@ pub(crate) async fn del(agent: &Agent, sandbox: &Sandbox, deadline: Duration) ->
         Err(CniError::new(Code::TryAgainLater, msg, left.join("; ")))
     };
     tokio::time::timeout(deadline, removal).await.unwrap_or_else(late)
-}
-
-/// Whether what a call made is still there and carries traffic. A pod that got nothing, as it asked for nothing, passes.
-pub(crate) async fn check(
-    agent: &Agent,
-    sandbox: &Sandbox,
-    config: &NetworkConfig,
-    netns: OwnedFd,
-) -> Result<(), CniError> {
-    let made = made_before(config.previous.as_ref(), sandbox);
-    let nothing = config.asks_for_nothing || made.as_ref().is_some_and(BTreeSet::is_empty);
-    if config.selection == Selection::Further && nothing {
-        return Ok(());
-    }
-    agent.vswitch.ready().await;
-    agent.engine.has_observed(agent.vswitch.revision()).await;
-    let ports = ports_of(agent, sandbox);
-    let broken =
-        |details: String| CniError::new(Code::CheckFailed, "an interface is not as ADD made it", details);
-    let expected = made.unwrap_or_else(|| [sandbox.call.clone()].into());
-    if let Some(missing) =
-        expected.iter().find(|name| !ports.iter().any(|port| port.note.interface == **name))
-    {
-        return Err(broken(format!("interface {missing} of container {} has no port", sandbox.container)));
-    }
-    if let Some(port) = ports.iter().find(|port| !agent.vswitch.is_installed(&port.note)) {
-        return Err(broken(format!("OVN has not installed the port of {}", port.note.interface)));
-    }
-    let links = blocking(move || Rtnetlink::open_in(netns.as_fd())?.links()).await?;
-    let is_up = |name: &str| links.iter().any(|link| link.name == name && link.up);
-    match ports.iter().find(|port| !is_up(&port.note.interface)) {
-        Some(port) => {
-            Err(broken(format!("link {} is missing or down in the container", port.note.interface)))
-        }
-        None => Ok(()),
-    }
-}
-
-/// The interfaces that a call made, as its result shows: each has its host-side link there too. None without a result.
-fn made_before(result: Option<&Value>, sandbox: &Sandbox) -> Option<BTreeSet<String>> {
-    let interfaces = result?.get("interfaces")?.as_array()?;
-    let names: BTreeSet<_> = interfaces.iter().filter_map(|one| one["name"].as_str()).collect();
-    let made = names.iter().filter(|name| names.contains(sandbox.link(name).as_str()));
-    Some(made.map(|name| (*name).to_owned()).collect())
-}
-
-fn ports_of(agent: &Agent, sandbox: &Sandbox) -> Vec<ObservedPort> {
-    agent.engine.observed(|observed| {
-        let own = observed.ports().filter(|(_, port)| port.note.sandbox == *sandbox);
-        own.map(|(_, port)| port.clone()).collect()
-    })
 }
 
 /// Removes what calls made that the runtime no longer knows, of this network.
@@ -136,7 +83,8 @@ pub(crate) fn status(agent: &Agent, config: &NetworkConfig) -> Result<(), CniErr
     Err(CniError::new(Code::NotAvailable, "the node's Portolan agent is not ready", missing.join("; ")))
 }
 
-async fn blocking<T: Send + 'static>(
+/// Runs something that blocks, on a thread that may.
+pub(crate) async fn blocking<T: Send + 'static>(
     body: impl FnOnce() -> portolan_host::Result<T> + Send + 'static,
 ) -> Result<T, CniError> {
     match tokio::task::spawn_blocking(body).await {

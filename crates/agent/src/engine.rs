@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use portolan_plan::host::{
-    Change, Datapath, Facts, Guard, Key, LinkName, Node, Note, Observed, ObservedLink, ObservedPort, Sandbox,
-    plan,
+    Change, Datapath, Facts, Guard, Key, LinkName, Node, Observed, ObservedLink, ObservedPort, Sandbox, plan,
 };
 use portolan_plan::reconciler::{Absence, Plan, Reconciler, Urgency};
 use serde_json::{Value, json};
@@ -30,6 +29,8 @@ struct State {
     reconciler: Reconciler<Node>,
     /// Sandboxes that the container runtime has ended, until nothing of them is left.
     ended: BTreeSet<Sandbox>,
+    /// Links that calls are making, until they are seen. A link is guarded before it has its note: its guard is no leftover meanwhile.
+    making: BTreeMap<LinkName, Sandbox>,
     /// UIDs of pods that an event reported as deleted, as long as something of them is left.
     deleted: BTreeSet<String>,
     /// Units whose changes are being applied, each with the sandbox that it belonged to: what is observed of them may be behind.
@@ -69,6 +70,7 @@ impl Engine {
             observed: Observed::default(),
             reconciler: Reconciler::new(Node),
             ended: BTreeSet::new(),
+            making: BTreeMap::new(),
             deleted: BTreeSet::new(),
             applying: BTreeMap::new(),
             held: BTreeSet::new(),
@@ -240,20 +242,28 @@ impl Engine {
         self.state().ended.remove(sandbox);
     }
 
-    /// An interface's links are being made, as long as the answer lives: until then its guard is not one that has outlived its link.
-    pub(crate) fn making(&self, note: &Note) -> Making<'_> {
-        let unit = note.link();
-        self.state().applying.insert(unit.clone(), Some(note.sandbox.clone()));
-        Making { engine: self, unit }
-    }
-
     /// The container runtime ended a sandbox, or one of its calls: everything that the call made goes.
     pub(crate) fn end(&self, sandbox: &Sandbox) {
         let mut state = self.state();
         state.ended.insert(sandbox.clone());
+        state.making.retain(|_, of| of != sandbox);
         for unit in state.observed.units_of(sandbox) {
             state.touch(&unit);
         }
+        drop(state);
+        self.changed();
+    }
+
+    /// A call begins to make a link.
+    pub(crate) fn making(&self, name: &LinkName, sandbox: &Sandbox) {
+        self.state().making.insert(name.clone(), sandbox.clone());
+    }
+
+    /// A call could not make a link.
+    pub(crate) fn not_made(&self, name: &LinkName) {
+        let mut state = self.state();
+        state.making.remove(name);
+        state.touch(name);
         drop(state);
         self.changed();
     }
@@ -416,18 +426,6 @@ impl Engine {
     }
 }
 
-/// An interface whose links are being made.
-pub(crate) struct Making<'a> {
-    engine: &'a Engine,
-    unit: LinkName,
-}
-
-impl Drop for Making<'_> {
-    fn drop(&mut self) {
-        self.engine.settled([&self.unit]);
-    }
-}
-
 /// Why a change was not applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -449,6 +447,9 @@ impl State {
     }
 
     fn link_changed(&mut self, name: &LinkName, link: Option<&ObservedLink>) {
+        if link.is_some() {
+            self.making.remove(name);
+        }
         for unit in self.observed.set_link(name, link) {
             self.touch(&unit);
         }
@@ -456,6 +457,9 @@ impl State {
 
     /// A unit is to be compared again, with the evidence there is that it may be removed.
     fn touch(&mut self, unit: &LinkName) {
+        if self.making.contains_key(unit) {
+            return;
+        }
         let note = self.observed.note(unit);
         let ended = note.is_some_and(|note| self.ended.contains(&note.sandbox));
         let uid = note.and_then(|note| note.pod_uid.as_ref());
@@ -471,5 +475,59 @@ impl State {
         for unit in self.observed.units() {
             self.touch(&unit);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use portolan_model::{Settings, World};
+    use portolan_plan::host::Note;
+
+    use super::*;
+    use crate::chassis::NodeFacts;
+    use crate::pods::Pods;
+
+    #[test]
+    fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
+        let engine = Engine::new();
+        let (world, pods) = (World::new(Settings::default()), Pods::default());
+        let known = Known { world, pods, node: NodeFacts::default() };
+        let sandbox = Sandbox { container: "cafe01".into(), call: "eth0".into() };
+        let name = sandbox.link("eth0");
+        engine.bridge_changed(Some(Datapath::Netdev));
+        engine.links_listed(&BTreeMap::new());
+        let changes = || {
+            let changes = engine.reconcile(&known).changes;
+            for change in &changes {
+                engine.applied(change);
+            }
+            engine.settled(changes.iter().map(Change::unit));
+            engine.round_ended();
+            changes
+        };
+        // A round between the guard and the note must not take the guard away: frames would reach the host's stack.
+        engine.making(&name, &sandbox);
+        engine.guard_changed(&name, Guard::Present);
+        assert_eq!(changes(), []);
+        engine.compare_all();
+        assert_eq!(changes(), []);
+        let note = Note {
+            sandbox: sandbox.clone(),
+            interface: "eth0".into(),
+            pod_uid: None,
+            network: String::new(),
+        };
+        engine.link_changed(&name, Some(&ObservedLink { index: 7, note }));
+        assert_eq!(changes(), []);
+        assert!(engine.observed(|observed| observed.is_guarded(&name)));
+
+        // A guard whose link was not made, or is gone, goes.
+        engine.end(&sandbox);
+        assert_eq!(changes(), [Change::RemoveLink(name.clone()), Change::RemoveGuard(name.clone())]);
+        engine.link_changed(&name, None);
+        engine.making(&name, &sandbox);
+        engine.guard_changed(&name, Guard::Present);
+        engine.not_made(&name);
+        assert_eq!(changes(), [Change::RemoveGuard(name)]);
     }
 }

@@ -18,10 +18,12 @@ mod add;
 mod call;
 mod calls;
 mod chassis;
+mod check;
 mod cluster;
 mod confirm;
 mod del;
 mod engine;
+mod foreign;
 mod health;
 mod host_work;
 mod links;
@@ -48,6 +50,7 @@ use crate::calls::Calls;
 pub use crate::chassis::{ChassisSettings, Encap};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
+use crate::foreign::Foreign;
 use crate::metrics::Metrics;
 use crate::network_status::Pending;
 use crate::server::Agent;
@@ -116,9 +119,18 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
     let calls = Calls::default();
     let chassis = chassis::States::new(chassis::State::default());
-    let metrics = Metrics::new();
-    let agent =
-        Arc::new(Agent { config, client, cluster, engine, network_status, vswitch, calls, chassis, metrics });
+    let agent = Arc::new(Agent {
+        config,
+        client,
+        cluster,
+        engine,
+        network_status,
+        vswitch,
+        calls,
+        foreign: Foreign::default(),
+        chassis,
+        metrics: Metrics::new(),
+    });
     let health = match agent.config.health {
         Some(address) => Some(health::listen(address).await?),
         None => None,

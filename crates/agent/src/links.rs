@@ -32,7 +32,16 @@ pub(crate) fn make(
     datapath: Datapath,
     engine: &Engine,
 ) -> Result<()> {
-    let _making = engine.making(note);
+    let name = note.link();
+    engine.making(&name, &note.sandbox);
+    let made = make_guarded(note, netns, mtu, datapath, engine);
+    if made.is_err() {
+        engine.not_made(&name);
+    }
+    made
+}
+
+fn make_guarded(note: &Note, netns: &OwnedFd, mtu: u16, datapath: Datapath, engine: &Engine) -> Result<()> {
     let mut host = Rtnetlink::open()?;
     let (name, interface) = (note.link(), note.interface.as_str());
     // What a call that was interrupted left. Nothing else has this name: it is a function of the container's id.

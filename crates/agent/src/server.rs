@@ -20,11 +20,12 @@ use crate::call::{NetworkConfig, PodArgs};
 use crate::calls::{self, Calls, Turn};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
+use crate::foreign::Foreign;
 use crate::metrics::Metrics;
 use crate::network_status::Pending;
 use crate::steps::{Moment, Reporter, Step, Steps};
 use crate::vswitch::Vswitch;
-use crate::{Config, chassis, del};
+use crate::{Config, chassis, check, del};
 
 /// How long a request may take to come in: the plugin sends it at once.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
@@ -41,6 +42,7 @@ pub(crate) struct Agent {
     pub(crate) network_status: Arc<Pending>,
     pub(crate) vswitch: Vswitch,
     pub(crate) calls: Calls,
+    pub(crate) foreign: Foreign,
     pub(crate) chassis: chassis::States,
     pub(crate) metrics: Metrics,
 }
@@ -189,7 +191,7 @@ async fn call(
         }
         Verb::Check => {
             let _turn = bounds.turn(agent, &sandbox).await?;
-            let check = del::check(agent, &sandbox, &config, netns.ok_or_else(no_netns)?);
+            let check = check::check(agent, &sandbox, &config, &request.args, netns.ok_or_else(no_netns)?);
             bounds.within(check, || agent.vswitch.behind().unwrap_or_default()).await?.map(|()| Answer::Done)
         }
         Verb::Gc => {
@@ -290,9 +292,40 @@ async fn undo(add: &Add<'_>) {
         match now.and(later) {
             Ok(()) => tracing::info!(sandbox = sandbox.container, "a failed ADD is undone"),
             Err(left) => {
-                tracing::warn!(sandbox = sandbox.container, error = %left, "a failed ADD is not undone")
+                tracing::warn!(sandbox = sandbox.container, error = %left, "a failed ADD is not undone");
             }
         }
         reporter.at(Step::Undo, Moment::Ended);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_replaced_without_a_moment_in_which_there_is_none() {
+        let directory = std::env::temp_dir().join(format!("portolan-bind-{}", std::process::id()));
+        let path = directory.join("cni.sock");
+        let first = bind(&path).unwrap();
+        let (done, seen) = (Arc::new(AtomicBool::new(false)), path.clone());
+        let ended = Arc::clone(&done);
+        let watcher = std::thread::spawn(move || {
+            let mut always = true;
+            while !ended.load(Ordering::Relaxed) {
+                always &= std::fs::symlink_metadata(&seen).is_ok();
+            }
+            always
+        });
+        let others: Vec<_> = (0..300).map(|_| bind(&path).unwrap()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(watcher.join().unwrap(), "there was no socket for a moment");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        drop((first, others));
+        std::fs::remove_dir_all(directory).unwrap();
+    }
 }

@@ -11,6 +11,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -42,6 +43,7 @@ const KNOWN: &[&str] = &[
     "ipaddress",
     "macaddress",
     "gwipaddress",
+    "routes",
 ];
 
 /// One interface that a pod asks for.
@@ -55,10 +57,14 @@ pub struct NfnInterface {
     pub default_gateway: bool,
     /// Addresses it is to have.
     pub address: Option<AddressPair>,
+    /// The same as they were written with a prefix length, which must be that of the network.
+    pub prefixes: Vec<IpNet>,
     /// MAC address it is to have.
     pub mac: Option<Mac>,
     /// Routers of the network; without them the subnet's gateway.
     pub gateway: Option<AddressPair>,
+    /// Routes by this interface.
+    pub routes: Vec<GuestRoute>,
 }
 
 /// What a pod asks for, and what it wrote that has no effect.
@@ -145,7 +151,7 @@ fn parse_interface(
     for (key, value) in object {
         let name = key.to_ascii_lowercase();
         if !KNOWN.contains(&name.as_str()) {
-            let message = "is not a key of an interface and has no effect; the keys are name, interface, defaultGateway, ipAddress, macAddress, gwipaddress";
+            let message = "is not a key of an interface and has no effect; the keys are name, interface, defaultGateway, ipAddress, macAddress, gwipaddress, routes";
             warnings.add(path, key, Reason::NotSupported, message);
         } else if lower.insert(name, value.clone()).is_some() {
             errors.add(path, key, Reason::Duplicate, "is given twice, in different case; remove one");
@@ -161,14 +167,35 @@ fn parse_interface(
     }
     let default_gateway = flag(&json, "defaultgateway", "defaultGateway", path, errors)
         | flag(&json, "isdefaultroute", "isDefaultRoute", path, errors);
+    let (address, prefixes) = json.parsed("ipaddress", errors, parse_addresses).unzip();
+    let list = path.field("routes");
+    let routes = read_routes(json.list("routes", errors), &list, errors);
     Some(NfnInterface {
         interface: json.parsed("interface", errors, checked(check_interface)),
         default_gateway,
-        address: json.parsed("ipaddress", errors, str::parse),
+        address,
+        prefixes: prefixes.unwrap_or_default(),
+        routes: routes.into_iter().map(|route| route.route).collect(),
         mac: json.parsed("macaddress", errors, parse_interface_mac),
         gateway: json.parsed("gwipaddress", errors, str::parse),
         network: network?,
     })
+}
+
+/// One address, or `v4,v6`, each with or without the length of its network's prefix.
+fn parse_addresses(text: &str) -> Result<(AddressPair, Vec<IpNet>), Problem> {
+    let mut prefixes = Vec::new();
+    let mut addresses = Vec::new();
+    for part in text.split(',') {
+        match part.trim().parse::<IpNet>() {
+            Ok(net) => {
+                addresses.push(net.addr().to_string());
+                prefixes.push(net);
+            }
+            Err(_) => addresses.push(part.to_owned()),
+        }
+    }
+    Ok((addresses.join(",").parse()?, prefixes))
 }
 
 /// A boolean, or one of the texts that the original wants in its place.
@@ -208,19 +235,22 @@ pub fn parse_nfn_routes(text: &str) -> Result<Vec<NfnRoute>, FieldErrors> {
 
 /// Parses a JSON list of `{dst, gw, dev}`; a route without `dst` is the default route of its gateway's family.
 pub(crate) fn parse_route_list(text: &str, path: &FieldPath<'_>, errors: &mut FieldErrors) -> Vec<NfnRoute> {
-    let items = match parse_json(text, path, errors) {
-        None => return Vec::new(),
-        Some(Value::Array(items)) if items.len() <= MAX_ROUTES => items,
-        Some(Value::Array(_)) => {
-            errors.add_bare(path, Reason::TooLong, format!("has more than {MAX_ROUTES} routes"));
-            return Vec::new();
-        }
+    match parse_json(text, path, errors) {
+        None => Vec::new(),
+        Some(Value::Array(items)) => read_routes(&items, path, errors),
         Some(other) => {
             let message = format!("is {}; write a list of routes […]", type_name(&other));
             errors.add_bare(path, Reason::Invalid, message);
-            return Vec::new();
+            Vec::new()
         }
-    };
+    }
+}
+
+fn read_routes(items: &[Value], path: &FieldPath<'_>, errors: &mut FieldErrors) -> Vec<NfnRoute> {
+    if items.len() > MAX_ROUTES {
+        errors.add_bare(path, Reason::TooLong, format!("has more than {MAX_ROUTES} routes"));
+        return Vec::new();
+    }
     let mut routes = Vec::with_capacity(items.len());
     for (i, item) in items.iter().enumerate() {
         let at = path.index(i);
@@ -300,8 +330,26 @@ mod tests {
         assert!(request.interfaces[0].default_gateway && request.interfaces[0].address.is_some());
         assert_eq!(
             request.warnings[0].to_string(),
-            r#"metadata.annotations[k8s.plugin.opnfv.org/nfn-network].interface[0]: "x" is not a key of an interface and has no effect; the keys are name, interface, defaultGateway, ipAddress, macAddress, gwipaddress"#
+            r#"metadata.annotations[k8s.plugin.opnfv.org/nfn-network].interface[0]: "x" is not a key of an interface and has no effect; the keys are name, interface, defaultGateway, ipAddress, macAddress, gwipaddress, routes"#
         );
+    }
+
+    #[test]
+    fn older_forms_with_a_prefix_length_and_routes_of_an_interface() {
+        let request = parse_nfn_network(
+            r#"{"type":"ovn4nfv","interface":[{"name":"a","ipAddress":"10.1.5.1/24,fd00::1",
+                "routes":[{"dst":"10.9.0.0/16","gw":"10.1.5.254"},{"gw":"10.1.5.253"}]}]}"#,
+        )
+        .unwrap();
+        let one = &request.interfaces[0];
+        assert_eq!(one.address.unwrap().to_string(), "10.1.5.1,fd00::1");
+        assert_eq!(one.prefixes, ["10.1.5.1/24".parse().unwrap()]);
+        let routes: Vec<_> = one.routes.iter().map(|route| route.destination.to_string()).collect();
+        assert_eq!((routes, &request.warnings), (vec!["10.9.0.0/16".into(), "0.0.0.0/0".into()], &vec![]));
+        let wrong = r#"{"type":"ovn4nfv","interface":[{"name":"a","ipAddress":"10.1.5.1/33","routes":[{"dst":"x"}]}]}"#;
+        let said = errors(wrong);
+        assert!(said[0].contains("interface[0].ipaddress"), "{said:?}");
+        assert!(said[1].contains("interface[0].routes[0].dst"), "{said:?}");
     }
 
     #[test]

@@ -47,7 +47,9 @@ impl LinkMonitor {
     /// The next changes; an error of kind [`io::ErrorKind::WouldBlock`] if there are none yet.
     pub fn read(&self) -> io::Result<Vec<LinkChange>> {
         let messages = match self.socket.receive() {
-            Err(error) if error.raw_os_error() == Some(nix::libc::ENOBUFS) => {
+            Err(error) if is_lost(&error) => {
+                // What was queued before the loss is older than the list that follows: a link whose removal was lost would seem to exist.
+                while self.socket.receive().map_or_else(|error| is_lost(&error), |_| true) {}
                 return Ok(vec![LinkChange::Lost]);
             }
             received => received?,
@@ -62,6 +64,11 @@ impl LinkMonitor {
         };
         Ok(messages.iter().filter_map(change).collect())
     }
+}
+
+/// The kernel had no room for a notification.
+fn is_lost(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(nix::libc::ENOBUFS)
 }
 
 impl AsFd for LinkMonitor {

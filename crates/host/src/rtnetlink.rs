@@ -1,5 +1,6 @@
 //! Links and addresses; `routes` has the routes.
 
+mod addresses;
 mod all_addresses;
 mod routes;
 

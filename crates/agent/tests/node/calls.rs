@@ -12,7 +12,7 @@ use portolan_testbed::Test;
 use serde_json::json;
 
 use crate::plugged::primary;
-use crate::stage::{Agents, Runtime, Stage, blocking, made_on};
+use crate::stage::{Agents, Runtime, Stage, blocking, made_on, plugin};
 
 /// A gate that threads wait at until it is opened.
 #[derive(Clone, Default)]
@@ -103,18 +103,21 @@ fn a_thread_that_is_stuck_keeps_neither_the_answer_nor_other_containers_and_what
 fn a_call_that_was_given_up_while_it_waited_for_its_turn_does_nothing_and_gc_knows_links_without_ports() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
         blocking(move || {
-            let stage = Stage::start(&lab, 1, primary(120));
+            let (sender, seen) = mpsc::channel();
+            let sender = Mutex::new(sender);
+            let steps = StepHook::new(move |at| _ = sender.lock().unwrap().send((at.step, at.moment)));
+            let stage = Stage::start(&lab, 1, Agents { steps, ..primary(120) });
             let node = &stage.testbed.nodes()[0];
             let uid = stage.pod("argo", "node1");
             let netns = node.namespace().network_beside("argo").unwrap();
             let argo = Runtime::new(node, "cafe01", "argo", &uid, &netns);
             let first = argo.clone();
             let first = thread::spawn(move || first.call("ADD"));
+            while seen.recv().unwrap() != (Step::Locks, Moment::Began) {}
             // Another ADD of the same container waits behind it, and its plugin is killed.
             drop(argo.begin(Verb::Add));
             argo.succeeds("STATUS");
             stage.assign("argo", &uid, "node1", 7);
-            // Whichever of the two came first: the one that nobody killed succeeds, and what it made stays.
             let (code, said) = first.join().unwrap();
             assert_eq!(code, 0, "{said}");
             argo.succeeds("CHECK");
@@ -138,7 +141,7 @@ fn a_call_that_was_given_up_while_it_waited_for_its_turn_does_nothing_and_gc_kno
             // Only root is served, also where the socket's permissions would let others in.
             let socket = &argo.places.socket;
             assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-            let plugin = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("portolan-cni");
+            let plugin = plugin();
             let status = |user: &str| {
                 let config = json!({ "cniVersion": "1.1.0", "name": "portolan", "type": "portolan-cni" });
                 let command = node.command("setpriv").args(["--reuid", user, "--clear-groups"]).arg(&plugin);

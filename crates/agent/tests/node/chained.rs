@@ -12,7 +12,7 @@ use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_link, wai
 const LAYER3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harvester/layer3.yaml");
 
 /// A pod's namespace with the first interface that another plugin made.
-fn first_interface(node: &Node, name: &str) -> Namespace {
+pub(crate) fn first_interface(node: &Node, name: &str) -> Namespace {
     let netns = node.namespace().network_beside(name).unwrap();
     netns.ip("link add eth0 type veth peer name eth0-host\nlink set eth0 up\nlink set eth0-host up").unwrap();
     netns.ip("address add 10.244.1.7/24 dev eth0\nroute add default via 10.244.1.1").unwrap();
@@ -20,7 +20,7 @@ fn first_interface(node: &Node, name: &str) -> Namespace {
 }
 
 /// The network configuration of a plugin chained after another, with the other's result.
-fn further() -> Value {
+pub(crate) fn further() -> Value {
     json!({ "interfaces": "further", "prevResult": { "cniVersion": "1.1.0",
         "interfaces": [{ "name": "eth0", "mac": "02:00:00:00:00:07", "sandbox": "/proc/1/ns/net" }],
         "ips": [{ "address": "10.244.1.7/24", "interface": 0 }] } })
@@ -57,6 +57,33 @@ fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reas
                 runtime.succeeds_with("CHECK", &whole);
                 runtime.succeeds_with("DEL", &whole);
             }
+
+            // Once the kubelet has reported the pod's addresses, its owner is told of the network that nobody made. Not so where another
+            // plugin has made it before, or Multus has written what it made.
+            let reported = json!({ "status": { "podIP": "10.244.1.7", "podIPs": [{ "ip": "10.244.1.7" }] } }).to_string();
+            let status = "k8s.v1.cni.cncf.io/network-status";
+            let add = |name: &str, previous: &str| {
+                let uid = stage.pod_with(name, "node1", &json!({ networks: "macvlan" }));
+                let netns = first_interface(node, name);
+                let mut config = further();
+                let interfaces = config["prevResult"]["interfaces"].as_array_mut().unwrap();
+                interfaces.push(json!({ "name": previous }));
+                Runtime::new(node, name, name, &uid, &netns).succeeds_with("ADD", &config);
+                uid
+            };
+            let (before, multus, told) = (add("before", "net1"), add("multus", "veth1"), add("told", "veth1"));
+            stage.kubectl(&["annotate", "pod", "multus", &format!("{status}=[]")], "");
+            for pod in ["before", "multus", "told"] {
+                stage.kubectl(&["patch", "pod", pod, "--subresource=status", "--type=merge", "-p", &reported], "");
+            }
+            let event = |pod: &str, uid: &str| format!("event/{pod}.default.macvlan.{uid}");
+            stage.kubectl(&["wait", "--for=create", "--timeout=60s", &event("told", &told)], "");
+            let events = stage.kubectl(&["get", "events", "-o", "name"], "");
+            assert!(!events.contains(&event("before", &before)) && !events.contains(&event("multus", &multus)), "{events}");
+            let shown = stage.kubectl(&["get", &event("told", &told), "-o", "jsonpath={.reason} {.message}"], "");
+            let said = "NetworkNotHandled network attachment definition default/macvlan is of plugin macvlan, and nothing on node node1 \
+                        has created interface net1: install Multus";
+            assert!(shown.starts_with(said), "{shown}");
 
             // What the pod asks for cannot be: the error says where and why.
             let uid = stage.pod_with("typo", "node1", &json!({ networks: "[{\"name\": 7}]" }));

@@ -2,13 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod callers;
 mod calls;
 mod chained;
 mod chassis;
+mod checks;
+mod delegate;
 mod guards;
 mod health;
+mod interfaces;
 mod isolation;
 mod plugged;
 mod recovery;
 mod rights;
+mod spec;
 mod stage;

@@ -239,36 +239,56 @@ impl Stage {
         (interface, addresses): (&str, &[&str]),
         decided: &[&str],
     ) {
-        let iface_id = format!("port:default/{pod}/{interface}/{}", &uid[..8]);
-        let mac = Mac::derive(addresses[0].parse().unwrap(), None).to_string();
-        let families: Vec<Family> = addresses.iter().map(|one| Family::of(one.parse().unwrap())).collect();
-        let decided = decided
-            .iter()
-            .map(|name| DecidedInterface { interface: (*name).to_owned(), families: families.clone() });
+        let decided: Vec<_> = decided.iter().map(|name| (*name, addresses)).collect();
+        self.assign_all(pod, uid, (node, vpc), &[(subnet, interface, addresses)], &decided);
+    }
+
+    /// What the controller does for several interfaces of a pod: subnet, interface and addresses of each. `decided` are all
+    /// interfaces that the pod has or will have.
+    pub(crate) fn assign_all(
+        &self,
+        pod: &str,
+        uid: &str,
+        (node, vpc): (&str, &str),
+        interfaces: &[(&str, &str, &[&str])],
+        decided: &[(&str, &[&str])],
+    ) {
+        let decided = decided.iter().map(|(name, addresses)| {
+            let families = addresses.iter().map(|one| Family::of(one.parse().unwrap())).collect();
+            DecidedInterface { interface: (*name).to_owned(), families }
+        });
         let decided: Vec<_> = decided.collect();
-        for address in addresses {
-            let spec = IPLockSpec {
-                subnet: subnet.into(),
-                mac: Some(mac.clone()),
-                holder: Holder {
-                    namespace: Some("default".into()),
-                    name: pod.into(),
-                    uid: uid.into(),
-                    interface: Some(interface.into()),
-                    ..Holder::default()
-                },
-                node: Some(node.into()),
-                iface_id: Some(iface_id.clone()),
-                interfaces: decided.clone(),
-                ..IPLockSpec::default()
-            };
-            let address: LockAddress = address.parse().unwrap();
-            let lock = IPLock::of(&Domain::Vpc(vpc.into()), address, spec);
-            self.apply(&serde_json::to_value(lock).unwrap());
+        let (mut locks, mut ports) = (Vec::new(), Vec::new());
+        for (subnet, interface, addresses) in interfaces {
+            let iface_id = format!("port:default/{pod}/{interface}/{}", &uid[..8]);
+            let mac = Mac::derive(addresses[0].parse().unwrap(), None).to_string();
+            for address in *addresses {
+                let spec = IPLockSpec {
+                    subnet: (*subnet).into(),
+                    mac: Some(mac.clone()),
+                    holder: Holder {
+                        namespace: Some("default".into()),
+                        name: pod.into(),
+                        uid: uid.into(),
+                        interface: Some((*interface).into()),
+                        ..Holder::default()
+                    },
+                    node: Some(node.into()),
+                    iface_id: Some(iface_id.clone()),
+                    interfaces: decided.clone(),
+                    ..IPLockSpec::default()
+                };
+                let address: LockAddress = address.parse().unwrap();
+                let lock = IPLock::of(&Domain::Vpc(vpc.into()), address, spec);
+                locks.push(serde_json::to_value(lock).unwrap());
+            }
+            let all = format!("{mac} {}", addresses.join(" "));
+            let port = ["--", "lsp-add", subnet, &iface_id, "--", "lsp-set-addresses", &iface_id, &all];
+            ports.extend(port.map(str::to_owned));
         }
-        let all = format!("{mac} {}", addresses.join(" "));
-        let arguments = ["lsp-add", subnet, &iface_id, "--", "lsp-set-addresses", &iface_id, &all];
-        self.testbed.central().nbctl(&arguments).unwrap();
+        self.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": locks }));
+        let arguments: Vec<_> = ports.iter().map(String::as_str).collect();
+        self.testbed.central().nbctl(&arguments[1..]).unwrap();
     }
 }
 
@@ -347,6 +367,13 @@ impl Runtime {
         assert_eq!(code, 0, "{command}: {said}");
         said
     }
+}
+
+/// The plugin's binary, which is built beside this one.
+pub(crate) fn plugin() -> PathBuf {
+    let plugin = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("portolan-cni");
+    assert!(plugin.is_file(), "{} is missing: cargo build --workspace --bins", plugin.display());
+    plugin
 }
 
 /// What agents made on a node: ports, links and guards.

@@ -105,6 +105,20 @@ impl Rtnetlink {
         Ok(())
     }
 
+    /// The routes by a link, those of the kernel's own making included.
+    pub fn routes(&mut self, link: &Link) -> Result<Vec<Route>> {
+        let what = || format!("list the routes by {}", link.name);
+        let mut found = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut request = RouteMessage::default();
+            request.header.address_family = family;
+            for message in &self.socket.ask(GET_ROUTE, DUMP, &bytes(&request), what)? {
+                found.extend(read_route(message, what)?.filter(|one| one.link == Some(link.index)));
+            }
+        }
+        Ok(found.into_iter().map(|one| one.route).collect())
+    }
+
     /// Gives an existing route a metric that is higher than that of `route`.
     fn outrank(&mut self, link: &Link, route: Route, other: &Existing) -> Result<()> {
         if other.message.header.protocol == RouteProtocol::Kernel {

@@ -7,7 +7,7 @@ use crate::pod::Pod;
 
 /// Adds what the annotations of OVN4NFV ask for. Names that they leave out go on counting from the others'.
 pub(super) fn add_networks(pod: &Pod, networks: &mut PodNetworks) {
-    match pod.annotations.get(NFN_NETWORK).map(|text| parse_nfn_network(text)) {
+    match pod.annotations.get(NFN_NETWORK).map(parse_nfn_network) {
         None => {}
         Some(Err(errors)) => networks.problems.extend(errors),
         Some(Ok(request)) => {
@@ -18,7 +18,7 @@ pub(super) fn add_networks(pod: &Pod, networks: &mut PodNetworks) {
             networks.interfaces.extend(interfaces.map(|(i, interface)| requested(interface, i, next + i)));
         }
     }
-    match pod.annotations.get(NFN_ROUTES).map(|text| parse_nfn_routes(text)) {
+    match pod.annotations.get(NFN_ROUTES).map(parse_nfn_routes) {
         None => {}
         Some(Err(errors)) => networks.problems.extend(errors),
         Some(Ok(routes)) => networks.routes = routes,
@@ -30,7 +30,9 @@ fn requested(interface: NfnInterface, index: usize, number: usize) -> RequestedI
     RequestedInterface {
         default_route: interface.default_gateway.then(routers),
         addresses: interface.address.map(|pair| pair.addresses().collect()).unwrap_or_default(),
+        prefixes: interface.prefixes,
         mac: interface.mac,
+        routes: interface.routes,
         interface: interface.interface.unwrap_or_else(|| format!("net{number}")),
         network: RequestedNetwork::Subnet(interface.network),
         path: format!("metadata.annotations[{NFN_NETWORK}].interface[{index}]"),

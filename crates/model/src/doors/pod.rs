@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use k8s_openapi::api::{apps, core};
 use kube_core::ResourceExt;
 use portolan_api::kubeovn::support::{POD_ANNOTATIONS, PodAnnotation};
@@ -10,7 +11,7 @@ use portolan_api::networks_annotation::{
 };
 use portolan_api::nfn_network::{NFN_NETWORK, NFN_ROUTES, NfnRoute};
 use portolan_api::pod_annotations::is_result;
-use portolan_api::{FieldError, Mac};
+use portolan_api::{FieldError, GuestRoute, Mac};
 use smol_str::SmolStr;
 
 use super::ovn4nfv;
@@ -122,10 +123,14 @@ pub struct RequestedInterface {
     pub network: RequestedNetwork,
     /// Addresses it is to have.
     pub addresses: Vec<IpAddr>,
+    /// Those that were written with a prefix length, which must be that of the subnet.
+    pub prefixes: Vec<IpNet>,
     /// MAC address it is to have.
     pub mac: Option<Mac>,
     /// The default route goes by it: by these routers, or the subnet's gateway if there are none.
     pub default_route: Option<Vec<IpAddr>>,
+    /// Further routes by it.
+    pub routes: Vec<GuestRoute>,
     /// Where it was asked for.
     pub path: String,
 }
@@ -162,8 +167,10 @@ impl PodNetworks {
                 interface: FIRST_INTERFACE.to_owned(),
                 network: RequestedNetwork::First,
                 addresses: Vec::new(),
+                prefixes: Vec::new(),
                 mac: None,
                 default_route: None,
+                routes: Vec::new(),
                 path: "metadata.annotations".to_owned(),
             }),
             Some(Ok(selection)) => {
@@ -196,8 +203,10 @@ impl RequestedInterface {
             interface: selection.interface.unwrap_or(interface),
             network: RequestedNetwork::Nad { namespace: selection.namespace, name: selection.name },
             addresses: selection.ips.iter().map(|ip| ip.address).collect(),
+            prefixes: Vec::new(),
             mac: selection.mac,
             default_route: (!selection.default_route.is_empty()).then_some(selection.default_route),
+            routes: Vec::new(),
             path,
         }
     }

@@ -4,18 +4,13 @@ use std::borrow::Borrow;
 use std::collections::{BTreeSet, btree_set};
 
 /// A sorted set. One element takes no memory besides its own, where a tree takes room for eleven.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Few<T> {
+    #[default]
     None,
     One(T),
     /// Invariant: at least two, so that equal sets compare equal.
     Many(BTreeSet<T>),
-}
-
-impl<T> Default for Few<T> {
-    fn default() -> Self {
-        Few::None
-    }
 }
 
 impl<T: Ord> Few<T> {

@@ -3,7 +3,7 @@
 use portolan_api::nad::NadConfig;
 use portolan_api::nfn_network::{NFN_ROUTES, NfnRoute};
 use portolan_api::pod_annotations::{self, IpPool, parse_interface_request};
-use portolan_api::{FieldError, GuestRoute, Provider, Reason};
+use portolan_api::{Family, FieldError, GuestRoute, Provider, Reason};
 
 use super::evaluation::Evaluation;
 use super::requests::Topic;
@@ -90,7 +90,16 @@ impl<'w> Evaluation<'w> {
     /// An interface on a subnet that the pod names, as OVN4NFV has it.
     fn resolve_on_subnet(&mut self, wanted: &RequestedInterface) {
         let RequestedNetwork::Subnet(subnet) = &wanted.network else { return };
-        if self.usable(subnet, &wanted.path).is_some() {
+        if let Some(usable) = self.usable(subnet, &wanted.path) {
+            for written in &wanted.prefixes {
+                let own = usable.config.cidr.net(Family::of_net(written)).map(|net| net.prefix_len());
+                if let Some(own) = own.filter(|own| *own != written.prefix_len()) {
+                    let message =
+                        format!("has another prefix length than Subnet {subnet}; write /{own}, or none");
+                    let path = format!("{}.ipAddress", wanted.path);
+                    self.problem(&path, Some(&written.to_string()), Reason::Invalid, message);
+                }
+            }
             let provider = self.world.known_subnet(subnet).and_then(|subnet| subnet.config.provider.clone());
             let asked = pod_annotations::InterfaceRequest::default();
             let request = self.interface(wanted, asked, subnet.clone(), provider, Vec::new());
@@ -234,7 +243,7 @@ impl<'w> Evaluation<'w> {
             addresses: if wanted.addresses.is_empty() { asked.addresses } else { wanted.addresses.clone() },
             pool,
             mac: wanted.mac.or(asked.mac),
-            routes: asked.routes,
+            routes: wanted.routes.iter().copied().chain(asked.routes).collect(),
             network_routes,
             default_route: wanted.default_route.clone().or(by_annotation),
             path: wanted.path.clone(),

@@ -11,5 +11,6 @@ mod deletion;
 mod dhcp;
 mod faults;
 mod guests;
+mod ovn4nfv;
 mod policy_routes;
 mod tenancy;

@@ -1,0 +1,82 @@
+//! CHECK says what differs from what ADD made.
+
+use std::time::Duration;
+
+use portolan_testbed::Test;
+use serde_json::json;
+
+use crate::plugged::primary;
+use crate::stage::{Runtime, Stage, blocking, made_on};
+
+#[test]
+fn check_names_what_differs_and_passes_once_it_is_put_right() {
+    Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
+        blocking(move || {
+            let stage = Stage::start(&lab, 1, primary(60));
+            let node = &stage.testbed.nodes()[0];
+            let uid = stage.pod("argo", "node1");
+            stage.assign("argo", &uid, "node1", 7);
+            let netns = node.namespace().network_beside("argo").unwrap();
+            let argo = Runtime::new(node, "cafe01", "argo", &uid, &netns);
+            let result = argo.succeeds("ADD");
+            let config = json!({ "prevResult": result });
+            argo.succeeds_with("CHECK", &config);
+            // What others add is no difference.
+            netns.ip("address add 192.0.2.7/24 dev eth0\nroute add 198.51.100.0/24 via 10.0.0.9").unwrap();
+            argo.succeeds_with("CHECK", &config);
+
+            for (broken, said, right) in [
+                (
+                    "link set eth0 address 02:00:00:00:00:01",
+                    "eth0: the MAC address is 02:00:00:00:00:01, not 0a:58:0a:00:00:07",
+                    "link set eth0 address 0a:58:0a:00:00:07",
+                ),
+                ("link set eth0 mtu 1300", "eth0: the MTU is 1300, not 1400", "link set eth0 mtu 1400"),
+                (
+                    "route del default via 10.0.0.1",
+                    "eth0: it does not have route 0.0.0.0/0 via 10.0.0.1",
+                    "route add default via 10.0.0.1",
+                ),
+                (
+                    "address del fd00::7/64 dev eth0",
+                    "eth0: it does not have address fd00::7/64",
+                    "address add fd00::7/64 dev eth0 nodad",
+                ),
+            ] {
+                netns.ip(broken).unwrap();
+                let (code, output) = argo.call_with("CHECK", &config);
+                assert_eq!(
+                    (code, &output["code"], &output["details"]),
+                    (1, &json!(101), &json!(said)),
+                    "{broken}"
+                );
+                netns.ip(right).unwrap();
+                argo.succeeds_with("CHECK", &config);
+            }
+            // Without a result the same is expected: of the pod and its addresses the agent knows itself.
+            netns.ip("address del 10.0.0.7/24 dev eth0").unwrap();
+            let (code, output) = argo.call("CHECK");
+            let said = json!("eth0: it does not have address 10.0.0.7/24");
+            assert_eq!((code, &output["code"], &output["details"]), (1, &json!(101), &said));
+            netns.ip("address add 10.0.0.7/24 dev eth0").unwrap();
+            argo.succeeds("CHECK");
+
+            let host = argo.link();
+            node.namespace().ip(&format!("link set {host} down")).unwrap();
+            let (_, output) = argo.call_with("CHECK", &config);
+            let said = format!("eth0: host-side link {host} is missing or down");
+            assert!(output["details"].as_str().unwrap().contains(&said), "{output}");
+            node.namespace().ip(&format!("link set {host} up")).unwrap();
+            netns.ip("link set eth0 down").unwrap();
+            let (_, output) = argo.call_with("CHECK", &config);
+            assert!(output["details"].as_str().unwrap().contains("eth0: the link is down"), "{output}");
+            argo.succeeds("DEL");
+            let (_, output) = argo.call_with("CHECK", &config);
+            for missing in ["eth0: it has no port", "eth0: there is no such link in the container"] {
+                assert!(output["details"].as_str().unwrap().contains(missing), "{output}");
+            }
+            assert_eq!(made_on(node), Vec::<String>::new());
+        })
+        .await;
+    });
+}
