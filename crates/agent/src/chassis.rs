@@ -76,11 +76,17 @@ pub(crate) type States = watch::Sender<State>;
 pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     // Before the lists: what changes after them is reported.
     let monitor = watched(LinkMonitor::open_with_addresses()?).context("watch addresses")?;
-    let kernel = blocking(genl::has_openvswitch).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot find out whether the kernel has Open vSwitch's datapath");
-        false
-    });
-    let mut host = list().await?;
+    // A bridge keeps the datapath that it is made with: an error must not choose it.
+    let kernel = loop {
+        match blocking(genl::has_openvswitch).await {
+            Ok(kernel) => break kernel,
+            Err(error) => {
+                tracing::warn!(%error, "cannot find out whether the kernel has Open vSwitch's datapath");
+                tokio::time::sleep(FIRST_PAUSE).await;
+            }
+        }
+    };
+    let mut host = list().await;
     let mut changes = agent.vswitch.changes();
     let mut connected = agent.vswitch.connected();
     let mut cluster = agent.cluster.revisions();
@@ -96,7 +102,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
                     concerned |= more.iter().any(concerns);
                 }
                 if concerned {
-                    host = list().await?;
+                    host = list().await;
                 }
             }
             batch = changes.next() => anyhow::ensure!(batch.is_some(), "the client of Open vSwitch has ended"),
@@ -111,14 +117,21 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
 /// The links of the node that are not pods', and the addresses.
 type Host = (Vec<Link>, Vec<LinkAddress>);
 
-async fn list() -> anyhow::Result<Host> {
+/// As often as it takes: a process that is out of descriptors for a moment must not end.
+async fn list() -> Host {
     let list = || {
         let mut host = Rtnetlink::open()?;
         let (mut links, addresses) = (host.links()?, host.all_addresses()?);
         links.retain(|link| LinkName::parse(&link.name).is_none());
         Ok((links, addresses))
     };
-    blocking(list).await.context("list links and addresses")
+    loop {
+        match blocking(list).await {
+            Ok(host) => return host,
+            Err(error) => tracing::warn!(%error, "cannot list links and addresses; trying again"),
+        }
+        tokio::time::sleep(FIRST_PAUSE).await;
+    }
 }
 
 /// Those of pods come and go.

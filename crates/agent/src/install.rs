@@ -16,6 +16,7 @@ mod files;
 mod programs;
 mod ready;
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -112,10 +113,11 @@ pub fn uninstall(places: &Places) -> anyhow::Result<Vec<PathBuf>> {
     if let Some(directory) = files::Locked::existing(&places.programs)? {
         removed.extend(programs::uninstall(&directory)?);
     }
-    // One that an agent listens at stays: it is the agent's.
+    // One that an agent listens at stays: it is the agent's. So does whatever is no socket.
     let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
-    if UnixStream::connect(&places.socket).is_err_and(refused) {
-        let socket = &places.socket;
+    let socket = &places.socket;
+    let is_socket = std::fs::symlink_metadata(socket).is_ok_and(|file| file.file_type().is_socket());
+    if is_socket && UnixStream::connect(socket).is_err_and(refused) {
         std::fs::remove_file(socket).with_context(|| format!("remove {}", socket.display()))?;
         removed.push(socket.clone());
     }

@@ -36,7 +36,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
     // Before the lists: what changes after them is reported.
     let links = watched(LinkMonitor::open()?).context("watch links")?;
     let guards = watch_guards();
-    list_links(agent).await?;
+    list_links(agent).await;
     let mut listings = FuturesUnordered::new();
     match blocking(guard::guarded).await {
         Ok(guards) => report_all_guards(agent, &guards),
@@ -57,7 +57,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
             () = later.wait() => {}
             // The API server is back: what could not be read need not wait any longer.
             () = recoveries.next() => later.hasten(Instant::now()),
-            changes = next(Some(&links), LinkMonitor::read) => report_links(agent, changes.context("watch links")?).await?,
+            changes = next(Some(&links), LinkMonitor::read) => report_links(agent, changes.context("watch links")?).await,
             changes = next(guards.as_ref(), GuardMonitor::read) => guard_changes = changes.context("watch guards")?,
             Some(guards) = listings.next(), if !listings.is_empty() => report_all_guards(agent, &guards),
             batch = changes.next() => match batch {
@@ -73,7 +73,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
             agent.vswitch.report(&batch, engine);
         }
         while let Ok(changes) = links.get_ref().read() {
-            report_links(agent, changes).await?;
+            report_links(agent, changes).await;
         }
         // After the links: the guard of a link that is gone need not be missed.
         while let Some(Ok(more)) = guards.as_ref().map(|monitor| monitor.get_ref().read()) {
@@ -169,18 +169,24 @@ fn report_guards(agent: &Agent, changes: Vec<GuardChange>) -> Told {
     told
 }
 
-async fn list_links(agent: &Agent) -> anyhow::Result<()> {
-    let links = blocking(|| Rtnetlink::open()?.links()).await?;
+/// Lists links, as often as it takes: a process that is out of descriptors for a moment must not end.
+async fn list_links(agent: &Agent) {
+    let links = loop {
+        match blocking(|| Rtnetlink::open()?.links()).await {
+            Ok(links) => break links,
+            Err(error) => tracing::warn!(%error, "cannot list links; trying again"),
+        }
+        tokio::time::sleep(FIRST_PAUSE).await;
+    };
     for link in links.iter().filter(|link| !link.up) {
         if let Some((name, _)) = observed_link(link) {
             set_up(name);
         }
     }
     agent.engine.links_listed(&links.iter().filter_map(observed_link).collect());
-    Ok(())
 }
 
-async fn report_links(agent: &Agent, changes: Vec<LinkChange>) -> anyhow::Result<()> {
+async fn report_links(agent: &Agent, changes: Vec<LinkChange>) {
     for change in changes {
         // A link without a note is not ours, or not made yet.
         match change {
@@ -198,10 +204,9 @@ async fn report_links(agent: &Agent, changes: Vec<LinkChange>) -> anyhow::Result
                 }
             }
             LinkChange::Addresses => {}
-            LinkChange::Lost => list_links(agent).await?,
+            LinkChange::Lost => list_links(agent).await,
         }
     }
-    Ok(())
 }
 
 /// Sets a link up again, off the loop. A link that has its note is up, unless somebody set it down or it is being removed.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::accept::accept_all;
 use crate::add::Add;
-use crate::call::{NetworkConfig, PodArgs};
+use crate::call::{NetworkConfig, PodArgs, Selection};
 use crate::calls::{self, Calls, Turn};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
@@ -184,6 +184,8 @@ async fn call(
             let netns_path = request.netns;
             add_or_undo(Add { agent, pod, netns, netns_path, steps, threads, sandbox, config }, &bounds).await
         }
+        // It has nothing of Portolan's, whatever is down.
+        Verb::Del if config.selection == Selection::Further && config.asks_for_nothing => Ok(Answer::Done),
         Verb::Del => {
             let _turn = bounds.turn(agent, &sandbox).await?;
             // Once it has begun it goes on, whoever waits for it.

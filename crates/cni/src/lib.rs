@@ -34,5 +34,6 @@ pub const PLUGIN_TYPE: &str = "portolan-cni";
 /// Every type by which network configurations mean the plugin: its own, Kube-OVN's and OVN4NFV's among them.
 pub const PLUGIN_TYPES: &[&str] = &[PLUGIN_TYPE, "portolan", "kube-ovn", "ovn4nfvk8s-cni"];
 
-/// A text that is in the plugin's binary, whatever it is called: by it a file of an installation is known as Portolan's.
-pub const BINARY_MARK: &str = "this file is the CNI plugin of portolan.dev";
+/// A text that is in the plugin's binary, whatever it is called, once it is in lower case: by it a file of an installation is known as
+/// Portolan's. Programs that only look for it do not have it.
+pub const BINARY_MARK: &str = "THIS FILE IS THE CNI PLUGIN OF PORTOLAN.DEV";

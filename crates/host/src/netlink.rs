@@ -16,6 +16,10 @@ pub(crate) const EXCLUSIVE: u16 = 0x200;
 pub(crate) const REPLACE: u16 = 0x100;
 pub(crate) const CREATE: u16 = 0x400;
 
+const DUMP_INTERRUPTED: u16 = 0x10;
+/// How often a dump is made that something interrupts each time.
+const ATTEMPTS: usize = 50;
+
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const HEADER: usize = 16;
@@ -44,6 +48,12 @@ pub(crate) struct Message {
 }
 
 impl Message {
+    /// Something changed while the dump was made that this is part of.
+    fn is_interrupted(&self) -> bool {
+        let flags = self.bytes.get(6..8).and_then(|flags| flags.first_chunk::<2>());
+        flags.is_some_and(|flags| u16::from_ne_bytes(*flags) & DUMP_INTERRUPTED != 0)
+    }
+
     pub(crate) fn payload(&self) -> &[u8] {
         self.bytes.get(HEADER..).unwrap_or_default()
     }
@@ -85,7 +95,8 @@ impl Socket {
         Ok(messages)
     }
 
-    /// Asks, and reads the answer up to the kernel's word that it is done.
+    /// Asks, and reads the answer up to the kernel's word that it is done. A dump during which something changed may lack what was there all
+    /// the while: the kernel says so, and is asked again.
     pub(crate) fn ask(
         &mut self,
         kind: u16,
@@ -93,26 +104,42 @@ impl Socket {
         payload: &[u8],
         what: impl Fn() -> String,
     ) -> Result<Vec<Message>> {
+        for _ in 0..ATTEMPTS {
+            let answer = self.ask_once(kind, flags, payload, &what)?;
+            if !answer.iter().any(Message::is_interrupted) {
+                return Ok(answer);
+            }
+        }
+        Err(Error::Answer { what: what(), reason: "it changed all the while it was listed".into() })
+    }
+
+    fn ask_once(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        payload: &[u8],
+        what: &impl Fn() -> String,
+    ) -> Result<Vec<Message>> {
         self.sequence += 1;
         let mut request = Vec::with_capacity(HEADER + payload.len());
-        let length = u32::try_from(HEADER + payload.len()).map_err(io::Error::other).trying(&what)?;
+        let length = u32::try_from(HEADER + payload.len()).map_err(io::Error::other).trying(what)?;
         request.extend_from_slice(&length.to_ne_bytes());
         request.extend_from_slice(&kind.to_ne_bytes());
         request.extend_from_slice(&(flags | REQUEST).to_ne_bytes());
         request.extend_from_slice(&self.sequence.to_ne_bytes());
         request.extend_from_slice(&0u32.to_ne_bytes());
         request.extend_from_slice(payload);
-        send(self.descriptor.as_raw_fd(), &request, MsgFlags::empty()).trying(&what)?;
+        send(self.descriptor.as_raw_fd(), &request, MsgFlags::empty()).trying(what)?;
         let mut answer = Vec::new();
         let mut buffer = vec![0; BUFFER];
         loop {
             let read = loop {
                 match recv(self.descriptor.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
                     Err(nix::Error::EINTR) => {}
-                    read => break read.trying(&what)?,
+                    read => break read.trying(what)?,
                 }
             };
-            if self.take(&buffer[..read], &mut answer, &what)? {
+            if self.take(&buffer[..read], &mut answer, what)? {
                 return Ok(answer);
             }
         }

@@ -23,6 +23,10 @@ pub(crate) struct Arguments {
     /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give agents the same.
     #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
     mtu: u16,
+    /// Make pods' first interfaces too: Portolan is the cluster's primary network. Controller and agents must agree. Without it another
+    /// plugin makes them, and Portolan makes further ones.
+    #[arg(long)]
+    primary: bool,
     /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug, to be read, to connections from this host; a
     /// port alone means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
@@ -162,6 +166,7 @@ pub(crate) async fn run(
     config.sb.clone_from(&ovn_sb);
     config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;
+    config.settings.first_interface = crate::first_interface(arguments.primary);
     config.health = arguments.health_address;
     config.debug = arguments.debug_address;
     config.log = Some(log);

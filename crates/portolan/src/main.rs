@@ -30,6 +30,11 @@ use crate::exit::Exit;
 /// The MTU of pods unless a flag says otherwise: 1500 less what geneve takes, with room for IPv6 between the nodes.
 const DEFAULT_MTU: u16 = 1400;
 
+/// Who makes pods' first interfaces, by the flag `--primary`.
+fn first_interface(primary: bool) -> portolan_model::FirstInterface {
+    if primary { portolan_model::FirstInterface::Portolan } else { portolan_model::FirstInterface::Other }
+}
+
 /// Virtual networks for Kubernetes, on Open vSwitch and OVN.
 #[derive(Debug, Parser)]
 #[command(name = "portolan", version, arg_required_else_help = true)]

@@ -124,7 +124,7 @@ impl fmt::Display for Chooser {
 /// Why tunnels cannot end where they should. What is set stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Problem {
-    #[error("there is no Node of this name yet, so its InternalIP is not known")]
+    #[error("there is no Node of this name yet, so its annotations and InternalIP are not known")]
     NoNode,
     #[error("the Node has no InternalIP in its status; set one, or start the agent with --encap")]
     NoInternalIp,
@@ -206,11 +206,12 @@ fn encapsulation(
 ) -> Result<Encapsulation, Problem> {
     let annotated = facts.annotations.get(TUNNEL_INTERFACE).filter(|name| !name.is_empty());
     let (encap, by) = match (annotated, &settings.encap, facts.internal_addresses.first()) {
+        // Its annotation has precedence: until it is known, tunnels stay where they are.
+        _ if !facts.exists => return Err(Problem::NoNode),
         (Some(name), _, _) => (Encap::Interface(name.clone()), Chooser::Annotation),
         (None, Some(encap), _) => (encap.clone(), Chooser::Flag),
         (None, None, Some(address)) => (Encap::Address(*address), Chooser::InternalIp),
-        (None, None, None) if facts.exists => return Err(Problem::NoInternalIp),
-        (None, None, None) => return Err(Problem::NoNode),
+        (None, None, None) => return Err(Problem::NoInternalIp),
     };
     let (link, address) = match encap {
         Encap::Interface(name) => {

@@ -73,7 +73,7 @@ fn owner(directory: &Locked, name: &str, current: &[u8]) -> anyhow::Result<Owner
 }
 
 fn is_ours(contents: &[u8]) -> bool {
-    memchr::memmem::find(contents, BINARY_MARK.as_bytes()).is_some()
+    memchr::memmem::find(contents, BINARY_MARK.to_lowercase().as_bytes()).is_some()
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
 
     fn plugin(directory: &Path, version: &str) -> PathBuf {
         let path = directory.join("built");
-        std::fs::write(&path, format!("\x7fELF {version} {BINARY_MARK}")).unwrap();
+        std::fs::write(&path, format!("\x7fELF {version} {}", BINARY_MARK.to_lowercase())).unwrap();
         path
     }
 

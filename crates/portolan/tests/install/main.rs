@@ -116,6 +116,8 @@ fn uninstall_removes_what_was_installed_and_nothing_else() {
     stage.write("10-cluster.conflist", &primary(0));
     std::fs::create_dir_all(stage.bin()).unwrap();
     std::fs::write(stage.bin().join("kube-ovn"), "another program").unwrap();
+    // It knows the plugin's mark, and is not the plugin.
+    std::fs::copy(env!("CARGO_BIN_EXE_portolan"), stage.bin().join("portolan")).unwrap();
     let agent = Agent::listen(&stage.socket(), 0);
     let output = stage.install(&[]).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -123,9 +125,11 @@ fn uninstall_removes_what_was_installed_and_nothing_else() {
     drop(agent);
     let said = stage.uninstall();
     assert_eq!(stage.files(), ["10-cluster.conflist"]);
-    assert_eq!(stage.programs(), ["kube-ovn"]);
+    assert_eq!(stage.programs(), ["kube-ovn", "portolan"]);
     assert_eq!(std::fs::read_to_string(stage.bin().join("kube-ovn")).unwrap(), "another program");
     assert!(!stage.socket().exists(), "nobody listened at it any more");
     assert!(said.lines().next().unwrap().ends_with("00-portolan.conflist removed"), "{said}");
+    std::fs::write(stage.socket(), "somebody's").unwrap();
     assert_eq!(stage.uninstall(), "", "there is nothing left to remove");
+    assert!(stage.socket().exists(), "it is no socket");
 }
