@@ -30,7 +30,8 @@ impl Counts {
 }
 
 /// What the controller and the agents wrote, as the API server's audit log has it; but not what VPCs and subnets say about themselves, such as
-/// how many addresses are taken: that is written beside, once a second for all pods, and no pod waits for it.
+/// how many addresses are taken: that is written beside, once a second for all pods, and no pod waits for it. Nor what agents say on their
+/// Nodes, which is about the nodes.
 fn api_writes(stage: &Stage) -> Vec<Value> {
     let audit = read(stage.testbed.api().audit_log().unwrap());
     let events = audit.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -40,7 +41,8 @@ fn api_writes(stage: &Stage) -> Vec<Value> {
     let is_ours = |event: &Value| ours(&text(&event["user"]["username"])) && is_write(&text(&event["verb"]));
     let is_beside = |event: &Value| {
         let object = &event["objectRef"];
-        object["subresource"] == "status" && (object["resource"] == "subnets" || object["resource"] == "vpcs")
+        let of_networks = object["resource"] == "subnets" || object["resource"] == "vpcs";
+        object["resource"] == "nodes" || (object["subresource"] == "status" && of_networks)
     };
     events.filter(|event| is_ours(event) && !is_beside(event)).collect()
 }
