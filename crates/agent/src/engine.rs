@@ -504,6 +504,7 @@ mod tests {
             for change in &changes {
                 engine.applied(change);
             }
+            engine.settled(changes.iter().map(Change::unit));
             engine.round_ended();
             changes
         };
