@@ -45,11 +45,24 @@ impl Api {
         let (resource, name) = (&endpoint.resource, &endpoint.name);
         let key = endpoint.key(name);
         let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
+        let mut begun: Option<(Value, StoredObject)> = None;
         loop {
             let got = self.storage().get(&key).await.map_err(|error| resource.store_failed(&error))?;
-            let entry = got.entry.ok_or_else(|| resource.not_found(name))?;
+            let Some(entry) = got.entry else {
+                // Whoever wrote it after this deletion had begun has completed the deletion.
+                return match begun {
+                    Some((old, stored)) => Ok(removed(endpoint, &old, stored)),
+                    None => Err(resource.not_found(name)),
+                };
+            };
             let stored = StoredObject::from_entry(&entry).map_err(Status::internal_error)?;
             let old = endpoint.read(&stored)?;
+            if let Some((before, stored)) = &begun
+                && meta::uid(before) != meta::uid(&old)
+            {
+                // So has someone here, and another object has its name by now.
+                return Ok(removed(endpoint, before, stored.clone()));
+            }
             check_preconditions(endpoint, options, &old)?;
             let attributes = Attributes {
                 operation: Operation::Delete,
@@ -66,6 +79,7 @@ impl Api {
             {
                 Some(Written::Removed(stored)) => return Ok(removed(endpoint, &old, stored)),
                 Some(Written::Remains(stored)) => return Ok(remains(options, stored)),
+                Some(Written::Begun(stored)) => begun = Some((old, stored)),
                 None => {}
             }
         }
@@ -98,7 +112,9 @@ impl Api {
         match self.storage().commit(change).await.map_err(|error| endpoint.resource.store_failed(&error))? {
             Outcome::Done(revision) if removes => {
                 let noted = Entry { value: raw, modified: revision, ..entry.clone() };
-                self.remove(endpoint, &noted, options).await
+                let begun = StoredObject::from_entry(&noted).map_err(Status::internal_error)?;
+                let removed = self.remove(endpoint, &noted, options).await?;
+                Ok(Some(removed.unwrap_or(Written::Begun(begun))))
             }
             Outcome::Done(revision) => Ok(Some(Written::Remains(decoded(raw, revision)?))),
             Outcome::Mismatch(_) => Ok(None),
@@ -129,6 +145,8 @@ impl Api {
 enum Written {
     Removed(StoredObject),
     Remains(StoredObject),
+    /// It was marked, and written or removed by someone else before it could be removed here.
+    Begun(StoredObject),
 }
 
 fn removed(endpoint: &Endpoint, old: &Value, stored: StoredObject) -> Answer {

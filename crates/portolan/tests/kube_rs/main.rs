@@ -4,6 +4,7 @@
 
 mod apply;
 mod controller;
+mod deletion;
 mod discovery;
 mod finalizer;
 mod leader;
@@ -42,6 +43,7 @@ fn run(api: ApiKind) {
             apply::who_saw_an_old_version_may_not_write(space("versions").await),
             apply::status_and_scale_are_apart(space("subresources").await),
             finalizer::nothing_goes_before_it_is_cleaned_up(space("finalizer").await),
+            deletion::who_deletes_is_not_told_that_there_was_nothing(space("deletion").await),
             controller::what_is_owned_is_kept_as_it_should_be(space("controller").await),
             controller::events_are_recorded(space("events").await),
             discovery::kinds_are_found_in_both_ways(space("discovery").await),
