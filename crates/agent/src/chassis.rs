@@ -22,8 +22,9 @@ pub(crate) use self::desired::{Chassis, NodeFacts, datapath_name, datapath_of};
 pub use self::desired::{ChassisSettings, Encap};
 use self::desired::{Found, Problem, SYSTEM_ID, TUNNEL_INTERFACE, chassis};
 pub(crate) use self::report::{Report, run as report};
+use crate::blocking::{blocking, until_done};
 use crate::links::with_causes;
-use crate::reconcile::{blocking, next, watched};
+use crate::reconcile::{next, watched};
 use crate::server::Agent;
 
 /// Annotations of Nodes with this prefix are Portolan's.
@@ -77,15 +78,8 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     // Before the lists: what changes after them is reported.
     let monitor = watched(LinkMonitor::open_with_addresses()?).context("watch addresses")?;
     // A bridge keeps the datapath that it is made with: an error must not choose it.
-    let kernel = loop {
-        match blocking(genl::has_openvswitch).await {
-            Ok(kernel) => break kernel,
-            Err(error) => {
-                tracing::warn!(%error, "cannot find out whether the kernel has Open vSwitch's datapath");
-                tokio::time::sleep(FIRST_PAUSE).await;
-            }
-        }
-    };
+    let what = "find out whether the kernel has Open vSwitch's datapath";
+    let kernel = until_done(what, FIRST_PAUSE, genl::has_openvswitch).await;
     let mut host = list().await;
     let mut changes = agent.vswitch.changes();
     let mut connected = agent.vswitch.connected();
@@ -117,7 +111,6 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
 /// The links of the node that are not pods', and the addresses.
 type Host = (Vec<Link>, Vec<LinkAddress>);
 
-/// As often as it takes: a process that is out of descriptors for a moment must not end.
 async fn list() -> Host {
     let list = || {
         let mut host = Rtnetlink::open()?;
@@ -125,13 +118,7 @@ async fn list() -> Host {
         links.retain(|link| LinkName::parse(&link.name).is_none());
         Ok((links, addresses))
     };
-    loop {
-        match blocking(list).await {
-            Ok(host) => return host,
-            Err(error) => tracing::warn!(%error, "cannot list links and addresses; trying again"),
-        }
-        tokio::time::sleep(FIRST_PAUSE).await;
-    }
+    until_done("list links and addresses", FIRST_PAUSE, list).await
 }
 
 /// Those of pods come and go.

@@ -27,6 +27,8 @@ use portolan_host::{DirectoryChange, DirectoryMonitor};
 use portolan_watch::Pause;
 use tokio::io::unix::AsyncFd;
 
+use crate::blocking::blocking;
+use crate::reconcile::watched;
 pub use conflist::{Mode, Problem};
 
 /// How soon after a change the next one is looked at: two programs that undo each other's changes do not take all of a processor.
@@ -133,11 +135,7 @@ async fn follow(
     let directory = &installation.places.configurations;
     std::fs::create_dir_all(directory).with_context(|| format!("make directory {}", directory.display()))?;
     // Before the first look, so that nothing is missed.
-    #[expect(
-        deprecated,
-        reason = "its successor is unsafe; the monitor keeps its descriptor open as long as it lives"
-    )]
-    let monitor = AsyncFd::new(DirectoryMonitor::open(directory)?)?;
+    let monitor = watched(DirectoryMonitor::open(directory)?)?;
     loop {
         let problem = configure(installation).await?;
         if problem != *told {
@@ -177,7 +175,7 @@ async fn changed(monitor: &AsyncFd<DirectoryMonitor>) -> std::io::Result<Directo
 /// Makes the directory of configurations what it should be; says what is in the way, if something is.
 async fn configure(installation: &Installation) -> anyhow::Result<Option<Problem>> {
     let installation = installation.clone();
-    blocking(move || {
+    blocking(move || -> anyhow::Result<_> {
         let places = &installation.places;
         let directory = files::Locked::made(&places.configurations)?;
         let plan =
@@ -213,10 +211,4 @@ fn read(directory: &files::Locked) -> anyhow::Result<Vec<conflist::File>> {
         }
     }
     Ok(found)
-}
-
-async fn blocking<T: Send + 'static>(
-    body: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
-) -> anyhow::Result<T> {
-    tokio::task::spawn_blocking(body).await?
 }

@@ -15,6 +15,7 @@
 
 mod accept;
 mod add;
+mod blocking;
 mod call;
 mod calls;
 mod chassis;

@@ -17,6 +17,7 @@ use portolan_watch::{Recoveries, Retries};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
+use crate::blocking::{blocking, until_done};
 use crate::confirm::Confirmations;
 use crate::engine::Failure;
 use crate::host_work::{Done, HostWork};
@@ -126,13 +127,7 @@ pub(crate) async fn next<T: AsRawFd, C>(
 
 /// Lists guards, as often as it takes.
 async fn list_guards() -> Vec<String> {
-    loop {
-        match blocking(guard::guarded).await {
-            Ok(guards) => return guards,
-            Err(error) => tracing::warn!(%error, "cannot list the guards of links; trying again"),
-        }
-        tokio::time::sleep(LISTING_PAUSE).await;
-    }
+    until_done("list the guards of links", LISTING_PAUSE, guard::guarded).await
 }
 
 fn report_all_guards(agent: &Agent, guards: &[String]) {
@@ -169,15 +164,8 @@ fn report_guards(agent: &Agent, changes: Vec<GuardChange>) -> Told {
     told
 }
 
-/// Lists links, as often as it takes: a process that is out of descriptors for a moment must not end.
 async fn list_links(agent: &Agent) {
-    let links = loop {
-        match blocking(|| Rtnetlink::open()?.links()).await {
-            Ok(links) => break links,
-            Err(error) => tracing::warn!(%error, "cannot list links; trying again"),
-        }
-        tokio::time::sleep(FIRST_PAUSE).await;
-    };
+    let links = until_done("list links", FIRST_PAUSE, || Rtnetlink::open()?.links()).await;
     for link in links.iter().filter(|link| !link.up) {
         if let Some((name, _)) = observed_link(link) {
             set_up(name);
@@ -256,10 +244,4 @@ fn report_done(agent: &Agent, done: Done) {
         }
     }
     agent.engine.settled(&done.units);
-}
-
-pub(crate) async fn blocking<T: Send + 'static>(
-    body: impl FnOnce() -> portolan_host::Result<T> + Send + 'static,
-) -> anyhow::Result<T> {
-    Ok(tokio::task::spawn_blocking(body).await??)
 }

@@ -1,7 +1,6 @@
 //! Links and addresses; `routes` has the routes.
 
 mod addresses;
-mod all_addresses;
 mod routes;
 
 use std::net::IpAddr;
@@ -66,7 +65,7 @@ pub struct Link {
     pub up: bool,
 }
 
-pub use self::all_addresses::LinkAddress;
+pub use self::addresses::LinkAddress;
 pub use self::routes::Route;
 
 /// Changes to a link. Fields that are left out stay as they are.

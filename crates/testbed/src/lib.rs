@@ -39,6 +39,8 @@ mod kube_apiserver;
 #[cfg(feature = "cluster")]
 mod northbound;
 #[cfg(feature = "cluster")]
+mod objects;
+#[cfg(feature = "cluster")]
 mod pod;
 #[cfg(feature = "cluster")]
 mod sandbox;
@@ -58,6 +60,8 @@ pub use heartbeat::Heartbeat;
 pub use kube_apiserver::{KubeApiServer, KubeApiServerBuilder};
 #[cfg(feature = "cluster")]
 pub use northbound::{Northbound, Recording};
+#[cfg(feature = "cluster")]
+pub use objects::ONE_SWITCH;
 #[cfg(feature = "cluster")]
 pub use pod::{Pod, PodBuilder};
 pub use portolan_lab::*;

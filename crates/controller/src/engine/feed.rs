@@ -114,12 +114,13 @@ impl Observed for Pod {
 
     fn after(engine: &mut Engine, change: &Change<Self>) {
         engine.check(change);
-        match change {
-            Change::Applied(pod) => {
-                engine.report_annotations(&pod.namespace().unwrap_or_default(), &pod.name_any());
-            }
-            Change::Listed(_) => engine.report_all_annotations(),
-            Change::Unreadable(_) | Change::Deleted(_) => {}
+        let pods = match change {
+            Change::Applied(pod) => std::slice::from_ref(pod),
+            Change::Listed(Listed { objects, .. }) => objects,
+            Change::Unreadable(_) | Change::Deleted(_) => &[],
+        };
+        for pod in pods {
+            engine.report_annotations(&pod.namespace().unwrap_or_default(), &pod.name_any());
         }
         engine.observe_results(change);
     }

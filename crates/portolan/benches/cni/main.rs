@@ -14,23 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use portolan_testbed::cluster::Programs;
-use portolan_testbed::{Test, TestLab, Testbed};
+use portolan_testbed::{ONE_SWITCH, Test, TestLab, Testbed};
 
 use crate::call::{Caller, Container};
 use crate::steps::Call;
-
-/// A switch for everybody.
-const OBJECTS: &str = r#"
-apiVersion: kubeovn.io/v1
-kind: Subnet
-metadata: {name: sea}
-spec: {protocol: IPv4, provider: sea.default.ovn, cidrBlock: 10.0.0.0/16, gateway: 10.0.0.1}
----
-apiVersion: k8s.cni.cncf.io/v1
-kind: NetworkAttachmentDefinition
-metadata: {name: sea, namespace: default}
-spec: {config: '{"cniVersion": "0.3.1", "type": "kube-ovn", "provider": "sea.default.ovn"}'}
-"#;
 
 /// So many calls one after another; so many at once, so often. A smaller run for trying things out is `-- --quick`.
 struct Sizes {
@@ -47,7 +34,7 @@ fn main() {
     let sizes = if quick { QUICK } else { FULL };
     Test::new().deadline(Duration::from_secs(900)).run(async move |lab: TestLab| {
         let testbed = Testbed::builder().nodes(1).without_runtimes().start(&lab).unwrap();
-        testbed.apply(OBJECTS).unwrap();
+        testbed.apply(ONE_SWITCH).unwrap();
         let caller = Caller::new(&testbed);
 
         let (mut reference, mut ours, mut containers) = (Vec::new(), Vec::new(), Vec::new());

@@ -8,21 +8,8 @@ mod steps;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use portolan_testbed::{Pod, Testbed};
+use portolan_testbed::{ONE_SWITCH, Pod, Testbed};
 use portolan_testbed::{Test, TestLab};
-
-/// A switch for everybody.
-const OBJECTS: &str = r#"
-apiVersion: kubeovn.io/v1
-kind: Subnet
-metadata: {name: sea}
-spec: {protocol: IPv4, provider: sea.default.ovn, cidrBlock: 10.0.0.0/16, gateway: 10.0.0.1}
----
-apiVersion: k8s.cni.cncf.io/v1
-kind: NetworkAttachmentDefinition
-metadata: {name: sea, namespace: default}
-spec: {config: '{"cniVersion": "0.3.1", "type": "kube-ovn", "provider": "sea.default.ovn"}'}
-"#;
 
 /// One pod at a time, this often; and this many at once. A smaller run for trying things out is `-- --quick`.
 const FULL: (usize, usize) = (20, 100);
@@ -42,7 +29,7 @@ fn main() {
         let begun = Instant::now();
         let cluster = Testbed::builder().nodes(3).start(&lab).unwrap();
         println!("lab up, three nodes: {:.2} s", begun.elapsed().as_secs_f64());
-        cluster.apply(OBJECTS).unwrap();
+        cluster.apply(ONE_SWITCH).unwrap();
         let observer = cluster.pod("observer").on("node1").nad("sea").start().unwrap();
 
         let alone: Vec<_> = (0..times).map(|number| measure(&cluster, &observer, number)).collect();

@@ -7,25 +7,12 @@ mod machine;
 
 use std::time::Duration;
 
-use portolan_testbed::{Datapath, Sandbox, Test, TestLab, Testbed};
+use portolan_testbed::{Datapath, ONE_SWITCH, Sandbox, Test, TestLab, Testbed};
 
 use crate::machine::Machine;
 
 /// Set in the machine under qemu, and nowhere else.
 const INSIDE: &str = "PORTOLAN_TEST_INSIDE";
-
-/// One switch.
-const OBJECTS: &str = r#"
-apiVersion: kubeovn.io/v1
-kind: Subnet
-metadata: {name: sea}
-spec: {protocol: IPv4, provider: sea.default.ovn, cidrBlock: 10.0.0.0/16, gateway: 10.0.0.1}
----
-apiVersion: k8s.cni.cncf.io/v1
-kind: NetworkAttachmentDefinition
-metadata: {name: sea, namespace: default}
-spec: {config: '{"cniVersion": "0.3.1", "type": "kube-ovn", "provider": "sea.default.ovn"}'}
-"#;
 
 #[test]
 #[ignore = "boots a kernel under qemu, which takes minutes; `make test-full` runs it"]
@@ -43,7 +30,7 @@ fn inside() {
     Test::new().deadline(Duration::from_secs(1000)).run(async |lab: TestLab| {
         let testbed =
             Testbed::builder().nodes(2).datapath(Datapath::System).without_runtimes().start(&lab).unwrap();
-        testbed.apply(OBJECTS).unwrap();
+        testbed.apply(ONE_SWITCH).unwrap();
         let [first, second] = ["node1", "node2"].map(|node| sandbox(&testbed, node));
         let (a, b) = (first.add().unwrap(), second.add().unwrap());
         testbed.ping(&a, &b).patience(Duration::from_secs(60)).succeeds();

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use portolan_testbed::{Sandbox, Test, TestLab, Testbed};
+use portolan_testbed::{ONE_SWITCH, Sandbox, Test, TestLab, Testbed};
 
-use crate::{OBJECTS, size};
+use crate::size;
 
 /// What the agent's memory may grow by, at once and for each pod, and the threads it may have, however many calls come at once. It grew
 /// by 9 MiB for 40 pods and by 19 MiB for 200, not optimized.
@@ -19,7 +19,7 @@ fn as_many_adds_at_once_as_a_node_has_pods_succeed_with_bounded_memory() {
     Test::new().deadline(Duration::from_secs(600)).run(async |lab: TestLab| {
         let count = size(40, 200);
         let testbed = Testbed::builder().nodes(1).without_runtimes().start(&lab).unwrap();
-        testbed.apply(OBJECTS).unwrap();
+        testbed.apply(ONE_SWITCH).unwrap();
         let names: Vec<_> = (0..count).map(|number| format!("pod{number}")).collect();
         for name in &names {
             testbed.pod(name).on("node1").nad("sea").create().unwrap();
@@ -56,7 +56,7 @@ fn as_many_adds_at_once_as_a_node_has_pods_succeed_with_bounded_memory() {
 fn an_agent_without_descriptors_serves_everybody_in_the_end() {
     Test::new().deadline(Duration::from_secs(300)).run(async |lab: TestLab| {
         let testbed = Testbed::builder().nodes(1).without_runtimes().start(&lab).unwrap();
-        testbed.apply(OBJECTS).unwrap();
+        testbed.apply(ONE_SWITCH).unwrap();
         let names: Vec<_> = (0..size(30, 100)).map(|number| format!("pod{number}")).collect();
         for name in &names {
             testbed.pod(name).on("node1").nad("sea").create().unwrap();

@@ -11,19 +11,6 @@ mod steps;
 
 use portolan_testbed::{Pod, Testbed};
 
-/// A switch for everybody.
-const OBJECTS: &str = r#"
-apiVersion: kubeovn.io/v1
-kind: Subnet
-metadata: {name: sea}
-spec: {protocol: IPv4, provider: sea.default.ovn, cidrBlock: 10.0.0.0/16, gateway: 10.0.0.1}
----
-apiVersion: k8s.cni.cncf.io/v1
-kind: NetworkAttachmentDefinition
-metadata: {name: sea, namespace: default}
-spec: {config: '{"cniVersion": "0.3.1", "type": "kube-ovn", "provider": "sea.default.ovn"}'}
-"#;
-
 /// How much of something: a sample, or all.
 fn size(sample: usize, full: usize) -> usize {
     match std::env::var("PORTOLAN_NODE_FAULTS").as_deref() {

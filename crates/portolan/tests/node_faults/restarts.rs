@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use portolan_testbed::{Pod, Process, Test, TestLab, Testbed};
+use portolan_testbed::{ONE_SWITCH, Pod, Process, Test, TestLab, Testbed};
 
 use crate::pings::Pings;
 use crate::snapshot::{self, changed};
-use crate::{OBJECTS, pods, size};
+use crate::{pods, size};
 
 /// How many messages of each pair are counted at least: three seconds' worth.
 const WINDOW: u64 = 300;
@@ -45,7 +45,7 @@ fn window(pings: &[Pings], least: u64, meanwhile: impl FnOnce()) -> Window {
 fn open_vswitch_and_ovn_controller_come_back_under_running_pods() {
     Test::new().deadline(Duration::from_secs(600)).run(async |lab: TestLab| {
         let testbed = Testbed::builder().nodes(1).start(&lab).unwrap();
-        testbed.apply(OBJECTS).unwrap();
+        testbed.apply(ONE_SWITCH).unwrap();
         let pods = pods(&testbed, size(6, 50));
         let pings = pairs(&pods);
         let node = &testbed.nodes()[0];
@@ -87,7 +87,7 @@ fn open_vswitch_and_ovn_controller_come_back_under_running_pods() {
 fn an_agent_that_is_started_again_costs_no_packets_and_changes_nothing() {
     Test::new().deadline(Duration::from_secs(600)).run(async |lab: TestLab| {
         let testbed = Testbed::builder().nodes(1).start(&lab).unwrap();
-        testbed.apply(OBJECTS).unwrap();
+        testbed.apply(ONE_SWITCH).unwrap();
         let pods = pods(&testbed, size(10, 100));
         let pings = pairs(&pods);
         let agent = &testbed.agents()[0];

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use portolan_agent::{Config, Moment, Step, StepHook};
-use portolan_testbed::{Daemon, Process, Ready, Sandbox, Test, TestLab, Testbed};
+use portolan_testbed::{Daemon, ONE_SWITCH, Process, Ready, Sandbox, Test, TestLab, Testbed};
 
-use crate::{OBJECTS, snapshot};
+use crate::snapshot;
 
 /// Where the agent that kills itself does so, and how it reaches the API server.
 const KILL_AT: &str = "PORTOLAN_TEST_KILL_AT";
@@ -17,7 +17,7 @@ const KUBECONFIG: &str = "PORTOLAN_TEST_KUBECONFIG";
 fn an_agent_killed_at_any_step_leaves_nothing_that_the_next_one_cannot_use_or_remove() {
     Test::new().deadline(Duration::from_secs(600)).run(async |lab: TestLab| {
         let testbed = Testbed::builder().nodes(1).without_runtimes().start(&lab).unwrap();
-        testbed.apply(OBJECTS).unwrap();
+        testbed.apply(ONE_SWITCH).unwrap();
         let witness = sandbox(&testbed, "witness").add().unwrap();
         let before = snapshot::of_node(&testbed);
         for step in Step::ALL {
