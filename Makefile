@@ -43,16 +43,15 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	$(CARGO) xtask instructions
 	$(CARGO) xtask plugin
 
+# Most tests wait for daemons most of the time: two for each core keep it busy.
 unit: setup
-	$(CARGO) test --workspace
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} $(CARGO) test --workspace
 
-lint: setup ## Formatting, clippy, spelling, generated files, documentation of the code, fuzz targets
+lint: setup ## Formatting, clippy (of the fuzz targets too), spelling, documentation of the code
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- --deny warnings
-	$(CARGO) xtask codegen --check
+	$(CARGO) clippy --workspace --all-targets --features portolan-fuzz/targets -- --deny warnings
 	$(TYPOS)
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --quiet --workspace --no-deps
-	$(CARGO) check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}
 
 bench: setup ## Measure beside the references and peers, in one run; prints ratios
 	$(CARGO) bench --package ovsdb --bench sync
@@ -76,7 +75,7 @@ codegen: ## Write the generated code and manifests anew
 	$(CARGO) xtask codegen
 
 fuzz: ## Fuzz the decoders for a minute each (needs the nightly toolchain and cargo-fuzz)
-	cd fuzz && for target in frame value request body patch; do cargo +nightly fuzz run $$target -- -max_total_time=60; done
+	cd fuzz && for target in frame value request body patch; do cargo +nightly fuzz run --features targets $$target -- -max_total_time=60; done
 
 clean: ## Remove what was built here
 	$(CARGO) clean

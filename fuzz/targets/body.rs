@@ -12,7 +12,8 @@ use apiserver::request::Query;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
-static POD: LazyLock<Arc<Schema>> = LazyLock::new(|| apischema::core::schema("", "v1", "Pod").expect("a core kind"));
+static POD: LazyLock<Arc<Schema>> =
+    LazyLock::new(|| apischema::core::schema("", "v1", "Pod").expect("a core kind"));
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (format, body) = input;

@@ -12,7 +12,8 @@ use apischema::Schema;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 
-static POD: LazyLock<Arc<Schema>> = LazyLock::new(|| apischema::core::schema("", "v1", "Pod").expect("a core kind"));
+static POD: LazyLock<Arc<Schema>> =
+    LazyLock::new(|| apischema::core::schema("", "v1", "Pod").expect("a core kind"));
 static OBJECT: LazyLock<Value> = LazyLock::new(|| {
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "a", "namespace": "b", "labels": {"app": "web"}, "finalizers": ["x.y/z"]},

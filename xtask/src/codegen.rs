@@ -63,11 +63,6 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What [`write()`] would have to change.
-pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<Problem>> {
-    Ok(run(root, GENERATORS)?.into_iter().map(|(problem, _)| problem).collect())
-}
-
 /// Makes every generated file what it should be, and tells what had to change.
 pub(crate) fn write(root: &Path) -> anyhow::Result<Vec<Problem>> {
     let findings = run(root, GENERATORS)?;
@@ -136,6 +131,14 @@ mod tests {
 
     fn file(path: &str, content: &str) -> Generated {
         Generated { path: path.into(), content: content.into() }
+    }
+
+    #[test]
+    fn the_committed_files_are_what_is_generated() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let problems: Vec<_> =
+            run(root, GENERATORS).unwrap().into_iter().map(|(problem, _)| problem.to_string()).collect();
+        assert!(problems.is_empty(), "run `make codegen` and commit the result: {problems:#?}");
     }
 
     #[test]

@@ -142,6 +142,11 @@ const MEMBERS: &[Member] = &[
         knows: &["apischema", "apimachinery", "apistore", "apiserver", "apiserver-builtin"],
         never: &[],
     },
+    Member {
+        name: "portolan-fuzz",
+        knows: &["ovsdb-core", "apischema", "apimachinery", "apiserver"],
+        never: &[KUBE_CLIENT],
+    },
     Member { name: "xtask", knows: &["ovsdb-core", "portolan-api"], never: &[KUBE_CLIENT] },
 ];
 

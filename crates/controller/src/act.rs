@@ -23,7 +23,7 @@ use self::events::{EventKey, EventWriter};
 use self::finalizers::FinalizerWriter;
 use self::results::ResultsWriter;
 use self::status::StatusWriter;
-use self::writer::Writer;
+use self::writer::{Urgent, Writer};
 use crate::control::Message;
 use crate::engine::{Action, Confirmation, Creation, Engine, Protected};
 use crate::live;
@@ -41,16 +41,25 @@ pub(crate) struct Actor {
     pub(crate) events: Writer<EventWriter>,
     pub(crate) finalizers: Writer<FinalizerWriter>,
     pub(crate) results: Writer<ResultsWriter>,
+    /// What those give way to.
+    pub(crate) urgent: Urgent,
     pub(crate) metrics: Metrics,
 }
 
 impl Actor {
     pub(crate) fn new(client: Client, engine: Sender<Message>, metrics: Metrics) -> Self {
-        let status = Writer::new(StatusWriter(client.clone()));
-        let events = Writer::new(EventWriter::new(client.clone()));
-        let finalizers = Writer::new(FinalizerWriter::new(client.clone(), engine.clone(), metrics.clone()));
-        let results = Writer::new(ResultsWriter(client.clone()));
-        Actor { client, engine, status, events, finalizers, results, metrics }
+        let urgent = Urgent::default();
+        let finalizers = FinalizerWriter::new(client.clone(), engine.clone(), metrics.clone());
+        Actor {
+            status: Writer::new(StatusWriter(client.clone()), &urgent),
+            events: Writer::new(EventWriter::new(client.clone()), &urgent),
+            finalizers: Writer::new(finalizers, &urgent),
+            results: Writer::new(ResultsWriter(client.clone()), &urgent),
+            client,
+            engine,
+            urgent,
+            metrics,
+        }
     }
 
     /// Nothing that is not urgent is written from now on; what was wanted is dropped.

@@ -225,6 +225,7 @@ impl Actions {
         {
             self.running.spawn(self.actor.clone().perform(action));
         }
+        self.actor.urgent.set(self.running.len());
     }
 
     /// What was not begun is dropped, but for what a standby does too; what was begun comes to its end. Whatever is still wanted

@@ -205,6 +205,7 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::*;
+    use crate::act::Actor;
 
     /// A database that nobody serves.
     fn database() -> ovsdb::Client {
@@ -215,15 +216,16 @@ mod tests {
     /// The pages of a controller that is not connected with its database.
     fn health(api: &FakeApi, engine: &Sender<Message>) -> Health {
         let northbound = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None }).1;
+        let actor = Actor::new(api.client(), engine.clone(), Metrics::new());
         Health {
             engine: engine.clone(),
             followers: Followers::new(api.client()).status(),
             northbound,
             debug: Debug::new(engine.clone(), database(), None),
             metrics: Metrics::new(),
-            status: Writer::new(StatusWriter(api.client())),
-            events: Writer::new(EventWriter::new(api.client())),
-            finalizers: Writer::new(FinalizerWriter::new(api.client(), engine.clone(), Metrics::new())),
+            status: actor.status,
+            events: actor.events,
+            finalizers: actor.finalizers,
         }
     }
 

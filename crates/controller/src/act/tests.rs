@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 use super::Actor;
 use super::finalizers::FinalizerWriter;
 use super::status::StatusWriter;
-use super::writer::{Write, Writer};
+use super::writer::{Urgent, Write, Writer};
 use crate::control::Message;
 use crate::engine::{
     Action, Candidates, DesiredCondition, Engine, FinalizerChange, FinalizerUpdate, Kind, Protected, Retry,
@@ -50,7 +51,7 @@ impl Write for Slow {
 async fn of_many_values_for_one_object_only_the_newest_is_written_and_a_few_objects_at_a_time() {
     let (permits, written, done) = (Arc::new(Semaphore::new(0)), Arc::default(), Arc::new(Notify::new()));
     let slow = Slow { permits: Arc::clone(&permits), written: Arc::clone(&written), done: Arc::clone(&done) };
-    let writer = Writer::new(slow);
+    let writer = Writer::new(slow, &Urgent::default());
     let followers = Followers::new(FakeApi::default().client());
     let task = tokio::spawn(writer.clone().run(followers.recoveries()));
     writer.want(1, 1);
@@ -71,6 +72,48 @@ async fn of_many_values_for_one_object_only_the_newest_is_written_and_a_few_obje
     permits.add_permits(8);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(written.lock().unwrap().len(), 10);
+    task.abort();
+}
+
+/// How many are under way, at each beginning.
+struct Counting {
+    under_way: AtomicUsize,
+    most: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Write for Counting {
+    type Key = u32;
+    type Value = ();
+    const ATTEMPTS: Option<u32> = None;
+
+    fn merge((): (), (): ()) {}
+
+    async fn write(&self, _: u32, (): ()) -> Result<(), String> {
+        let now = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.lock().unwrap().push(now);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_are_not_urgent_give_way_and_go_on() {
+    let (urgent, most) = (Urgent::default(), Arc::<Mutex<Vec<usize>>>::default());
+    let writer = Writer::new(Counting { under_way: AtomicUsize::new(0), most: Arc::clone(&most) }, &urgent);
+    let followers = Followers::new(FakeApi::default().client());
+    let task = tokio::spawn(writer.clone().run(followers.recoveries()));
+    for (under_way, expected) in [(64, 1), (0, 8), (64, 1)] {
+        urgent.set(under_way);
+        for key in 0..100 {
+            writer.want(key, ());
+        }
+        // Until the last of them is written.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let begun = std::mem::take(&mut *most.lock().unwrap());
+        assert_eq!(begun.len(), 100, "with {under_way} actions under way");
+        assert_eq!(begun.into_iter().max(), Some(expected), "with {under_way} actions under way");
+    }
     task.abort();
 }
 
@@ -99,7 +142,10 @@ impl Write for Failing {
 #[tokio::test(start_paused = true)]
 async fn what_was_wanted_before_a_pause_is_not_written_after_it() {
     let (permits, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
-    let writer = Writer::new(Failing { permits: Arc::clone(&permits), attempts: Arc::clone(&attempts) });
+    let writer = Writer::new(
+        Failing { permits: Arc::clone(&permits), attempts: Arc::clone(&attempts) },
+        &Urgent::default(),
+    );
     let followers = Followers::new(FakeApi::default().client());
     let task = tokio::spawn(writer.clone().run(followers.recoveries()));
     // One is under way, the other waits, when this controller steps down.
@@ -364,7 +410,7 @@ async fn a_finalizer_that_is_refused_for_good_is_told_and_counted_and_tried_on()
         api.always("PATCH", Answer::Code(code));
         let metrics = Metrics::new();
         let (writer, mut messages) = finalizers(&api, &metrics);
-        let writer = Writer::new(writer);
+        let writer = Writer::new(writer, &Urgent::default());
         let followers = Followers::new(api.client());
         let task = tokio::spawn(writer.clone().run(followers.recoveries()));
         let mut engine = engine_with_a_new_subnet();

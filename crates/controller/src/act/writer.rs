@@ -1,8 +1,10 @@
 //! Writes that are not urgent: what an object should say is kept by object, the newest replaces the older, a few are written at
-//! a time, and what fails is written again after a pause. Whoever wants something written never waits.
+//! a time, and what fails is written again after a pause. Whoever wants something written never waits. While there is much urgent
+//! work these writes give way: one at a time goes on, so that they never stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use tokio::time::Instant;
 
 /// How many are written at a time.
 const AT_A_TIME: usize = 8;
+/// So much urgent work under way is much: the API server has little left for anything else.
+const MUCH: usize = 16;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -33,6 +37,21 @@ pub(crate) trait Write: Send + Sync + 'static {
     fn write(&self, key: Self::Key, value: Self::Value) -> impl Future<Output = Result<(), String>> + Send;
 }
 
+/// How much urgent work is under way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Urgent(Arc<AtomicUsize>);
+
+impl Urgent {
+    pub(crate) fn set(&self, under_way: usize) {
+        self.0.store(under_way, Ordering::Relaxed);
+    }
+
+    /// How many writes that are not urgent may go on beside it.
+    fn leaves_room_for(&self) -> usize {
+        if self.0.load(Ordering::Relaxed) < MUCH { AT_A_TIME } else { 1 }
+    }
+}
+
 /// Where to leave what is wanted.
 pub(crate) struct Writer<W: Write>(Arc<Shared<W>>);
 
@@ -40,6 +59,7 @@ struct Shared<W: Write> {
     write: W,
     wanted: Mutex<Wanted<W>>,
     news: Notify,
+    urgent: Urgent,
 }
 
 /// What is to be written.
@@ -57,9 +77,9 @@ impl<W: Write> Clone for Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    pub(crate) fn new(write: W) -> Self {
-        let wanted = Wanted { values: BTreeMap::new(), paused: false, pauses: 0 };
-        Writer(Arc::new(Shared { write, wanted: Mutex::new(wanted), news: Notify::new() }))
+    pub(crate) fn new(write: W, urgent: &Urgent) -> Self {
+        let wanted = Mutex::new(Wanted { values: BTreeMap::new(), paused: false, pauses: 0 });
+        Writer(Arc::new(Shared { write, wanted, news: Notify::new(), urgent: urgent.clone() }))
     }
 
     /// Wants this to be written. During a pause nothing is.
@@ -128,7 +148,7 @@ impl<W: Write> Writer<W> {
         // What is being written or pauses; and how often each has failed.
         let (mut busy, mut failures) = (BTreeSet::new(), BTreeMap::<W::Key, u32>::new());
         loop {
-            while writing.len() < AT_A_TIME
+            while writing.len() < self.0.urgent.leaves_room_for()
                 && let Some((key, value, pauses)) = self.take(&busy)
             {
                 busy.insert(key.clone());

@@ -344,7 +344,7 @@ impl Controller {
             self.compared = true;
             self.engine.compare_all(&self.cache);
         }
-        let is_writer = is_writer && self.leads || faults.broken == Some(Broken::WritesWithoutTheLock);
+        let is_writer = is_writer && self.leads;
         match &mut self.writing {
             None if !is_writer => false,
             None => {
@@ -375,7 +375,7 @@ impl Controller {
                             sent.extend(queue.drain(..).map(|batch| (batch, Written::Unsent)));
                         }
                     }
-                    None => self.finish_writing(nb),
+                    None => self.finish_writing(nb, faults),
                 }
                 true
             }
@@ -383,11 +383,12 @@ impl Controller {
     }
 
     /// The answers come after the changes that they answer.
-    fn finish_writing(&mut self, nb: &MemDb) {
+    fn finish_writing(&mut self, nb: &MemDb, faults: &Faults) {
         let Some((_, sent)) = self.writing.take() else { return };
         self.refresh(nb);
         for (batch, written) in sent {
             match written {
+                _ if faults.broken == Some(Broken::DoesNotWaitForCommits) => self.engine.committed(&batch),
                 Written::Committed => self.engine.committed(&batch),
                 Written::Outdated => self.engine.outdated(&batch),
                 Written::Unsent => self.engine.unsent(&batch),

@@ -61,8 +61,8 @@ pub(crate) enum Broken {
     DeletesWithoutPreconditions,
     /// What a list lacks counts as deleted.
     TrustsLists,
-    /// The database is written by whoever wants to.
-    WritesWithoutTheLock,
+    /// Locks are deleted whether or not the removal of their ports was committed.
+    DoesNotWaitForCommits,
 }
 
 /// What chance decides.
@@ -534,11 +534,9 @@ fn trusting_a_list_that_lacks_objects_is_found() {
     is_found(Broken::TrustsLists, 65);
 }
 
-// Rows have the same UUIDs whoever writes them, and a port waits for its address, so that two writers rarely do harm.
 #[test]
-#[ignore = "takes thousands of seeds"]
-fn writing_without_the_database_s_lock_is_found() {
-    is_found(Broken::WritesWithoutTheLock, 630);
+fn deleting_locks_before_their_ports_are_gone_is_found() {
+    is_found(Broken::DoesNotWaitForCommits, 0);
 }
 
 /// A pod of the simulation, for its users.

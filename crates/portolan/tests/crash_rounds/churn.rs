@@ -26,7 +26,8 @@ pub(crate) fn objects(subnets: usize) -> String {
         items.push(
             json!({"apiVersion": "kubeovn.io/v1", "kind": "Subnet", "metadata": {"name": name}, "spec": {
             "vpc": "blue", "protocol": "IPv4", "provider": provider,
-            "cidrBlock": format!("10.{number}.0.0/24"), "gateway": format!("10.{number}.0.1")}}),
+            "cidrBlock": format!("10.{number}.0.0/24"), "gateway": format!("10.{number}.0.1"),
+            "excludeIps": [format!("10.{number}.0.150..10.{number}.0.254")]}}),
         );
         items.push(json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
             "metadata": {"name": name, "namespace": "default"}, "spec": {"config": config}}));
@@ -96,7 +97,7 @@ impl Churn {
         self.created += 1;
         let number = random.usize(0..crate::SUBNETS);
         let mut network = json!({"name": format!("net{number}"), "namespace": "default"});
-        // Some ask for an address: each for one of its own, among those that nobody is given.
+        // Some ask for an address: each for one of its own, among those that are given to nobody else.
         if self.created < 100 && random.u8(0..8) == 0 {
             network["ips"] = json!([format!("10.{number}.0.{}", 150 + self.created)]);
         }
