@@ -47,7 +47,7 @@ fn messages(limit: usize, cuts: &[u8], stream: &[u8]) -> (Vec<String>, Option<Fr
             }
             Ok(None) if end == stream.len() => return (found, None),
             Ok(None) => {
-                end = cuts.next().map_or(stream.len(), |cut| (end + usize::from(*cut)).min(stream.len()))
+                end = cuts.next().map_or(stream.len(), |cut| (end + usize::from(*cut)).min(stream.len()));
             }
             Err(error) => return (found, Some(error)),
         }

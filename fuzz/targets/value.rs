@@ -29,7 +29,7 @@ const SCHEMA: &str = r#"{"name": "D", "version": "1.0.0", "tables": {"T": {"colu
 static LAYOUT: LazyLock<Arc<Layout>> = LazyLock::new(|| {
     let schema = DatabaseSchema::parse(SCHEMA.as_bytes()).expect("a schema");
     let table = &schema.tables["T"];
-    Layout::new("T", table, table.columns.keys().map(|name| name.as_str())).0
+    Layout::new("T", table, table.columns.keys().map(ovsdb_core::SmolStr::as_str)).0
 });
 
 #[derive(Arbitrary, Debug)]
