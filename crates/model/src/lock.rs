@@ -9,6 +9,7 @@ use portolan_api::{Domain, FieldErrors, Mac};
 use smol_str::SmolStr;
 
 use crate::attachment::{AttachmentId, PortHolder};
+use crate::uid::Uid;
 
 /// The fact that an address is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct Lock {
     /// The object's name, which follows from domain and address.
     pub name: SmolStr,
     /// The object's UID: the precondition of its deletion.
-    pub uid: SmolStr,
+    pub uid: Uid,
     /// Where the object stands in the order of all writes.
     pub resource_version: u64,
     /// Which spec this is; 1 is the first.

@@ -9,6 +9,7 @@ mod interfaces;
 mod ip_pools;
 mod locks;
 mod missing;
+mod named;
 mod pods;
 mod recent;
 mod requests;
@@ -30,6 +31,7 @@ pub use self::gateways::GatewayProblem;
 pub use self::holding::HeldLocks;
 use self::holding::Holding;
 use self::index::Index;
+use self::named::{Named, Namespaced};
 use self::pods::Machine;
 use self::recent::Recent;
 use self::requests::Topic;
@@ -84,15 +86,15 @@ pub struct World {
     // Inputs.
     vpcs: BTreeMap<String, Rivals<Vpc>>,
     subnets: BTreeMap<String, Rivals<Subnet>>,
-    nads: BTreeMap<Name, Nad>,
+    nads: Namespaced<Nad>,
     ip_pools: BTreeMap<String, IpPool>,
     vips: BTreeMap<String, Vip>,
     nodes: BTreeMap<String, Node>,
-    pods: BTreeMap<Name, Box<Pod>>,
-    stateful_sets: BTreeMap<Name, StatefulSet>,
+    pods: Namespaced<Pod>,
+    stateful_sets: Namespaced<StatefulSet>,
     machines: BTreeMap<Name, Machine>,
-    network_attachments: BTreeMap<Name, RequestedAttachment>,
-    locks: BTreeMap<SmolStr, Box<Lock>>,
+    network_attachments: Namespaced<RequestedAttachment>,
+    locks: Named<Lock>,
     unreadable_locks: BTreeMap<String, UnreadableLock>,
     /// Attachments that a live read confirmed to be held no more; each is forgotten with its last lock, or when a lock changes.
     released: BTreeSet<AttachmentId>,
@@ -391,22 +393,22 @@ impl World {
 
     /// A network attachment definition.
     pub fn nad(&self, namespace: &str, name: &str) -> Option<&Nad> {
-        self.nads.get(&(namespace.to_owned(), name.to_owned()))
+        self.nads.get(namespace, name)
     }
 
     /// A pod.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
-        self.pods.get(&(namespace.to_owned(), name.to_owned())).map(|pod| &**pod)
+        self.pods.get(namespace, name)
     }
 
     /// The pods.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
-        self.pods.values().map(|pod| &**pod)
+        self.pods.iter()
     }
 
     /// A StatefulSet.
     pub fn stateful_set(&self, namespace: &str, name: &str) -> Option<&StatefulSet> {
-        self.stateful_sets.get(&(namespace.to_owned(), name.to_owned()))
+        self.stateful_sets.get(namespace, name)
     }
 
     /// The virtual machine of this name: the one that holds addresses.
@@ -416,19 +418,19 @@ impl World {
 
     /// A `NetworkAttachment`.
     pub fn network_attachment(&self, namespace: &str, name: &str) -> Option<&RequestedAttachment> {
-        self.network_attachments.get(&(namespace.to_owned(), name.to_owned()))
+        self.network_attachments.get(namespace, name)
     }
 
     // Locks.
 
     /// A lock by its name.
     pub fn lock(&self, name: &str) -> Option<&Lock> {
-        self.locks.get(name).map(|lock| &**lock)
+        self.locks.get(name)
     }
 
     /// All locks that can be read, by name.
     pub fn locks(&self) -> impl Iterator<Item = &Lock> {
-        self.locks.values().map(|lock| &**lock)
+        self.locks.iter()
     }
 
     /// The names of the locks that name a subnet, also of those that cannot be read; without gateways. The subnet may be another one

@@ -205,14 +205,16 @@ impl Table {
         let Some(index) = self.indexes.iter().find(|index| index.name() == name) else {
             panic!("table {} has no index {name}; declare it with the monitor", self.layout.table());
         };
-        index.find(key).filter_map(|uuid| self.rows.get(&uuid))
+        let rows = index.candidates(key).filter_map(|uuid| self.rows.get(&uuid));
+        rows.filter(|row| index.has(row, key))
     }
 
-    fn put(&mut self, row: Row) -> Option<Change> {
+    fn put(&mut self, mut row: Row) -> Option<Change> {
         let old = self.rows.get(&row.uuid);
         if old.is_some_and(|old| **old == row) {
             return None;
         }
+        row.share_texts();
         for index in &mut self.indexes {
             index.change(old.map(|old| &**old), Some(&row));
         }
@@ -302,6 +304,29 @@ mod tests {
         apply(&mut cache, &format!(r#"{{"T":{{"{B}":{{"delete":null}}}}}}"#));
         assert_eq!(find(&cache, "tags", "y"), [""; 0]);
         assert_eq!(cache.table("T").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn equal_texts_of_a_row_are_one_in_memory() {
+        let mut cache = cache();
+        let (text, other) =
+            ("a text that is too long to be kept in place", "another text, which is as long as that");
+        apply(
+            &mut cache,
+            &format!(
+                r#"{{"T":{{"{A}":{{"insert":{{"name":"{text}","tags":["set",["{other}","{text}"]],"ids":["map",[["k","{other}"]]]}}}}}}}}"#
+            ),
+        );
+        let row = cache.table("T").unwrap().iter().next().unwrap();
+        let texts: Vec<&str> = ["name", "tags"]
+            .into_iter()
+            .flat_map(|column| row.datum(column).unwrap().keys())
+            .chain(row.datum("ids").unwrap().map_get("k"))
+            .filter_map(Atom::as_str)
+            .collect();
+        assert_eq!(texts, [text, text, other, other]);
+        assert_eq!(texts[0].as_ptr(), texts[1].as_ptr());
+        assert_eq!(texts[2].as_ptr(), texts[3].as_ptr());
     }
 
     #[test]

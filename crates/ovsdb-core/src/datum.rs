@@ -64,6 +64,25 @@ impl Datum {
         atoms.iter().chain(pairs.iter().map(|(key, _)| key))
     }
 
+    /// How many elements this value has.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Datum::Atom(_) => 1,
+            Datum::Set(set) => set.len(),
+            Datum::Map(map) => map.len(),
+        }
+    }
+
+    /// Every atom of this value; of a map, its values.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Atom> {
+        let (atoms, pairs) = match self {
+            Datum::Atom(atom) => (std::slice::from_mut(atom), &mut [][..]),
+            Datum::Set(set) => (&mut set.0[..], &mut [][..]),
+            Datum::Map(map) => (&mut [][..], &mut map.0[..]),
+        };
+        atoms.iter_mut().chain(pairs.iter_mut().map(|(_, value)| value))
+    }
+
     /// The value under `key`, if this is a map that has it.
     pub fn map_get(&self, key: &str) -> Option<&Atom> {
         match self {

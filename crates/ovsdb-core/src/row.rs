@@ -5,9 +5,13 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 use uuid::Uuid;
 
+use crate::atom::Atom;
 use crate::convert::ColumnValue;
 use crate::datum::Datum;
 use crate::schema::{ColumnType, TableSchema};
+
+/// How many texts of a row are looked at for equal ones.
+const FEW: usize = 8;
 
 /// The columns of a table that a client sees, in ascending order of their names.
 #[derive(Debug, PartialEq)]
@@ -120,6 +124,28 @@ impl Row {
     pub fn new(layout: Arc<Layout>, uuid: Uuid, values: Box<[Datum]>) -> Self {
         assert_eq!(layout.columns.len(), values.len(), "one value per column of {}", layout.table);
         Row { layout, uuid, values }
+    }
+
+    /// Lets equal texts of this row be one in memory. Rows tend to say things twice, and a cache has many rows.
+    pub(crate) fn share_texts(&mut self) {
+        // Each is compared with those before it, so only where there are few.
+        let (mut seen, mut seen_len) = ([const { SmolStr::new_static("") }; FEW], 0);
+        for datum in self.values.iter_mut().filter(|datum| datum.len() <= FEW) {
+            for atom in datum.values_mut() {
+                let Atom::String(text) = atom else { continue };
+                if !text.is_heap_allocated() {
+                    continue;
+                }
+                match seen[..seen_len].iter().find(|earlier| *earlier == text) {
+                    Some(earlier) => text.clone_from(earlier),
+                    None if seen_len < FEW => {
+                        seen[seen_len] = text.clone();
+                        seen_len += 1;
+                    }
+                    None => {}
+                }
+            }
+        }
     }
 
     /// The row's UUID.

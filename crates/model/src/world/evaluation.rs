@@ -18,7 +18,7 @@ impl World {
     pub(super) fn evaluate(&self, requester: &Requester) -> Option<Evaluation<'_>> {
         match requester {
             Requester::Pod { namespace, name } => {
-                self.evaluate_pod(self.pods.get(&(namespace.clone(), name.clone()))?, requester)
+                self.evaluate_pod(self.pods.get(namespace, name)?, requester)
             }
             Requester::NetworkAttachment { namespace, name } => {
                 self.evaluate_network_attachment(&(namespace.clone(), name.clone()), requester)
@@ -53,7 +53,7 @@ impl World {
     }
 
     fn evaluate_network_attachment(&self, key: &Name, requester: &Requester) -> Option<Evaluation<'_>> {
-        let wanted = self.network_attachments.get(key)?;
+        let wanted = self.network_attachments.get(&key.0, &key.1)?;
         let config = match &wanted.config {
             Ok(config) => config,
             Err(errors) => {

@@ -37,7 +37,7 @@ impl<'w> Evaluation<'w> {
             RequestedNetwork::Nad { namespace, name } => {
                 let key = (namespace.clone(), name.clone());
                 self.topics.insert(Topic::Nad(key.clone()));
-                match world.nads.get(&key).map(|nad| &nad.config) {
+                match world.nads.get(&key.0, &key.1).map(|nad| &nad.config) {
                     None => {
                         self.request.waits.push(Wait::Nad { namespace: key.0, name: key.1 });
                         return;

@@ -126,14 +126,14 @@ impl World {
         for subnet in gateways {
             self.check_gateway_of(&subnet, dirty);
         }
-        let exists = self.locks.contains_key(name) || self.unreadable_locks.contains_key(name);
+        let exists = self.locks.contains(name) || self.unreadable_locks.contains_key(name);
         let after = claim(self);
         let subnet_of = |claim: &Option<Claim>| claim.as_ref().and_then(|claim| claim.subnet.clone());
         if let Some(subnet) = subnet_of(&before) {
             self.locks_by_subnet.remove(&subnet, name);
         }
         if let Some(subnet) = subnet_of(&after) {
-            let known = self.locks.get_key_value(name).map(|(name, _)| name.clone());
+            let known = self.locks.get(name).map(|lock| lock.name.clone());
             self.locks_by_subnet.insert(subnet, known.unwrap_or_else(|| name.into()));
         }
         dirty.locks.push(LockChange { lock: name.to_owned(), before, after, exists });
@@ -186,9 +186,9 @@ impl World {
         let new = new.map(|lock| self.share(lock));
         let new_id = new.as_ref().map(|lock| (lock.attachment.clone(), lock.name.clone()));
         match new {
-            Some(lock) => self.locks.insert(lock.name.clone(), Box::new(lock)),
+            Some(lock) => self.locks.insert(lock),
             None => self.locks.remove(name),
-        };
+        }
         if let Some(id) = old_id.as_ref().filter(|id| new_id.as_ref().map(|(new, _)| new) != Some(*id)) {
             let before = self.attachment_state(id);
             if let Some(holding) = self.holdings.get_mut(id) {
@@ -215,8 +215,8 @@ impl World {
         {
             lock.attachment = id.sharing(&pod.uid);
         }
-        if let Some((known, _)) = self.locks.get_key_value(&lock.name) {
-            lock.name = known.clone();
+        if let Some(known) = self.locks.get(&lock.name) {
+            lock.name = known.name.clone();
         }
         lock.interfaces = self.decided.share(lock.interfaces);
         lock

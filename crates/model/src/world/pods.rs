@@ -29,7 +29,7 @@ impl Machine {
 
 impl World {
     pub(super) fn set_pod(&mut self, key: &Name, new: Option<Pod>, dirty: &mut Dirty) {
-        let old = self.pods.get(key).map(|pod| &**pod);
+        let old = self.pods.get(&key.0, &key.1);
         if old == new.as_ref() {
             return;
         }
@@ -54,9 +54,9 @@ impl World {
                 if let Some(id) = held.iter().find(|id| id.uid() == pod.uid) {
                     pod.uid = id.shared_uid().clone();
                 }
-                self.pods.insert(key.clone(), Box::new(pod));
+                self.pods.insert(&key.0, pod);
             }
-            None => drop(self.pods.remove(key)),
+            None => self.pods.remove(&key.0, &key.1),
         }
         for (id, before) in held.into_iter().zip(states) {
             // A pod that has finished gives its interfaces back.
@@ -76,7 +76,8 @@ impl World {
     /// The pod that uses a virtual machine's addresses: the oldest that has not finished. While a machine migrates there are
     /// two, and the older one runs it until it is done.
     pub(crate) fn pod_of_machine(&self, machine: &Name) -> Option<&Name> {
-        let pods = self.pods_by_machine.get(machine).filter_map(|key| Some((key, self.pods.get(key)?)));
+        let pods =
+            self.pods_by_machine.get(machine).filter_map(|key| Some((key, self.pods.get(&key.0, &key.1)?)));
         let running = pods.filter(|(_, pod)| !pod.finished);
         running.min_by_key(|(_, pod)| (pod.created, &pod.uid)).map(|(key, _)| key)
     }
@@ -106,7 +107,7 @@ impl World {
     }
 
     pub(super) fn set_stateful_set(&mut self, key: &Name, new: Option<StatefulSet>, dirty: &mut Dirty) {
-        let old = self.stateful_sets.get(key);
+        let old = self.stateful_sets.get(&key.0, &key.1);
         if old == new.as_ref() {
             return;
         }
@@ -121,22 +122,22 @@ impl World {
         let mut names: Vec<String> = held.map(|id| id.name().to_owned()).collect();
         names.dedup();
         match new {
-            Some(set) => self.stateful_sets.insert(key.clone(), set),
-            None => self.stateful_sets.remove(key),
-        };
+            Some(set) => self.stateful_sets.insert(&key.0, set),
+            None => self.stateful_sets.remove(&key.0, &key.1),
+        }
         for name in names {
             self.reconsider(&Requester::pod(&key.0, name), dirty);
         }
     }
 
     pub(super) fn set_nad(&mut self, key: &Name, new: Option<Nad>, dirty: &mut Dirty) {
-        if self.nads.get(key) == new.as_ref() {
+        if self.nads.get(&key.0, &key.1) == new.as_ref() {
             return;
         }
         match new {
-            Some(nad) => self.nads.insert(key.clone(), nad),
-            None => self.nads.remove(key),
-        };
+            Some(nad) => self.nads.insert(&key.0, nad),
+            None => self.nads.remove(&key.0, &key.1),
+        }
         self.publish(&[Topic::Nad(key.clone())], dirty);
     }
 
@@ -146,13 +147,13 @@ impl World {
         new: Option<RequestedAttachment>,
         dirty: &mut Dirty,
     ) {
-        if self.network_attachments.get(key) == new.as_ref() {
+        if self.network_attachments.get(&key.0, &key.1) == new.as_ref() {
             return;
         }
         match new {
-            Some(wanted) => self.network_attachments.insert(key.clone(), wanted),
-            None => self.network_attachments.remove(key),
-        };
+            Some(wanted) => self.network_attachments.insert(&key.0, wanted),
+            None => self.network_attachments.remove(&key.0, &key.1),
+        }
         self.reconsider(&Requester::network_attachment(&key.0, &key.1), dirty);
     }
 }

@@ -214,7 +214,7 @@ impl World {
         let machine = match requester {
             Requester::Pod { namespace, name } => {
                 let key = (namespace.clone(), name.clone());
-                let machine = self.pods.get(&key).and_then(|pod| machine_of(pod));
+                let machine = self.pods.get(namespace, name).and_then(machine_of);
                 machine.filter(|machine| self.pod_of_machine(machine) == Some(&key))
             }
             _ => None,

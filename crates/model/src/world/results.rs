@@ -18,8 +18,9 @@ impl World {
     /// one that asked in no words of Kube-OVN's or OVN4NFV's. What the pod itself asks for is never among them.
     pub fn results(&self, namespace: &str, name: &str) -> BTreeMap<String, String> {
         let mut annotations = BTreeMap::new();
-        let key = (namespace.to_owned(), name.to_owned());
-        let Some(pod) = self.pods.get(&key).filter(|pod| !pod.finished) else { return annotations };
+        let Some(pod) = self.pods.get(namespace, name).filter(|pod| !pod.finished) else {
+            return annotations;
+        };
         // The plain pod of the cluster's own network.
         if pod.annotations.is_empty() {
             return annotations;

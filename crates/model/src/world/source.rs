@@ -165,7 +165,7 @@ impl Source for IPLock {
         world.set_lock_object(key, None, dirty);
     }
     fn keys(world: &World) -> Vec<String> {
-        let readable = world.locks.keys().map(ToString::to_string);
+        let readable = world.locks.iter().map(|lock| lock.name.to_string());
         readable.chain(world.unreadable_locks.keys().cloned()).collect()
     }
     fn read(key: &String) -> Option<Read> {
@@ -233,7 +233,7 @@ macro_rules! namespaced {
                 world.$set(key, None, dirty);
             }
             fn keys(world: &World) -> Vec<Name> {
-                world.$map.keys().cloned().collect()
+                world.$map.iter().map(Source::key).collect()
             }
             fn read((namespace, name): &Name) -> Option<Read> {
                 Some(Read::$read { namespace: namespace.clone(), name: name.clone() })
