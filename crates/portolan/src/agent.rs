@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
 }
 
 async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
+    let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-agent").await?;
     let mut config = portolan_agent::Config::new(arguments.node, kube);
     config.mtu = arguments.mtu;
     config.settings.first_interface = crate::first_interface(arguments.primary);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use http::HeaderValue;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 pub(crate) use snapshot::{
@@ -26,12 +27,28 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const WATCH_SILENCE: Duration = Duration::from_secs(300);
 
 /// The configuration of a server process: the file, or else the cluster that it runs in, or the user's own kubeconfig.
-pub(crate) async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
-    let Some(path) = kubeconfig else {
-        return kube::Config::infer().await.context("no cluster is configured; give --kubeconfig");
+pub(crate) async fn config(
+    kubeconfig: Option<&Path>,
+    component: &'static str,
+) -> anyhow::Result<kube::Config> {
+    let config = match kubeconfig {
+        None => kube::Config::infer().await.context("no cluster is configured; give --kubeconfig")?,
+        Some(path) => {
+            let file =
+                Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
+        }
     };
-    let file = Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+    Ok(named(config, component))
+}
+
+/// Says in each request whose it is: audit logs and the managers of fields show it.
+fn named(mut config: kube::Config, component: &str) -> kube::Config {
+    let agent = format!("{component}/{}", env!("CARGO_PKG_VERSION"));
+    let agent =
+        HeaderValue::from_str(&agent).expect("invariant: a name and a version are letters and digits");
+    config.headers.push((http::header::USER_AGENT, agent));
+    config
 }
 
 /// Which cluster a command asks.
@@ -182,7 +199,7 @@ impl Which {
 }
 
 fn client(config: kube::Config) -> anyhow::Result<kube::Client> {
-    kube::Client::try_from(config).map_err(|error| {
+    kube::Client::try_from(named(config, "portolan")).map_err(|error| {
         Failure::with(Exit::Unreachable, format!("the kubeconfig cannot be used: {}", innermost(&error)))
     })
 }

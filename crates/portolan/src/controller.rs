@@ -160,7 +160,7 @@ pub(crate) async fn run(
     log: Log,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let kube = cluster::config(arguments.kubeconfig.as_deref()).await?;
+    let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-controller").await?;
     let OvnDatabases { ovn_nb, ovn_sb, tls } = arguments.ovn;
     let mut config = Config::new(kube.clone(), ovn_nb.clone());
     config.sb.clone_from(&ovn_sb);

@@ -34,7 +34,7 @@ fn writes(stage: &Stage<'_>) -> usize {
         ["create", "update", "patch", "delete"].contains(&verb) && resource != "leases"
     };
     let of_controller = |request: &Value| {
-        request["userAgent"].as_str().is_some_and(|agent| agent.contains("portolan"))
+        request["userAgent"].as_str().is_some_and(|agent| agent.starts_with("portolan-controller/"))
             && request["stage"] == "ResponseComplete"
     };
     requests.filter(|request| is_write(request) && of_controller(request)).count()

@@ -97,6 +97,8 @@ impl Stage<'_> {
         let requests = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let of_controller = requests.filter(|request| request["user"]["username"] == USER);
         let (count, refused) = of_controller.fold((0, Vec::new()), |(count, mut refused), request| {
+            let agent = request["userAgent"].as_str().unwrap_or_default();
+            assert!(agent.starts_with("portolan-controller/"), "{request}");
             if request["responseStatus"]["code"] == 403 {
                 refused.push(format!("{} {}", request["verb"], request["objectRef"]));
             }
