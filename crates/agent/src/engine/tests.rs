@@ -77,6 +77,7 @@ fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
     engine.link_changed(&name, None);
 
     // Somebody removes the note of a link that is in use.
+    engine.begin(&sandbox);
     let note = Note { sandbox, interface: "net1".into(), pod_uid: None, network: String::new() };
     engine.link_changed(&name, Some(&ObservedLink { index: 7, note, up: true }));
     engine.guard_reported(&name, Guard::Present);

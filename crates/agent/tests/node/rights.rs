@@ -5,6 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube::config::Kubeconfig;
 use portolan_testbed::{Test, TestLab};
 use serde_json::{Value, json};
 
@@ -77,14 +81,32 @@ fn kubeconfig(stage: &Stage, lab: &TestLab) -> std::path::PathBuf {
     path
 }
 
-/// What the API server says to a patch by the agent. Nothing is stored.
-fn patch(stage: &Stage, kubeconfig: &Path, what: &[&str], patch: &Value) -> Result<String, String> {
-    let kubectl = stage.testbed.kubectl().unwrap().env("KUBECONFIG", kubeconfig);
-    let kubectl =
-        kubectl.arg("patch").args(what).args(["--type=merge", "--dry-run=server", "-p", &patch.to_string()]);
-    let output = kubectl.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+/// What the API server says to an agent that patches a node, or the status of a pod. Nothing is stored.
+fn patch(
+    stage: &Stage,
+    kubeconfig: &Path,
+    [what, name]: [&'static str; 2],
+    patch: Value,
+) -> Result<(), String> {
+    let kubeconfig = kubeconfig.to_owned();
+    stage.testbed.nodes()[0].namespace().run(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+            let client = kube::Client::try_from(config).unwrap();
+            let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
+            let patch = Patch::Merge(patch);
+            let patched = match what {
+                "node" => Api::<Node>::all(client).patch(name, &parameters, &patch).await.map(drop),
+                _ => Api::<Pod>::namespaced(client, "default")
+                    .patch_status(name, &parameters, &patch)
+                    .await
+                    .map(drop),
+            };
+            patched.map_err(|error| error.to_string())
+        })
+    })
 }
 
 #[test]
@@ -100,22 +122,22 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
             stage.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "elsewhere" } }));
             stage.pod("far", "elsewhere");
             // A policy is in effect a moment after it was stored.
-            let patch = |what: &[&str], by: Value| patch(&stage, &kubeconfig, what, &by);
+            let patch = |what: [&'static str; 2], by: Value| patch(&stage, &kubeconfig, what, by);
             let annotation = || json!({ "metadata": { "annotations": { "portolan.dev/chassis": "x" } } });
-            let mut refused = std::iter::repeat_with(|| patch(&["node", "elsewhere"], annotation()));
+            let mut refused = std::iter::repeat_with(|| patch(["node", "elsewhere"], annotation()));
             let said = refused.find_map(Result::err).unwrap();
             assert!(said.contains("the agent of node node1 may write nothing of node elsewhere"), "{said}");
-            patch(&["node", "node1"], annotation()).unwrap();
+            patch(["node", "node1"], annotation()).unwrap();
             let status =
                 json!({ "metadata": { "annotations": { "k8s.v1.cni.cncf.io/network-status": "[]" } } });
-            let said = patch(&["pod", "far", "--subresource=status"], status).unwrap_err();
+            let said = patch(["pod", "far"], status).unwrap_err();
             assert!(said.contains("may write nothing of node elsewhere"), "{said}");
             for more in [
                 json!({ "metadata": { "labels": { "node-role.kubernetes.io/control-plane": "" } } }),
                 json!({ "spec": { "taints": [{ "key": "x", "effect": "NoExecute" }] } }),
                 json!({ "spec": { "unschedulable": true } }),
             ] {
-                let said = patch(&["node", "node1"], more).unwrap_err();
+                let said = patch(["node", "node1"], more).unwrap_err();
                 assert!(
                     said.contains("an agent may change annotations of its Node and nothing else"),
                     "{said}"
