@@ -82,7 +82,8 @@ impl Add<'_> {
         .await?;
         self.steps.report(&self.sandbox.container, &self.pod.to_string());
         let pod = (self.pod.namespace.clone(), self.pod.name.clone());
-        if self.config.selection == Selection::Further {
+        // A call for one definition comes from Multus or its like, which makes the others.
+        if matches!(self.config.selection, Selection::All | Selection::Further) {
             let foreign = &self.agent.foreign;
             self.agent.cluster.read(|known| foreign.note(known, &pod, self.config.previous.as_ref()));
         }

@@ -85,9 +85,10 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     let mut connected = agent.vswitch.connected();
     let mut cluster = agent.cluster.revisions();
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut offload_off = None;
     loop {
         if agent.vswitch.behind().is_none() {
-            compare(agent, &host, kernel, &mut later).await;
+            compare(agent, &host, kernel, &mut later, &mut offload_off).await;
         }
         tokio::select! {
             changes = next(Some(&monitor), LinkMonitor::read) => {
@@ -97,10 +98,14 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
                 }
                 if concerned {
                     host = list().await;
+                    offload_off = None;
                 }
             }
             batch = changes.next() => anyhow::ensure!(batch.is_some(), "the client of Open vSwitch has ended"),
-            () = connected.next() => later.hasten(Instant::now()),
+            () = connected.next() => {
+                later.hasten(Instant::now());
+                offload_off = None;
+            }
             changed = cluster.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             () = later.wait() => drop(later.take_due(Instant::now())),
         }
@@ -129,7 +134,14 @@ fn concerns(change: &LinkChange) -> bool {
     }
 }
 
-async fn compare(agent: &Agent, (links, addresses): &Host, kernel: bool, later: &mut Retries<()>) {
+/// `offload_off` is the link whose offload was turned off since links changed, which the kernel reports of offloads too.
+async fn compare(
+    agent: &Agent,
+    (links, addresses): &Host,
+    kernel: bool,
+    later: &mut Retries<()>,
+    offload_off: &mut Option<String>,
+) {
     let config = &agent.config;
     let (external_ids, bridge, version) = agent.vswitch.chassis_found();
     let found = Found { external_ids, bridge, links: links.clone(), addresses: addresses.clone(), kernel };
@@ -151,12 +163,25 @@ async fn compare(agent: &Agent, (links, addresses): &Host, kernel: bool, later: 
             }
         }
     }
-    if let (Datapath::Netdev, Ok(encapsulation)) = (chassis.datapath, &chassis.encapsulation) {
+    if let (Datapath::Netdev, Ok(encapsulation)) = (chassis.datapath, &chassis.encapsulation)
+        && offload_off.as_ref() != Some(&encapsulation.link)
+    {
         let link = encapsulation.link.clone();
-        let off = blocking(move || Ethtool::open()?.checksum_offload_off(&link)).await;
-        if let Err(error) = off {
-            let error = with_causes(error.as_ref());
-            tracing::warn!(link = encapsulation.link, error, "cannot turn checksum offload off");
+        match blocking(move || Ethtool::open()?.checksum_offload_off(&link)).await {
+            Ok(()) => {
+                agent.metrics.offload_changed("done");
+                *offload_off = Some(encapsulation.link.clone());
+            }
+            Err(error) => {
+                let error = with_causes(error.as_ref());
+                tracing::warn!(
+                    link = encapsulation.link,
+                    error,
+                    "cannot turn checksum offload off; trying again"
+                );
+                agent.metrics.offload_changed("failed");
+                later.failed((), Instant::now());
+            }
         }
     }
     let report = Report {

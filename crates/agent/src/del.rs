@@ -1,7 +1,7 @@
 //! DEL, GC and STATUS. None of these needs the API server.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use portolan_cni::{CniError, Code};
 use portolan_plan::host::{Note, Sandbox};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::add::host_failed;
 use crate::call::{NetworkConfig, Selection, valid_attachments};
-use crate::links;
+use crate::health;
 use crate::server::Agent;
 use crate::steps::{Reporter, Step};
 
@@ -17,8 +17,6 @@ use crate::steps::{Reporter, Step};
 /// the engine later, unless the agent ends first; then its start-up comparison does.
 pub(crate) async fn del(agent: &Agent, sandbox: &Sandbox, deadline: Duration) -> Result<(), CniError> {
     let removal = async {
-        let name = sandbox.link(&sandbox.call);
-        blocking(move || links::remove_without_note(&name)).await?;
         agent.engine.end(sandbox);
         // Before the copy of the database is in step, a port may be there that was not seen.
         agent.vswitch.ready().await;
@@ -26,7 +24,12 @@ pub(crate) async fn del(agent: &Agent, sandbox: &Sandbox, deadline: Duration) ->
         Ok(())
     };
     let reporter = Reporter::new(&agent.config.steps, &sandbox.container);
-    let removal = reporter.during(Step::Remove, removal);
+    let began = Instant::now();
+    let removal = async {
+        let removed = reporter.during(Step::Remove, removal).await;
+        agent.metrics.step(Step::Remove, began.elapsed());
+        removed
+    };
     let late = |_| {
         let left: Vec<_> = [agent.vswitch.behind(), Some(agent.engine.left_of(sandbox))]
             .into_iter()
@@ -69,14 +72,14 @@ pub(crate) async fn gc(
     outcome
 }
 
-/// Whether an ADD could succeed now. Chained after another plugin, that plugin says whether the node is ready for pods: most need
+/// Whether an ADD could succeed now, which is what `/readyz` says. Chained after another plugin, that plugin says whether the node is ready for pods: most need
 /// nothing of Portolan, and those that do are tried again.
-pub(crate) fn status(agent: &Agent, config: &NetworkConfig) -> Result<(), CniError> {
+pub(crate) async fn status(agent: &Agent, config: &NetworkConfig) -> Result<(), CniError> {
     if config.selection == Selection::Further && config.declares_annotations {
         return Ok(());
     }
-    let mut missing: Vec<String> = agent.vswitch.behind().into_iter().collect();
-    missing.extend(agent.cluster.status().behind().iter().map(ToString::to_string));
+    let checks = health::ready(agent).await.into_iter();
+    let missing: Vec<String> = checks.filter_map(|(_, outcome)| outcome.err()).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
 use crate::cluster::Known;
+use crate::guard_news::{GuardNews, Serial};
 
 /// The engine, shared by CNI calls, watches and the reconcile loop.
 pub(crate) struct Engine {
@@ -26,6 +27,7 @@ pub(crate) struct Engine {
 
 struct State {
     observed: Observed,
+    guard_news: GuardNews,
     reconciler: Reconciler<Node>,
     /// Sandboxes that the container runtime has ended, until nothing of them is left.
     ended: BTreeSet<Sandbox>,
@@ -33,8 +35,10 @@ struct State {
     making: BTreeMap<LinkName, Sandbox>,
     /// UIDs of pods that an event reported as deleted, as long as something of them is left.
     deleted: BTreeSet<String>,
-    /// Units whose changes are being applied, each with the sandbox that it belonged to: what is observed of them may be behind.
-    applying: BTreeMap<LinkName, Option<Sandbox>>,
+    /// Units whose changes are being applied: what is observed of them may be behind.
+    applying: BTreeMap<LinkName, Applying>,
+    /// How many of these belonged to a sandbox.
+    applying_of: BTreeMap<Sandbox, usize>,
     /// Those of them that are to be compared again afterwards.
     held: BTreeSet<LinkName>,
     /// Links were listed.
@@ -45,6 +49,13 @@ struct State {
     failures: BTreeMap<LinkName, String>,
     /// How many rounds the loop has made.
     rounds: u64,
+}
+
+/// A unit whose changes are being applied.
+struct Applying {
+    /// The sandbox that it belonged to.
+    sandbox: Option<Sandbox>,
+    since: Serial,
 }
 
 /// What one round of the loop has to do.
@@ -68,11 +79,13 @@ impl Engine {
     pub(crate) fn new() -> Self {
         let state = State {
             observed: Observed::default(),
+            guard_news: GuardNews::default(),
             reconciler: Reconciler::new(Node),
             ended: BTreeSet::new(),
             making: BTreeMap::new(),
             deleted: BTreeSet::new(),
             applying: BTreeMap::new(),
+            applying_of: BTreeMap::new(),
             held: BTreeSet::new(),
             listed: false,
             revision: 0,
@@ -104,16 +117,29 @@ impl Engine {
         self.changed();
     }
 
-    /// These are all links there are.
-    pub(crate) fn links_listed(&self, links: &BTreeMap<LinkName, ObservedLink>) {
+    /// A link without a note was seen: one that a call makes, or made before it was interrupted.
+    pub(crate) fn unnoted_link(&self, name: &LinkName) {
+        self.state().unnoted_link(name);
+        self.changed();
+    }
+
+    /// These are all links there are, and those without a note.
+    pub(crate) fn links_listed(
+        &self,
+        links: &BTreeMap<LinkName, ObservedLink>,
+        unnoted: &BTreeSet<LinkName>,
+    ) {
         let mut state = self.state();
-        let gone: Vec<_> =
-            state.observed.units().into_iter().filter(|name| !links.contains_key(name)).collect();
+        let is_gone = |name: &LinkName| !links.contains_key(name) && !unnoted.contains(name);
+        let gone: Vec<_> = state.observed.units().into_iter().filter(is_gone).collect();
         for name in gone {
             state.link_changed(&name, None);
         }
         for (name, link) in links {
             state.link_changed(name, Some(link));
+        }
+        for name in unnoted {
+            state.unnoted_link(name);
         }
         state.listed = true;
         drop(state);
@@ -163,26 +189,47 @@ impl Engine {
         self.changed();
     }
 
-    /// A link was given its guard, or lost it.
-    pub(crate) fn guard_changed(&self, name: &LinkName, guard: Guard) {
+    /// The kernel reported that a link was given its guard, or lost it.
+    pub(crate) fn guard_reported(&self, name: &LinkName, guard: Guard) {
         let mut state = self.state();
-        state.observed.set_guard(name, guard);
-        state.touch(name);
+        state.guard_news.reported(name);
+        state.set_guard(name, guard);
         drop(state);
         self.changed();
     }
 
-    /// These are all guards there are.
-    pub(crate) fn guards_listed(&self, guards: &BTreeSet<LinkName>) {
+    /// The kernel lost reports about guards: they are to be listed.
+    pub(crate) fn guard_reports_lost(&self) {
+        self.state().guard_news.lost();
+    }
+
+    /// The moment before a guard is made.
+    pub(crate) fn before_guard(&self) -> Serial {
+        self.state().guard_news.now()
+    }
+
+    /// A guard was made some time since `since`.
+    pub(crate) fn guard_made(&self, name: &LinkName, since: Serial) {
+        self.state().guard_changed(name, Guard::Present, since);
+        self.changed();
+    }
+
+    /// Begins a listing of guards, if they are to be listed.
+    pub(crate) fn begin_guard_listing(&self) -> Option<Serial> {
+        self.state().guard_news.begin_listing()
+    }
+
+    /// These were all guards there are, some time since the listing began.
+    pub(crate) fn guards_listed(&self, began: Serial, guards: &BTreeSet<LinkName>) {
         let mut state = self.state();
-        let known = state.observed.units().into_iter().filter(|name| state.observed.is_guarded(name));
-        for name in known.collect::<BTreeSet<_>>().difference(guards) {
-            state.observed.set_guard(name, Guard::Absent);
-            state.touch(name);
+        state.guard_news.listing_ended(began);
+        let mut known = state.observed.units();
+        known.retain(|name| state.observed.is_guarded(name));
+        for name in known.difference(guards) {
+            state.guard_changed(name, Guard::Absent, began);
         }
         for name in guards {
-            state.observed.set_guard(name, Guard::Present);
-            state.touch(name);
+            state.guard_changed(name, Guard::Present, began);
         }
         drop(state);
         self.changed();
@@ -246,8 +293,9 @@ impl Engine {
     pub(crate) fn end(&self, sandbox: &Sandbox) {
         let mut state = self.state();
         state.ended.insert(sandbox.clone());
-        state.making.retain(|_, of| of != sandbox);
-        for unit in state.observed.units_of(sandbox) {
+        let mut units = state.observed.units_of(sandbox);
+        units.extend(state.making.extract_if(.., |_, of| of == sandbox).map(|(name, _)| name));
+        for unit in units {
             state.touch(&unit);
         }
         drop(state);
@@ -301,19 +349,30 @@ impl Engine {
     /// [`Engine::applied`] and [`Engine::failed`], and then [`Engine::settled`]; [`Engine::round_ended`] ends the round.
     pub(crate) fn reconcile(&self, known: &Known) -> Work {
         let mut state = self.state();
-        let State { observed, reconciler, ended, applying, held, .. } = &mut *state;
+        let State { observed, guard_news, reconciler, ended, making, applying, applying_of, held, .. } =
+            &mut *state;
         let facts = Facts { observed, world: &known.world, pods: known.pods.by_uid(), ended };
         let plan_of = |unit: &LinkName| {
             if applying.contains_key(unit) {
                 held.insert(unit.clone());
                 return Plan::Hold { owner: None };
             }
+            // Whatever made it dirty: what there is of it is no leftover.
+            if making.contains_key(unit) {
+                return Plan::Hold { owner: None };
+            }
             plan(unit, &facts)
         };
         let round = reconciler.reconcile(plan_of, observed);
         for unit in round.changes.iter().map(Change::unit) {
+            if applying.contains_key(unit) {
+                continue;
+            }
             let sandbox = observed.note(unit).map(|note| note.sandbox.clone());
-            applying.insert(unit.clone(), sandbox);
+            if let Some(sandbox) = &sandbox {
+                *applying_of.entry(sandbox.clone()).or_default() += 1;
+            }
+            applying.insert(unit.clone(), Applying { sandbox, since: guard_news.now() });
         }
         let confirm = round.confirm.into_iter().map(|confirm| {
             let pod = observed.port(&confirm.unit).map(|port| port.pod.clone()).unwrap_or_default();
@@ -329,11 +388,15 @@ impl Engine {
         let unit = change.unit();
         state.failures.remove(unit);
         state.reconciler.committed([unit.clone()]);
-        match change {
-            Change::Guard(_) => state.observed.set_guard(unit, Guard::Present),
-            Change::RemoveGuard(_) => state.observed.set_guard(unit, Guard::Absent),
+        let guard = match change {
+            Change::Guard(_) => Guard::Present,
+            Change::RemoveGuard(_) => Guard::Absent,
             // The others are reported by Open vSwitch and the kernel.
-            _ => {}
+            _ => return,
+        };
+        let State { observed, guard_news, applying, .. } = &mut *state;
+        if applying.get(unit).is_some_and(|applying| guard_news.is_newest(unit, applying.since)) {
+            observed.set_guard(unit, guard);
         }
     }
 
@@ -351,7 +414,7 @@ impl Engine {
     pub(crate) fn settled<'a>(&self, units: impl IntoIterator<Item = &'a LinkName>) {
         let mut state = self.state();
         for unit in units {
-            state.applying.remove(unit);
+            state.end_applying(unit);
             if state.held.remove(unit) {
                 state.touch(unit);
             }
@@ -364,8 +427,10 @@ impl Engine {
     pub(crate) fn round_ended(&self) -> BTreeSet<LinkName> {
         let mut state = self.state();
         state.rounds += 1;
-        let State { observed, deleted, failures, .. } = &mut *state;
+        let State { observed, guard_news, making, applying, deleted, failures, .. } = &mut *state;
         failures.retain(|unit, _| observed.has(unit));
+        guard_news
+            .retain(|unit| observed.has(unit) || making.contains_key(unit) || applying.contains_key(unit));
         deleted.retain(|uid| !observed.units_of_pod(uid).is_empty());
         let retries = state.reconciler.take_retries();
         drop(state);
@@ -442,8 +507,34 @@ impl State {
 
     /// Whether something of a sandbox is being changed.
     fn is_applying(&self, sandbox: &Sandbox) -> bool {
-        let named = sandbox.link(&sandbox.call);
-        self.applying.iter().any(|(unit, of)| of.as_ref() == Some(sandbox) || *unit == named)
+        self.applying_of.contains_key(sandbox) || self.applying.contains_key(&sandbox.link(&sandbox.call))
+    }
+
+    fn end_applying(&mut self, unit: &LinkName) {
+        let Some(Applying { sandbox: Some(sandbox), .. }) = self.applying.remove(unit) else { return };
+        if let Some(count) = self.applying_of.get_mut(&sandbox) {
+            *count -= 1;
+            if *count == 0 {
+                self.applying_of.remove(&sandbox);
+            }
+        }
+    }
+
+    fn set_guard(&mut self, name: &LinkName, guard: Guard) {
+        self.observed.set_guard(name, guard);
+        self.touch(name);
+    }
+
+    /// A link's guard was seen or made some time since `since`, unless there is newer news of it.
+    fn guard_changed(&mut self, name: &LinkName, guard: Guard, since: Serial) {
+        if self.guard_news.is_newest(name, since) {
+            self.set_guard(name, guard);
+        }
+    }
+
+    fn unnoted_link(&mut self, name: &LinkName) {
+        self.observed.set_unnoted(name);
+        self.touch(name);
     }
 
     fn link_changed(&mut self, name: &LinkName, link: Option<&ObservedLink>) {
@@ -458,13 +549,16 @@ impl State {
     /// A unit is to be compared again, with the evidence there is that it may be removed.
     fn touch(&mut self, unit: &LinkName) {
         if self.making.contains_key(unit) {
+            // It is compared once it is made, or not.
             return;
         }
         let note = self.observed.note(unit);
         let ended = note.is_some_and(|note| self.ended.contains(&note.sandbox));
         let uid = note.and_then(|note| note.pod_uid.as_ref());
         let deleted = uid.is_some_and(|uid| self.deleted.contains(uid));
-        if ended || (deleted && self.observed.link(unit).is_none()) {
+        // No call goes on with it: its agent has ended, or it could not finish it.
+        let abandoned = self.observed.is_unnoted(unit) && note.is_none();
+        if ended || abandoned || (deleted && self.observed.link(unit).is_none()) {
             self.reconciler.removed(unit.clone());
         } else {
             self.reconciler.changed(unit.clone(), Urgency::Immediate);
@@ -479,58 +573,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use portolan_model::{Settings, World};
-    use portolan_plan::host::Note;
-
-    use super::*;
-    use crate::chassis::NodeFacts;
-    use crate::pods::Pods;
-
-    #[test]
-    fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
-        let engine = Engine::new();
-        let known = Known {
-            world: World::new(Settings::default()),
-            pods: Pods::default(),
-            node: NodeFacts::default(),
-        };
-        let sandbox = Sandbox { container: "cafe01".into(), call: "eth0".into() };
-        let name = sandbox.link("eth0");
-        engine.bridge_changed(Some(Datapath::Netdev));
-        engine.links_listed(&BTreeMap::new());
-        let changes = || {
-            let changes = engine.reconcile(&known).changes;
-            for change in &changes {
-                engine.applied(change);
-            }
-            engine.settled(changes.iter().map(Change::unit));
-            engine.round_ended();
-            changes
-        };
-        // A round between the guard and the note must not take the guard away: frames would reach the host's stack.
-        engine.making(&name, &sandbox);
-        engine.guard_changed(&name, Guard::Present);
-        assert_eq!(changes(), []);
-        engine.compare_all();
-        assert_eq!(changes(), []);
-        let note = Note {
-            sandbox: sandbox.clone(),
-            interface: "eth0".into(),
-            pod_uid: None,
-            network: String::new(),
-        };
-        engine.link_changed(&name, Some(&ObservedLink { index: 7, note }));
-        assert_eq!(changes(), []);
-        assert!(engine.observed(|observed| observed.is_guarded(&name)));
-
-        // A guard whose link was not made, or is gone, goes.
-        engine.end(&sandbox);
-        assert_eq!(changes(), [Change::RemoveLink(name.clone()), Change::RemoveGuard(name.clone())]);
-        engine.link_changed(&name, None);
-        engine.making(&name, &sandbox);
-        engine.guard_changed(&name, Guard::Present);
-        engine.not_made(&name);
-        assert_eq!(changes(), [Change::RemoveGuard(name)]);
-    }
-}
+mod tests;

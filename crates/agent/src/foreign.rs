@@ -1,6 +1,6 @@
 //! Networks of other plugins that nothing on the node makes: the pod's owner is told.
 //!
-//! Chained after another plugin, Portolan makes its own networks and no others'. Those are Multus's business, if there is Multus: it may
+//! Called by a runtime, alone or chained after another plugin, Portolan makes its own networks and no others'. Those are Multus's business, if there is Multus: it may
 //! call Portolan as one of its plugins, make the others afterwards, and write `network-status` in the end. So nothing is said during
 //! ADD, but once the kubelet has reported the pod's addresses: by then Multus has written, or there is none.
 
@@ -33,7 +33,7 @@ pub(crate) struct ForeignNetwork {
     namespace: String,
     name: String,
     plugin: Option<String>,
-    interface: String,
+    interfaces: Vec<String>,
 }
 
 /// Pods with networks that nobody had made when they were added, by their UIDs.
@@ -71,16 +71,20 @@ fn missing(known: &Known, (namespace, name): &PodKey, previous: Option<&Value>) 
         interfaces.into_iter().any(|one| one["name"] == interface)
     };
     let asked = requested_networks(pod).interfaces.into_iter().filter(|one| !made(&one.interface));
-    let foreign = asked.filter_map(|one| {
-        let RequestedNetwork::Nad { namespace, name } = one.network else { return None };
-        match known.world.nad(&namespace, &name).map(|nad| &nad.config) {
-            Some(Ok(NadConfig::Foreign { plugin })) => {
-                Some(ForeignNetwork { plugin: plugin.clone(), interface: one.interface, namespace, name })
-            }
-            _ => None,
+    // A definition that is named several times is told of once.
+    let mut foreign = BTreeMap::<(String, String), ForeignNetwork>::new();
+    for one in asked {
+        let RequestedNetwork::Nad { namespace, name } = one.network else { continue };
+        if let Some(Ok(NadConfig::Foreign { plugin })) =
+            known.world.nad(&namespace, &name).map(|nad| &nad.config)
+        {
+            let network = foreign.entry((namespace.clone(), name.clone())).or_insert_with(|| {
+                ForeignNetwork { namespace, name, plugin: plugin.clone(), interfaces: Vec::new() }
+            });
+            network.interfaces.push(one.interface);
         }
-    });
-    foreign.collect()
+    }
+    foreign.into_values().collect()
 }
 
 /// Whether it is time to tell a pod.
@@ -92,9 +96,17 @@ enum Time {
     Never,
 }
 
+/// Whether there is something left to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// Until the kubelet has reported the pod's addresses. An annotation of the agent's own must not be taken for another's until then.
+    Something,
+}
+
 /// Tells a pod of networks that nobody made, if it is time.
-pub(crate) async fn tell(agent: &Agent, pod: &PodKey) -> Result<(), String> {
-    let Some(noted) = agent.foreign.take(pod) else { return Ok(()) };
+pub(crate) async fn tell(agent: &Agent, pod: &PodKey) -> Result<Left, String> {
+    let Some(noted) = agent.foreign.take(pod) else { return Ok(Left::Nothing) };
     let (uid, networks) = &noted;
     let time = agent.cluster.read(|known| match known.pods.get(&pod.0, &pod.1) {
         Some(facts) if facts.uid != *uid || facts.has_network_status || facts.terminating => Time::Never,
@@ -103,10 +115,10 @@ pub(crate) async fn tell(agent: &Agent, pod: &PodKey) -> Result<(), String> {
         None => Time::Never,
     });
     match time {
-        Time::Never => return Ok(()),
+        Time::Never => return Ok(Left::Nothing),
         Time::Early => {
             agent.foreign.put_back(pod, noted);
-            return Ok(());
+            return Ok(Left::Something);
         }
         Time::Now => {}
     }
@@ -128,11 +140,11 @@ pub(crate) async fn tell(agent: &Agent, pod: &PodKey) -> Result<(), String> {
             }
         }
     }
-    Ok(())
+    Ok(Left::Nothing)
 }
 
 fn event(agent: &Agent, (namespace, name): &PodKey, uid: &str, network: &ForeignNetwork) -> Event {
-    let ForeignNetwork { namespace: of, name: nad, plugin, interface } = network;
+    let ForeignNetwork { namespace: of, name: nad, plugin, interfaces } = network;
     let part = |text: &str| {
         text.chars().take(LONGEST_PART).collect::<String>().trim_end_matches(['.', '-']).to_owned()
     };
@@ -141,9 +153,10 @@ fn event(agent: &Agent, (namespace, name): &PodKey, uid: &str, network: &Foreign
         None => "without a plugin".to_owned(),
     };
     let note = format!(
-        "network attachment definition {of}/{nad} is {plugin}, and nothing on node {} has created interface {interface}: \
+        "network attachment definition {of}/{nad} is {plugin}, and nothing on node {} has created interface {}: \
          install Multus, or remove it from the annotation k8s.v1.cni.cncf.io/networks",
-        agent.config.node
+        agent.config.node,
+        interfaces.join(" and "),
     );
     Event {
         metadata: ObjectMeta {

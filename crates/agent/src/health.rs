@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use crate::server::Agent;
 
 /// Listens at an address.
-pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot serve health checks at {address}"))?;
     tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz, /metrics and /debug/node");
@@ -26,8 +26,20 @@ pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Serves for ever; without an address, nothing.
-pub(crate) async fn serve(agent: &Arc<Agent>, listener: Option<TcpListener>) -> std::convert::Infallible {
-    if let Some(listener) = listener {
+pub(crate) async fn serve(agent: &Arc<Agent>) -> anyhow::Result<std::convert::Infallible> {
+    if let Some(address) = agent.config.health {
+        let listener = match listen(address).await {
+            // The agent that this one waits for has the address too.
+            Err(error) if agent.node_lock.waits_for().is_some() => {
+                tracing::info!(
+                    error = format!("{error:#}"),
+                    "health checks begin when the other agent has ended"
+                );
+                agent.node_lock.held().await?;
+                listen(address).await?
+            }
+            listener => listener?,
+        };
         portolan_health::serve(listener, Served(Arc::clone(agent))).await;
     }
     std::future::pending().await
@@ -64,11 +76,19 @@ impl Pages for Served {
 }
 
 async fn is_turning(agent: &Agent) -> Check {
+    // An agent that waits for another has no loop yet, and is alive.
+    if agent.node_lock.waits_for().is_some() {
+        return ("loop", Ok(()));
+    }
     let turned = tokio::time::timeout(ANSWER, agent.engine.next_round()).await;
     ("loop", turned.map_err(|_| format!("it has made no round within {ANSWER:?}")))
 }
 
-async fn ready(agent: &Agent) -> Vec<Check> {
+/// Whether pods can be plugged, for `/readyz` and for the plugin's STATUS.
+pub(crate) async fn ready(agent: &Agent) -> Vec<Check> {
+    if let Some(other) = agent.node_lock.waits_for() {
+        return vec![("other-agent", Err(other))];
+    }
     let behind: Vec<String> = agent.cluster.status().behind().iter().map(ToString::to_string).collect();
     let bridge = agent.engine.observed(Observed::datapath);
     let missing = || format!("Open vSwitch does not have bridge {}", agent.config.bridge);
@@ -81,6 +101,7 @@ async fn ready(agent: &Agent) -> Vec<Check> {
         Some(_) => Ok(()),
     };
     vec![
+        ("other-agent", Ok(())),
         is_turning(agent).await,
         ("vswitch", agent.vswitch.behind().map_or(Ok(()), Err)),
         ("bridge", bridge.map(drop).ok_or_else(missing)),

@@ -1,38 +1,60 @@
 //! Changes of the node's links and guards under way, off the reconcile loop: one that hangs holds up its own unit and nobody else.
+//!
+//! A thread that is in a call of the kernel cannot be ended. One that is late gives its place to another, and is waited for beside.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use portolan_plan::host::{Change, LinkName};
+use tokio::task::JoinHandle;
 
 /// How many changes are applied at a time, each on a thread of its own.
 const AT_A_TIME: usize = 8;
+/// How long changes keep their place. The kernel and nft have deadlines of their own, which most of what hangs ends by.
+const LATE: Duration = Duration::from_secs(2);
+/// How many may be late before no others are begun: each has a thread, and the process must not run out of them.
+const MOST_LATE: usize = 256;
 
 /// A change, and why it could not be applied if it could not.
 pub(crate) type Outcome = (Change, Result<(), String>);
 
-/// Applies changes one after another, on a thread that may block. What it leaves out was not tried.
+/// Applies changes one after another, on a thread that may block. What it leaves out was not tried. Of several units it may leave out all,
+/// if they cannot be changed together: each is then tried by itself.
 type Apply = Arc<dyn Fn(Vec<Change>) -> Vec<Outcome> + Send + Sync>;
 
 /// Changes that are being applied, and those that wait for a thread.
 pub(crate) struct HostWork {
     apply: Apply,
     waiting: VecDeque<Vec<Change>>,
-    running: FuturesUnordered<BoxFuture<'static, Done>>,
+    running: FuturesUnordered<BoxFuture<'static, Result<Done, Running>>>,
+    late: FuturesUnordered<BoxFuture<'static, Done>>,
+}
+
+/// Changes that are being applied together.
+struct Running {
+    tried: Vec<Change>,
+    applied: JoinHandle<Vec<Outcome>>,
 }
 
 /// Changes that were applied together.
 pub(crate) struct Done {
     pub(crate) units: BTreeSet<LinkName>,
     pub(crate) outcomes: Vec<Outcome>,
+    tried: Vec<Change>,
 }
 
 impl HostWork {
     pub(crate) fn new(apply: impl Fn(Vec<Change>) -> Vec<Outcome> + Send + Sync + 'static) -> Self {
-        Self { apply: Arc::new(apply), waiting: VecDeque::new(), running: FuturesUnordered::new() }
+        Self {
+            apply: Arc::new(apply),
+            waiting: VecDeque::new(),
+            running: FuturesUnordered::new(),
+            late: FuturesUnordered::new(),
+        }
     }
 
     /// Applies these too. Those of one unit keep their order; guards that are all that their units need go together.
@@ -56,30 +78,66 @@ impl HostWork {
 
     fn start(&mut self) {
         while self.running.len() < AT_A_TIME
+            && self.late.len() < MOST_LATE
             && let Some(changes) = self.waiting.pop_front()
         {
             let apply = Arc::clone(&self.apply);
             let tried = changes.clone();
-            let units = changes.iter().map(|change| change.unit().clone()).collect();
             let applied = tokio::task::spawn_blocking(move || apply(changes));
-            self.running.push(Box::pin(async move {
-                let outcomes = applied.await.unwrap_or_else(|error| {
-                    tried.into_iter().map(|change| (change, Err(error.to_string()))).collect()
-                });
-                Done { units, outcomes }
-            }));
+            self.running.push(Box::pin(Running { tried, applied }.in_time()));
         }
     }
 
     /// Waits for the next changes to be done. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Done {
-        match self.running.next().await {
-            Some(done) => {
+        loop {
+            let done = tokio::select! {
+                Some(done) = self.running.next(), if !self.running.is_empty() => done,
+                Some(done) = self.late.next(), if !self.late.is_empty() => Ok(done),
+                else => return std::future::pending().await,
+            };
+            let done = match done {
+                Ok(done) => done,
+                Err(late) => {
+                    tracing::warn!(changes = ?late.tried, "changes of links are not done after {LATE:?}; others go on");
+                    self.late.push(Box::pin(late.done()));
+                    self.start();
+                    continue;
+                }
+            };
+            if done.outcomes.is_empty() && done.tried.len() > 1 {
+                self.waiting.extend(done.tried.into_iter().map(|change| vec![change]));
                 self.start();
-                done
+                continue;
             }
-            None => std::future::pending().await,
+            self.start();
+            return done;
         }
+    }
+}
+
+impl Running {
+    /// What was done, unless it takes long.
+    async fn in_time(mut self) -> Result<Done, Self> {
+        match tokio::time::timeout(LATE, &mut self.applied).await {
+            Ok(applied) => Ok(Done::of(self.tried, applied)),
+            Err(_) => Err(self),
+        }
+    }
+
+    async fn done(self) -> Done {
+        let applied = self.applied.await;
+        Done::of(self.tried, applied)
+    }
+}
+
+impl Done {
+    fn of(tried: Vec<Change>, applied: Result<Vec<Outcome>, tokio::task::JoinError>) -> Self {
+        let units = tried.iter().map(|change| change.unit().clone()).collect();
+        let outcomes = applied.unwrap_or_else(|error| {
+            tried.iter().map(|change| (change.clone(), Err(error.to_string()))).collect()
+        });
+        Self { units, outcomes, tried }
     }
 }
 
@@ -113,6 +171,62 @@ mod tests {
         assert_eq!(done.outcomes.len(), 2, "those of one unit go one after another, on one thread");
         drop(release);
         assert_eq!(units(&work.next().await), [&stuck]);
+    }
+
+    /// Each of them has a thread that hangs, and there are more of them than are applied at a time.
+    #[tokio::test(start_paused = true)]
+    async fn many_changes_that_hang_hold_up_no_other_unit() {
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let mut work = HostWork::new(move |changes| {
+            if matches!(changes[0], Change::SetUp(_)) {
+                let _ = released.lock().unwrap().recv();
+            }
+            changes.into_iter().map(|change| (change, Ok(()))).collect()
+        });
+        let stuck = (0..3 * AT_A_TIME).map(|number| LinkName::new(&format!("stuck{number}"), "eth0"));
+        let stuck: BTreeSet<_> = stuck.collect();
+        work.begin(stuck.iter().cloned().map(Change::SetUp).collect());
+        let other = LinkName::new("other", "eth0");
+        work.begin(vec![Change::RemoveLink(other.clone())]);
+        let done = {
+            let mut next = std::pin::pin!(work.next());
+            loop {
+                // Threads at work keep the clock of a test from going on by itself.
+                tokio::select! {
+                    biased;
+                    done = &mut next => break done,
+                    () = tokio::task::yield_now() => tokio::time::advance(LATE / 4).await,
+                }
+            }
+        };
+        assert_eq!(units(&done), [&other]);
+        drop(release);
+        let mut others = BTreeSet::new();
+        while others.len() < stuck.len() {
+            others.extend(work.next().await.units);
+        }
+        assert_eq!(others, stuck, "they are waited for");
+    }
+
+    #[tokio::test]
+    async fn guards_that_cannot_be_made_together_are_made_each_by_itself() {
+        let [hangs, other] = ["c1", "c2"].map(|container| LinkName::new(container, "eth0"));
+        let (release, released) = mpsc::channel::<()>();
+        let (name, released) = (hangs.clone(), Mutex::new(released));
+        let mut work = HostWork::new(move |changes| {
+            if changes.len() > 1 {
+                return Vec::new();
+            }
+            if changes[0].unit() == &name {
+                let _ = released.lock().unwrap().recv();
+            }
+            changes.into_iter().map(|change| (change, Ok(()))).collect()
+        });
+        work.begin([&hangs, &other].map(|link| Change::Guard(link.clone())).into());
+        assert_eq!(units(&work.next().await), [&other]);
+        drop(release);
+        assert_eq!(units(&work.next().await), [&hangs]);
     }
 
     #[tokio::test]

@@ -25,11 +25,13 @@ mod confirm;
 mod del;
 mod engine;
 mod foreign;
+mod guard_news;
 mod health;
 mod host_work;
 mod links;
 mod metrics;
 mod network_status;
+mod node_lock;
 mod pods;
 mod reconcile;
 mod server;
@@ -56,6 +58,7 @@ use crate::engine::Engine;
 use crate::foreign::Foreign;
 use crate::metrics::Metrics;
 use crate::network_status::Pending;
+use crate::node_lock::NodeLock;
 use crate::server::Agent;
 use crate::vswitch::Vswitch;
 
@@ -115,6 +118,7 @@ impl Config {
 /// Runs the agent until it fails, or the future is dropped. `ready` is called once, when calls can be served: the socket is
 /// there, and what is known of the cluster and of Open vSwitch is in step.
 pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
+    let node_lock = NodeLock::begin(&config.cni_socket)?;
     let client = portolan_watch::client(config.kube.clone())?;
     let (engine, network_status) = (Arc::new(Engine::new()), Arc::new(Pending::default()));
     let (cluster, mut followers) =
@@ -134,13 +138,24 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         foreign: Foreign::default(),
         chassis,
         metrics,
+        node_lock,
     });
-    let health = match agent.config.health {
-        Some(address) => Some(health::listen(address).await?),
-        None => None,
-    };
-    let listener = server::listen(&agent.config)?;
     let recoveries = followers.recoveries();
+    tokio::select! {
+        ended = work(&agent, recoveries, ready) => match ended? {},
+        ended = health::serve(&agent) => match ended? {},
+        error = followers.ended() => Err(error.into()),
+    }
+}
+
+/// Serves calls and keeps the node as it should be, once no other agent does.
+async fn work(
+    agent: &Arc<Agent>,
+    recoveries: portolan_watch::Recoveries,
+    ready: impl FnOnce(),
+) -> anyhow::Result<Infallible> {
+    agent.node_lock.held().await?;
+    let listener = server::listen(&agent.config)?;
     let in_step = async {
         agent.vswitch.ready().await;
         agent.cluster.status().in_step().await;
@@ -148,13 +163,11 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         std::future::pending::<Infallible>().await
     };
     tokio::select! {
-        never = server::serve(&agent, listener) => match never {},
-        never = network_status::run(&agent) => match never {},
-        ended = reconcile::run(&agent, recoveries) => match ended? {},
-        ended = chassis::run(&agent) => match ended? {},
-        never = chassis::report(&agent) => match never {},
-        never = health::serve(&agent, health) => match never {},
-        error = followers.ended() => Err(error.into()),
+        never = server::serve(agent, listener) => match never {},
+        never = network_status::run(agent) => match never {},
+        ended = reconcile::run(agent, recoveries) => ended,
+        ended = chassis::run(agent) => ended,
+        never = chassis::report(agent) => match never {},
         never = in_step => match never {},
     }
 }

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use portolan_api::Mac;
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{Error, Ethtool, Link, Result, Route, Rtnetlink, Veth, announce, guard};
-use portolan_plan::host::{Change, Datapath, Guard, LinkName, Note};
+use portolan_plan::host::{Change, Datapath, LinkName, Note};
 
 use crate::engine::Engine;
 use crate::host_work::Outcome;
@@ -36,6 +36,8 @@ pub(crate) fn make(
     engine.making(&name, &note.sandbox);
     let made = make_guarded(note, netns, mtu, datapath, engine);
     if made.is_err() {
+        // Without a note nobody knows whose it is. If this fails too, the engine removes it.
+        let _ = Rtnetlink::open().and_then(|mut host| host.delete_link(name.as_str()));
         engine.not_made(&name);
     }
     made
@@ -56,8 +58,9 @@ fn make_guarded(note: &Note, netns: &OwnedFd, mtu: u16, datapath: Datapath, engi
     host.add_veth(&veth)?;
     guard::ipv6_off(name.as_str())?;
     if datapath == Datapath::Netdev {
+        let before = engine.before_guard();
         guard::drop_ingress(name.as_str())?;
-        engine.guard_changed(&name, Guard::Present);
+        engine.guard_made(&name, before);
         Ethtool::open()?.checksum_offload_off(name.as_str())?;
         Ethtool::open_in(netns.as_fd())?.checksum_offload_off(interface)?;
     }
@@ -72,17 +75,20 @@ pub(crate) fn set_note(note: &Note) -> Result<()> {
     Rtnetlink::open()?.set_link(note.link().as_str(), settings)
 }
 
-/// Sets a link up again that somebody set down; false if it is up, or gone, or has no note.
-pub(crate) fn set_up(name: &LinkName) -> Result<bool> {
+/// Sets a link up again that somebody set down.
+fn set_up(name: &str) -> Result<()> {
     let mut host = Rtnetlink::open()?;
-    match host.link(name.as_str())? {
-        Some(link) if !link.up && link.alias.is_some() => {}
-        _ => return Ok(false),
+    match host.link(name)? {
+        Some(link) if !link.up => {}
+        // A link that is removed is set down first.
+        _ => return Ok(()),
     }
-    match host.set_link(name.as_str(), LinkSettings { up: true, ..Default::default() }) {
+    match host.set_link(name, LinkSettings { up: true, ..Default::default() }) {
         // It went meanwhile.
-        Err(Error::NoLink(_)) => Ok(false),
-        outcome => outcome.map(|()| true),
+        Err(Error::NoLink(_)) => Ok(()),
+        outcome => {
+            outcome.inspect(|()| tracing::warn!(link = name, "somebody set a link down; it is up again"))
+        }
     }
 }
 
@@ -114,14 +120,21 @@ pub(crate) fn announce(netns: &OwnedFd, link: &Link, end: &PodEnd) -> Result<()>
     announce::announce(netns.as_fd(), link, end.mac.octets(), &addresses)
 }
 
-/// Applies changes of the engine's. After one that failed, the others of its unit are left out: a guard stays as long as its link.
+/// Applies changes of the engine's. After one that failed, the others of its unit are left out: a guard stays as long as its link. Of
+/// guards that cannot be made together all are left out.
 pub(crate) fn apply_all(changes: Vec<Change>) -> Vec<Outcome> {
     let guards: Vec<&str> =
         changes.iter().filter(|one| matches!(one, Change::Guard(_))).map(name_of).collect();
-    if guards.len() == changes.len() && guards.len() > 1 && guard::drop_ingress_of(&guards).is_ok() {
-        return changes.into_iter().map(|change| (change, Ok(()))).collect();
+    if guards.len() == changes.len() && guards.len() > 1 {
+        return match guard::drop_ingress_of(&guards) {
+            Ok(()) => changes.into_iter().map(|change| (change, Ok(()))).collect(),
+            // They are tried again, each by itself.
+            Err(error) => {
+                tracing::debug!(error = with_causes(&error), "cannot guard links together");
+                Vec::new()
+            }
+        };
     }
-    // One by one, also if one of several guards cannot be made.
     let (mut outcomes, mut failed) = (Vec::new(), BTreeSet::new());
     for change in changes {
         if failed.contains(change.unit()) {
@@ -155,16 +168,8 @@ fn apply(change: &Change) -> Result<()> {
             Err(_) if Rtnetlink::open()?.link(name)?.is_none() => Ok(()),
             outcome => outcome,
         },
+        Change::SetUp(_) => set_up(name),
         Change::RemoveGuard(_) => guard::release_ingress(name),
         Change::Plug(..) | Change::Correct(..) | Change::Unplug(_) => Ok(()),
-    }
-}
-
-/// Removes the link that a call names if a call that was interrupted left it without a note.
-pub(crate) fn remove_without_note(name: &LinkName) -> Result<()> {
-    let mut host = Rtnetlink::open()?;
-    match host.link(name.as_str())? {
-        Some(link) if link.alias.is_none() => host.delete_link(name.as_str()).map(drop),
-        _ => Ok(()),
     }
 }

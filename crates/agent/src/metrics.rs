@@ -93,7 +93,8 @@ impl Metrics {
         };
         let help = "How long calls of the CNI plugin took, by verb";
         registry.register_with_unit("cni", help, Unit::Seconds, inner.calls.clone());
-        let help = "How long the steps of ADD took; a step of several interfaces counts once for each";
+        let help =
+            "How long the steps of ADD and DEL took; a step of several interfaces counts once for each";
         registry.register_with_unit("cni_step", help, Unit::Seconds, inner.steps.clone());
         let help = "Calls of the CNI plugin that failed, by verb and kind of error";
         registry.register("cni_failures", help, inner.failures.clone());
@@ -102,7 +103,7 @@ impl Metrics {
             "Calls of the CNI plugin in progress",
             inner.in_progress.clone(),
         );
-        let help = "Changes of ports, links and guards";
+        let help = "Changes of ports, links, guards and offloads";
         registry.register("changes", help, inner.changes.clone());
         let help = "Guards of links that somebody else removed";
         registry.register("guards_missed", help, inner.guards_missed.clone());
@@ -147,6 +148,11 @@ impl Metrics {
 
     pub(crate) fn change_failed(&self, change: &Change) {
         self.0.changes.get_or_create(&OfChange { change: change_name(change), outcome: "failed" }).inc();
+    }
+
+    /// Checksum offload of the link that tunnels use was turned off.
+    pub(crate) fn offload_changed(&self, outcome: &'static str) {
+        self.0.changes.get_or_create(&OfChange { change: "offload", outcome }).inc();
     }
 
     pub(crate) fn guard_missed(&self) {
@@ -197,6 +203,7 @@ fn change_name(change: &Change) -> &'static str {
         Change::Unplug(_) => "unplug",
         Change::RemoveLink(_) => "remove_link",
         Change::Guard(_) => "guard",
+        Change::SetUp(_) => "set_up",
         Change::RemoveGuard(_) => "remove_guard",
     }
 }

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::cluster::Known;
 use crate::engine::Engine;
-use crate::foreign;
+use crate::foreign::{self, Left};
 use crate::pods::{NETWORK_STATUS, PodFacts, PodKey};
 use crate::server::Agent;
 
@@ -100,7 +100,10 @@ pub(crate) async fn run(agent: &Agent) -> std::convert::Infallible {
 /// Writes a pod's annotation, if it needs one. The version that was read is a precondition, so nobody else's is ever overwritten.
 async fn write(agent: &Agent, pod: PodKey) -> Result<(), String> {
     // Before the annotation is the agent's own.
-    foreign::tell(agent, &pod).await?;
+    if foreign::tell(agent, &pod).await? == Left::Something {
+        // The pod's next event brings it here again.
+        return Ok(());
+    }
     let Some(patch) = agent.cluster.read(|known| patch(known, &agent.engine, &pod)) else { return Ok(()) };
     let api = Api::<Pod>::namespaced(agent.client.clone(), &pod.0);
     match api.patch_status(&pod.1, &PatchParams::default(), &Patch::Merge(patch)).await {

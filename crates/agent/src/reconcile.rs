@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use crate::blocking::{blocking, until_done};
 use crate::confirm::Confirmations;
 use crate::engine::Failure;
+use crate::guard_news::Serial;
 use crate::host_work::{Done, HostWork};
 use crate::links;
 use crate::server::Agent;
@@ -39,11 +40,13 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
     let guards = watch_guards();
     list_links(agent).await;
     let mut listings = FuturesUnordered::new();
-    match blocking(guard::guarded).await {
-        Ok(guards) => report_all_guards(agent, &guards),
-        Err(error) => {
-            tracing::warn!(%error, "cannot list the guards of links; every link that needs one is guarded again");
-            listings.push(list_guards());
+    if let Some(began) = engine.begin_guard_listing() {
+        match blocking(guard::guarded).await {
+            Ok(guards) => report_all_guards(agent, began, &guards),
+            Err(error) => {
+                tracing::warn!(%error, "cannot list the guards of links; every link that needs one is guarded again");
+                listings.push(list_guards(began));
+            }
         }
     }
     let mut changes = agent.vswitch.changes();
@@ -60,7 +63,9 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
             () = recoveries.next() => later.hasten(Instant::now()),
             changes = next(Some(&links), LinkMonitor::read) => report_links(agent, changes.context("watch links")?).await,
             changes = next(guards.as_ref(), GuardMonitor::read) => guard_changes = changes.context("watch guards")?,
-            Some(guards) = listings.next(), if !listings.is_empty() => report_all_guards(agent, &guards),
+            Some((began, guards)) = listings.next(), if !listings.is_empty() => {
+                report_all_guards(agent, began, &guards);
+            }
             batch = changes.next() => match batch {
                 Some(batch) => agent.vswitch.report(&batch, engine),
                 None => anyhow::bail!("the client of Open vSwitch has ended"),
@@ -80,9 +85,8 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
         while let Some(Ok(more)) = guards.as_ref().map(|monitor| monitor.get_ref().read()) {
             guard_changes.extend(more);
         }
-        if report_guards(agent, guard_changes) == Told::NotAll && listings.is_empty() {
-            listings.push(list_guards());
-        }
+        report_guards(agent, guard_changes);
+        listings.extend(engine.begin_guard_listing().map(list_guards));
         for unit in later.take_due(Instant::now()) {
             engine.retry(&unit);
         }
@@ -126,30 +130,22 @@ pub(crate) async fn next<T: AsRawFd, C>(
 }
 
 /// Lists guards, as often as it takes.
-async fn list_guards() -> Vec<String> {
-    until_done("list the guards of links", LISTING_PAUSE, guard::guarded).await
+async fn list_guards(began: Serial) -> (Serial, Vec<String>) {
+    (began, until_done("list the guards of links", LISTING_PAUSE, guard::guarded).await)
 }
 
-fn report_all_guards(agent: &Agent, guards: &[String]) {
-    agent.engine.guards_listed(&guards.iter().filter_map(|link| LinkName::parse(link)).collect());
+fn report_all_guards(agent: &Agent, began: Serial, guards: &[String]) {
+    agent.engine.guards_listed(began, &guards.iter().filter_map(|link| LinkName::parse(link)).collect());
 }
 
-/// Whether changes say all that has changed.
-#[derive(Debug, PartialEq, Eq)]
-enum Told {
-    All,
-    NotAll,
-}
-
-fn report_guards(agent: &Agent, changes: Vec<GuardChange>) -> Told {
+fn report_guards(agent: &Agent, changes: Vec<GuardChange>) {
     let engine = &agent.engine;
-    let mut told = Told::All;
     for change in changes {
         let (link, guard) = match &change {
             GuardChange::Present(link) => (link, Guard::Present),
             GuardChange::Removed(link) => (link, Guard::Absent),
             GuardChange::Lost => {
-                told = Told::NotAll;
+                engine.guard_reports_lost();
                 continue;
             }
         };
@@ -159,31 +155,24 @@ fn report_guards(agent: &Agent, changes: Vec<GuardChange>) -> Told {
             agent.metrics.guard_missed();
             tracing::warn!(link, "somebody removed the guard of a link; it is made again");
         }
-        engine.guard_changed(&name, guard);
+        engine.guard_reported(&name, guard);
     }
-    told
 }
 
 async fn list_links(agent: &Agent) {
     let links = until_done("list links", FIRST_PAUSE, || Rtnetlink::open()?.links()).await;
-    for link in links.iter().filter(|link| !link.up) {
-        if let Some((name, _)) = observed_link(link) {
-            set_up(name);
-        }
-    }
-    agent.engine.links_listed(&links.iter().filter_map(observed_link).collect());
+    let unnoted = links.iter().filter_map(unnoted_link).collect();
+    agent.engine.links_listed(&links.iter().filter_map(observed_link).collect(), &unnoted);
 }
 
 async fn report_links(agent: &Agent, changes: Vec<LinkChange>) {
     for change in changes {
-        // A link without a note is not ours, or not made yet.
         match change {
             LinkChange::Present(link) => {
                 if let Some((name, observed)) = observed_link(&link) {
                     agent.engine.link_changed(&name, Some(&observed));
-                    if !link.up {
-                        set_up(name);
-                    }
+                } else if let Some(name) = unnoted_link(&link) {
+                    agent.engine.unnoted_link(&name);
                 }
             }
             LinkChange::Removed(link) => {
@@ -197,22 +186,16 @@ async fn report_links(agent: &Agent, changes: Vec<LinkChange>) {
     }
 }
 
-/// Sets a link up again, off the loop. A link that has its note is up, unless somebody set it down or it is being removed.
-fn set_up(name: LinkName) {
-    tokio::task::spawn_blocking(move || match links::set_up(&name) {
-        Ok(true) => tracing::warn!(link = %name, "somebody set a link down; it is up again"),
-        Ok(false) => {}
-        Err(error) => {
-            let error = links::with_causes(&error);
-            tracing::warn!(link = %name, error, "somebody set a link down, and it cannot be set up again");
-        }
-    });
-}
-
 /// A link as the engine knows it, if it has a note of ours.
 fn observed_link(link: &Link) -> Option<(LinkName, ObservedLink)> {
     let (name, note) = (LinkName::parse(&link.name)?, link.alias.as_deref()?.parse().ok()?);
-    Some((name, ObservedLink { index: link.index, note }))
+    Some((name, ObservedLink { index: link.index, note, up: link.up }))
+}
+
+/// The name of a link that is one of ours by its name and kind, and has no note at all: not made yet, or left by a call that was
+/// interrupted.
+fn unnoted_link(link: &Link) -> Option<LinkName> {
+    LinkName::parse(&link.name).filter(|_| link.is_veth && link.alias.is_none())
 }
 
 /// Applies the changes of a round: those of Open vSwitch at once, with a report on each; those of the host go on by themselves.

@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::foreign::Foreign;
 use crate::metrics::Metrics;
 use crate::network_status::Pending;
+use crate::node_lock::NodeLock;
 use crate::steps::{Moment, Reporter, Step, Steps};
 use crate::vswitch::Vswitch;
 use crate::{Config, chassis, check, del};
@@ -45,6 +46,7 @@ pub(crate) struct Agent {
     pub(crate) foreign: Foreign,
     pub(crate) chassis: chassis::States,
     pub(crate) metrics: Metrics,
+    pub(crate) node_lock: NodeLock,
 }
 
 /// Listens for the plugin.
@@ -200,7 +202,7 @@ async fn call(
             let gc = del::gc(agent, &config, &request.config, agent.config.deadline);
             bounds.within(gc, || agent.vswitch.behind().unwrap_or_default()).await?.map(|()| Answer::Done)
         }
-        Verb::Status => del::status(agent, &config).map(|()| Answer::Done),
+        Verb::Status => del::status(agent, &config).await.map(|()| Answer::Done),
     }
 }
 

@@ -224,7 +224,7 @@ impl Vswitch {
                 }
                 Change::Correct(name, port) => correct(&mut transaction, &cache, name, port),
                 Change::Unplug(name) => unplug(&mut transaction, &cache, name),
-                Change::RemoveLink(_) | Change::Guard(_) | Change::RemoveGuard(_) => {}
+                Change::RemoveLink(_) | Change::Guard(_) | Change::SetUp(_) | Change::RemoveGuard(_) => {}
             }
         }
         transaction

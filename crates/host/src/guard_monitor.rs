@@ -7,7 +7,7 @@ use nix::sys::socket::SockProtocol;
 
 use crate::error::Result;
 use crate::guard::TABLE;
-use crate::netlink::{Message, Socket, attribute};
+use crate::netlink::{Message, Received, Socket, attribute};
 
 /// The group of nf_tables, `NFNLGRP_NFTABLES`, as a bit.
 const GROUP: u32 = 1 << 6;
@@ -36,7 +36,7 @@ pub enum GuardChange {
     Present(String),
     /// The link of this name has none, or one that lets everything through.
     Removed(String),
-    /// Notifications were lost: list all guards again.
+    /// Notifications were lost: list all guards again. What is reported after this is newer than the loss.
     Lost,
 }
 
@@ -48,10 +48,10 @@ impl GuardMonitor {
 
     /// The next changes; an error of kind [`io::ErrorKind::WouldBlock`] if there are none yet.
     pub fn read(&self) -> io::Result<Vec<GuardChange>> {
-        match self.socket.receive() {
-            Err(error) if error.raw_os_error() == Some(nix::libc::ENOBUFS) => Ok(vec![GuardChange::Lost]),
-            received => Ok(received?.iter().filter_map(read_change).collect()),
-        }
+        Ok(match self.socket.receive()? {
+            Received::Lost => vec![GuardChange::Lost],
+            Received::Messages(messages) => messages.iter().filter_map(read_change).collect(),
+        })
     }
 }
 

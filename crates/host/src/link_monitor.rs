@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use nix::sys::socket::SockProtocol;
 
 use crate::error::Result;
-use crate::netlink::{Message, Socket};
+use crate::netlink::{Message, Received, Socket};
 use crate::rtnetlink::{DELETE_ADDRESS, DELETE_LINK, Link, NEW_ADDRESS, read_link};
 
 /// `RTMGRP_LINK`
@@ -46,12 +46,9 @@ impl LinkMonitor {
 
     /// The next changes; an error of kind [`io::ErrorKind::WouldBlock`] if there are none yet.
     pub fn read(&self) -> io::Result<Vec<LinkChange>> {
-        let messages = match self.socket.receive() {
-            Err(error) if is_overflow(&error) => {
-                self.empty()?;
-                return Ok(vec![LinkChange::Lost]);
-            }
-            received => received?,
+        let messages = match self.socket.receive()? {
+            Received::Lost => return Ok(vec![LinkChange::Lost]),
+            Received::Messages(messages) => messages,
         };
         let change = |message: &Message| match read_link(message, || "read a notification about links".into())
         {
@@ -63,22 +60,6 @@ impl LinkMonitor {
         };
         Ok(messages.iter().filter_map(change).collect())
     }
-
-    /// Discards what is queued. A queue that has overflowed holds what is older than the loss, and the kernel says once that it lost
-    /// something and goes on losing, silently, until the queue is empty: a list that is made before would be outdated for ever.
-    fn empty(&self) -> io::Result<()> {
-        loop {
-            match self.socket.receive() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if !is_overflow(&error) => return Err(error),
-                _ => {}
-            }
-        }
-    }
-}
-
-fn is_overflow(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(nix::libc::ENOBUFS)
 }
 
 impl AsFd for LinkMonitor {

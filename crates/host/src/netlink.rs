@@ -2,10 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt,
+    socket, sockopt,
 };
+use nix::sys::time::TimeVal;
 
 use crate::error::{Error, Result, Trying};
 
@@ -17,6 +20,8 @@ pub(crate) const REPLACE: u16 = 0x100;
 pub(crate) const CREATE: u16 = 0x400;
 
 const DUMP_INTERRUPTED: u16 = 0x10;
+/// How long the kernel may take for each part of an answer. Whoever waits for it tries again.
+const DEADLINE: Duration = Duration::from_secs(10);
 /// How often a dump is made that something interrupts each time.
 const ATTEMPTS: usize = 50;
 
@@ -37,6 +42,15 @@ impl AsFd for Socket {
 pub(crate) struct Socket {
     descriptor: OwnedFd,
     sequence: u32,
+}
+
+/// What a socket that is subscribed to notifications received.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// These.
+    Messages(Vec<Message>),
+    /// Some were lost. What is received after this is newer than the loss.
+    Lost,
 }
 
 /// One message of an answer.
@@ -64,7 +78,18 @@ impl Socket {
     pub(crate) fn open(protocol: SockProtocol) -> Result<Self> {
         let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)
             .trying(|| "open a netlink socket".into())?;
-        Ok(Self { descriptor, sequence: 0 })
+        let socket = Self { descriptor, sequence: 0 };
+        socket.set_deadline(DEADLINE)?;
+        Ok(socket)
+    }
+
+    /// How long the kernel may take to accept a request, and for each part of the answer.
+    fn set_deadline(&self, deadline: Duration) -> Result<()> {
+        let seconds = i64::try_from(deadline.as_secs()).unwrap_or(i64::MAX);
+        let deadline = TimeVal::new(seconds, deadline.subsec_micros().into());
+        let set = setsockopt(&self.descriptor, sockopt::ReceiveTimeout, &deadline);
+        set.and_then(|()| setsockopt(&self.descriptor, sockopt::SendTimeout, &deadline))
+            .trying(|| "set the deadline of a netlink socket".into())
     }
 
     /// A socket that receives the notifications of `groups` and whose [`Socket::receive`] does not block.
@@ -77,10 +102,16 @@ impl Socket {
         Ok(Self { descriptor, sequence: 0 })
     }
 
-    /// The notifications of one datagram.
-    pub(crate) fn receive(&self) -> io::Result<Vec<Message>> {
+    /// The notifications of one datagram, or that some were lost.
+    pub(crate) fn receive(&self) -> io::Result<Received> {
         let mut buffer = vec![0; BUFFER];
-        let read = recv(self.descriptor.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+        let read = match recv(self.descriptor.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+            Err(nix::Error::ENOBUFS) => {
+                self.discard(&mut buffer)?;
+                return Ok(Received::Lost);
+            }
+            read => read?,
+        };
         let mut messages = Vec::new();
         let mut rest = &buffer[..read];
         while let Some(header) = rest.first_chunk::<HEADER>() {
@@ -92,7 +123,19 @@ impl Socket {
             messages.push(Message { kind, bytes: bytes.to_vec() });
             rest = rest.get(bytes.len().max(HEADER).next_multiple_of(4)..).unwrap_or_default();
         }
-        Ok(messages)
+        Ok(Received::Messages(messages))
+    }
+
+    /// Discards what is queued. A queue that has overflowed holds what is older than the loss, and the kernel says once that it lost
+    /// something and goes on losing, silently, until the queue is empty: a list that is made before would be outdated for ever.
+    fn discard(&self, buffer: &mut [u8]) -> io::Result<()> {
+        loop {
+            match recv(self.descriptor.as_raw_fd(), buffer, MsgFlags::empty()) {
+                Err(nix::Error::EAGAIN) => return Ok(()),
+                Ok(_) | Err(nix::Error::ENOBUFS) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Asks, and reads the answer up to the kernel's word that it is done. A dump during which something changed may lack what was there all
@@ -129,14 +172,14 @@ impl Socket {
         request.extend_from_slice(&self.sequence.to_ne_bytes());
         request.extend_from_slice(&0u32.to_ne_bytes());
         request.extend_from_slice(payload);
-        send(self.descriptor.as_raw_fd(), &request, MsgFlags::empty()).trying(what)?;
+        send(self.descriptor.as_raw_fd(), &request, MsgFlags::empty()).map_err(late).trying(what)?;
         let mut answer = Vec::new();
         let mut buffer = vec![0; BUFFER];
         loop {
             let read = loop {
                 match recv(self.descriptor.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
                     Err(nix::Error::EINTR) => {}
-                    read => break read.trying(what)?,
+                    read => break read.map_err(late).trying(what)?,
                 }
             };
             if self.take(&buffer[..read], &mut answer, what)? {
@@ -172,6 +215,17 @@ impl Socket {
             }
         }
         Ok(false)
+    }
+}
+
+/// What the kernel says once the deadline of a socket is over.
+fn late(error: nix::Error) -> io::Error {
+    match error {
+        nix::Error::EAGAIN => io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("the kernel has not answered within {DEADLINE:?}"),
+        ),
+        error => error.into(),
     }
 }
 
@@ -215,4 +269,23 @@ pub(crate) fn attribute(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
         rest = rest.get(length.next_multiple_of(4)..)?;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use super::*;
+
+    #[test]
+    fn a_request_that_the_kernel_does_not_answer_ends() {
+        let mut socket = Socket::open(SockProtocol::NetlinkRoute).unwrap();
+        socket.set_deadline(Duration::from_millis(20)).unwrap();
+        // NLMSG_NOOP without a wish for an answer.
+        let error = socket.ask(1, 0, &[], || "do nothing".into()).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("has not answered"), "{source}");
+        // Late answers to it are not taken for those to the next one.
+        assert!(socket.ask(1, ACK, &[], || "do nothing".into()).is_ok());
+    }
 }

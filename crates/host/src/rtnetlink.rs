@@ -63,6 +63,8 @@ pub struct Link {
     pub mtu: u32,
     /// Whether it is set up.
     pub up: bool,
+    /// Whether it is one end of a pair.
+    pub is_veth: bool,
 }
 
 pub use self::addresses::LinkAddress;
@@ -223,6 +225,9 @@ pub(crate) fn read_link(message: &Message, what: impl Fn() -> String) -> Result<
             LinkAttribute::IfAlias(alias) => link.alias = Some(alias),
             LinkAttribute::Mtu(mtu) => link.mtu = mtu,
             LinkAttribute::Address(address) => link.mac = address.try_into().ok(),
+            LinkAttribute::LinkInfo(infos) => {
+                link.is_veth = infos.iter().any(|info| matches!(info, LinkInfo::Kind(InfoKind::Veth)));
+            }
             _ => {}
         }
     }

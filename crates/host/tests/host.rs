@@ -273,5 +273,23 @@ fn after_a_loss_nothing_older_than_the_loss_is_reported_and_everything_newer_is(
         assert!(!changes.iter().any(is_gone), "a link that is gone is reported as present");
         let last = |change: &LinkChange| matches!(change, LinkChange::Present(link) if link.alias.as_deref() == Some("the last"));
         assert!(changes.iter().any(last), "a change after the loss is not reported: {changes:?}");
+
+        // The same of guards.
+        let netns = place.netns.as_fd();
+        let veth = Veth { name: "pt0", peer: "eth0", peer_netns: netns, peer_mac: None, mtu: 1400 };
+        place.host.add_veth(&veth).unwrap();
+        let monitor = GuardMonitor::open().unwrap();
+        guard::drop_ingress("pt0").unwrap();
+        // These stand for those of all other links.
+        let others: Vec<_> = (0..4000).map(|number| format!("add chain netdev portolan c{number}")).collect();
+        for some in others.chunks(1000) {
+            lab.command("nft").args(["-f", "-"]).stdin(some.join("\n")).read().unwrap();
+        }
+        guard::release_ingress("pt0").unwrap();
+        assert_eq!(monitor.read().unwrap(), [GuardChange::Lost]);
+        assert!(!guard::guarded().unwrap().contains(&"pt0".to_owned()));
+        guard::drop_ingress_of(&["pt0"]).unwrap();
+        let read = std::iter::from_fn(|| monitor.read().ok());
+        assert_eq!(read.flatten().collect::<Vec<_>>(), [GuardChange::Present("pt0".into())]);
     });
 }

@@ -18,6 +18,12 @@ const OWN_TYPES: [&str; 2] = [PLUGIN_TYPE, "portolan"];
 /// The types of Multus, which calls plugins by the pod's networks itself.
 const MULTUS: [&str; 2] = ["multus", "multus-shim"];
 
+/// Reference plugins whose CHECK takes every address of the result for one of their own interface: it fails for pods with others.
+const CHECK_ALL_ADDRESSES: [&str; 6] = ["bridge", "host-device", "ipvlan", "macvlan", "ptp", "vlan"];
+
+/// Tells runtimes not to call CHECK for a list.
+const DISABLE_CHECK: &str = "disableCheck";
+
 /// How the plugin is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -196,7 +202,7 @@ fn plugin(interfaces: &str, socket: Option<&str>) -> Value {
     plugin
 }
 
-/// The primary's list with our plugin after all others. Whatever else the list says stays.
+/// The primary's list with our plugin after all others. Whatever else the list says stays; CHECK is left out if it would fail.
 fn chain(primary: &File, socket: Option<&str>) -> Result<Value, Problem> {
     let file = || primary.name.clone();
     let mut list = read_list(primary).map_err(|reason| Problem::Unreadable { file: file(), reason })?;
@@ -216,6 +222,9 @@ fn chain(primary: &File, socket: Option<&str>) -> Result<Value, Problem> {
     // A runtime takes the newest of these: all plugins must speak it.
     if let Some(versions) = list.get_mut("cniVersions").and_then(Value::as_array_mut) {
         versions.retain(spoken);
+    }
+    if has(&CHECK_ALL_ADDRESSES) && !list.contains_key(DISABLE_CHECK) {
+        list.insert(DISABLE_CHECK.into(), true.into());
     }
     plugins.push(plugin(FURTHER, socket));
     list.insert("plugins".into(), plugins.into());

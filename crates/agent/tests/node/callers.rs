@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use portolan_agent::install::{self, Installation, Mode, Then};
 use portolan_model::FirstInterface;
 use portolan_testbed::{Namespace, Node, Test, built_program};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use crate::stage::{Agents, Runtime, Stage, blocking, made_on, plugin};
 
 /// Puts plugins and a network configuration where a node has them.
-fn install(node: &Node, name: &str, more: &Value) {
+fn configure(node: &Node, name: &str, more: &Value) {
     let mut list = json!({ "cniVersion": "1.1.0", "name": name });
     list.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let list = list.to_string();
@@ -59,7 +60,7 @@ fn cnitool_adds_checks_and_deletes_with_portolan_alone() {
             let first_interface = FirstInterface::Portolan;
             let stage = Stage::start(&lab, 1, Agents { first_interface, ..Agents::default() });
             let node = &stage.testbed.nodes()[0];
-            install(node, "alone", &json!({ "plugins": [{ "type": "portolan-cni" }] }));
+            configure(node, "alone", &json!({ "plugins": [{ "type": "portolan-cni" }] }));
             let pods = ["argo", "ikaros"].map(|name| (name, stage.pod(name, "node1")));
             let mut made = Vec::new();
             for (last, (name, uid)) in (7..).zip(&pods) {
@@ -96,13 +97,19 @@ fn cnitool_calls_portolan_after_the_reference_bridge_plugin() {
             let stage = Stage::start(&lab, 1, Agents::default());
             let node = &stage.testbed.nodes()[0];
             let range = json!({ "type": "host-local", "ranges": [[{ "subnet": "10.244.1.0/24" }]], "routes": [{ "dst": "0.0.0.0/0" }] });
-            // The bridge plugin's own CHECK takes every address of the result for its interface's, and fails for pods with others.
-            let plugins = json!([
-                { "type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": range },
-                { "type": "portolan-cni", "interfaces": "further", "capabilities": { "io.kubernetes.cri.pod-annotations": true } },
-            ]);
-            install(node, "cluster", &json!({ "plugins": plugins }));
-            install(node, "unchecked", &json!({ "disableCheck": true, "plugins": plugins }));
+            let bridge = json!({ "type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": range });
+            // A primary network, and the list that is installed beside it.
+            let install_beside = |mut primary: Value| {
+                primary["plugins"] = json!([bridge]);
+                configure(node, "cluster", &primary);
+                let places = install::Places::default();
+                let installation = Installation { places, plugin: plugin(), mode: Mode::Chained };
+                node.namespace().run(move || {
+                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                    runtime.block_on(install::run(installation, Then::End)).unwrap();
+                });
+            };
+            install_beside(json!({}));
             stage.nad("blue", &json!({ "cniVersion": "1.0.0", "name": "blue", "type": "portolan" }).to_string());
             stage.subnet("blue", "10.1.0.0/24", "aegean", Some("blue.default.ovn"));
             let networks = json!({ "k8s.v1.cni.cncf.io/networks": "blue" });
@@ -123,16 +130,17 @@ fn cnitool_calls_portolan_after_the_reference_bridge_plugin() {
                 // What the bridge plugin answered is kept as it was.
                 assert!(result["ips"][0]["address"].as_str().unwrap().starts_with("10.244.1."), "{result}");
                 assert_eq!(result["ips"][0]["gateway"], "10.244.1.1", "{result}");
-                match address {
-                    Some(_) => {
-                        let (success, _, complaint) = cnitool(node, "check", "cluster", &netns, &args);
-                        assert!(!success && complaint.contains("Failed to match addr"), "{complaint}");
-                    }
-                    None => drop(succeeds(node, "check", "cluster", &netns, &args)),
-                }
-                succeeds(node, "check", "unchecked", &netns, &args);
+                succeeds(node, "check", "cluster", &netns, &args);
                 made.push((netns, args));
             }
+            // The bridge plugin's own CHECK takes every address of the result for its interface's, and fails for pods with others. Where the
+            // primary's list does not say that it is wanted, what is installed leaves it out.
+            install_beside(json!({ "disableCheck": false }));
+            for (netns, args) in &made[..2] {
+                let (success, _, complaint) = cnitool(node, "check", "cluster", netns, args);
+                assert!(!success && complaint.contains("Failed to match addr"), "{complaint}");
+            }
+            succeeds(node, "check", "cluster", &made[2].0, &made[2].1);
             succeeds(node, "status", "cluster", &made[0].0, "");
             ping(&made[0].0, "eth0", "10.244.1.1");
             ping(&made[0].0, "net1", "10.1.0.8");

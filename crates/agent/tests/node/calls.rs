@@ -127,8 +127,11 @@ fn a_call_that_was_given_up_while_it_waited_for_its_turn_does_nothing_and_gc_kno
             let network = "portolan".to_owned();
             let note = Note { sandbox, interface: "eth0".into(), pod_uid: Some("gone".into()), network };
             let left = LinkName::new("cafe09", "eth0").to_string();
-            let make =
-                format!("link add {left} type veth peer name left\nlink set {left} alias \"{note}\" up");
+            // The agent removes what has its name and no note, so the note comes first.
+            let make = format!(
+                "link add unnamed type veth peer name left\nlink set unnamed alias \"{note}\"\n\
+                 link set unnamed name {left}\nlink set {left} up"
+            );
             node.namespace().ip(&make).unwrap();
             assert!(made_on(node).contains(&left));
             let valid =

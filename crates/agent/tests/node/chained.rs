@@ -31,6 +31,10 @@ fn way_to(netns: &Namespace, address: &str) -> String {
     answer.split_whitespace().skip_while(|word| *word != "dev").nth(1).unwrap().to_owned()
 }
 
+fn ping(netns: &Namespace, from: &[&str], to: &str) {
+    netns.command("ping").args(["-c1", "-w10", "-i0.05"]).args(from).arg(to).read().unwrap();
+}
+
 #[test]
 fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reason() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
@@ -39,6 +43,8 @@ fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reas
                 Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(60), ..Agents::default() });
             let node = &stage.testbed.nodes()[0];
             stage.nad("macvlan", r#"{"cniVersion":"0.3.1","name":"macvlan","type":"macvlan"}"#);
+            stage.nad("blue", r#"{"cniVersion":"1.0.0","name":"blue","type":"portolan-cni"}"#);
+            stage.subnet("blue", "10.1.0.0/24", "aegean", Some("blue.default.ovn"));
             let networks = "k8s.v1.cni.cncf.io/networks";
             let nothing = [
                 ("plain", json!({})),
@@ -84,6 +90,35 @@ fn pods_that_need_nothing_pass_and_requests_that_cannot_be_met_end_with_the_reas
             let said = "NetworkNotHandled network attachment definition default/macvlan is of plugin macvlan, and nothing on node node1 \
                         has created interface net1: install Multus";
             assert!(shown.starts_with(said), "{shown}");
+
+            // The same where Portolan makes the first interface too. A definition that is named twice is told of once.
+            let alone = stage.pod_with("alone", "node1", &json!({ networks: "macvlan,macvlan" }));
+            stage.assign("alone", &alone, "node1", 9);
+            let netns = node.namespace().network_beside("alone").unwrap();
+            let runtime = Runtime::new(node, "alone", "alone", &alone, &netns);
+            // Until the agent has seen the locks, a pod whose first interface is another plugin's asks for nothing.
+            let mut adds = std::iter::repeat_with(|| runtime.call("ADD"));
+            adds.find(|(code, _)| *code == 0).unwrap();
+            stage.kubectl(&["patch", "pod", "alone", "--subresource=status", "--type=merge", "-p", &reported], "");
+            stage.kubectl(&["wait", "--for=create", "--timeout=60s", &event("alone", &alone)], "");
+            let shown = stage.kubectl(&["get", &event("alone", &alone), "-o", "jsonpath={.message}"], "");
+            assert!(shown.contains("has created interface net1 and net2: install Multus"), "{shown}");
+            runtime.succeeds("DEL");
+            // Not so in a call for one definition, which comes from Multus.
+            let delegate = stage.pod_with("delegate", "node1", &json!({ networks: "blue,macvlan" }));
+            stage.assign_further("delegate", &delegate, "node1", ("blue", "aegean"), ("net1", "10.1.0.7"));
+            let netns = first_interface(node, "delegate");
+            let runtime = Runtime::new(node, "delegate", "delegate", &delegate, &netns);
+            let runtime = Runtime { interface: "net1".into(), ..runtime };
+            runtime.succeeds_with("ADD", &json!({ "name": "blue" }));
+            stage.kubectl(&["patch", "pod", "delegate", "--subresource=status", "--type=merge", "-p", &reported], "");
+            runtime.succeeds_with("DEL", &json!({ "name": "blue" }));
+            let last = add("last", "veth1");
+            stage.kubectl(&["patch", "pod", "last", "--subresource=status", "--type=merge", "-p", &reported], "");
+            stage.kubectl(&["wait", "--for=create", "--timeout=60s", &event("last", &last)], "");
+            let events = stage.kubectl(&["get", "events", "-o", "name"], "");
+            assert!(!events.contains(&event("delegate", &delegate)), "{events}");
+            assert_eq!(events.matches("event/alone.").count(), 1, "{events}");
 
             // What the pod asks for cannot be: the error says where and why.
             let uid = stage.pod_with("typo", "node1", &json!({ networks: "[{\"name\": 7}]" }));
@@ -206,15 +241,37 @@ fn a_further_interface_takes_the_default_route_and_the_pod_shows_its_networks() 
             }
             let uid = stage.uid("vm1");
             stage.assign_further("vm1", &uid, "node1", ("vswitch1", "commonvpc"), ("net1", "172.20.0.7"));
-            let netns = first_interface(node, "vm1");
+            // Behind the first interface: another pod, a service and the node. Behind the further one: OVN's router, which has the
+            // address of somebody far away.
+            let netns = node.namespace().network_beside("vm1").unwrap();
+            let primary = node.namespace().network_beside("primary").unwrap();
+            let probes = node.address().to_string();
+            netns.veth("eth0", &primary, "vm1").unwrap();
+            netns.ip("address add 10.244.1.7/24 dev eth0\nroute add default via 10.244.1.1").unwrap();
+            primary
+                .ip(&format!(
+                    "link set lo up\naddress add 10.244.1.1/24 dev vm1\naddress add 10.96.0.10/32 dev lo\n\
+                     address add {probes}/32 dev lo"
+                ))
+                .unwrap();
+            let router = ["lr-add", "far", "--", "lrp-add", "far", "to-vswitch1", "0a:58:ac:14:00:01"];
+            let port = ["--", "lsp-add", "vswitch1", "from-far", "--", "lsp-set-type", "from-far", "router"];
+            let peer = ["--", "lsp-set-addresses", "from-far", "router", "--", "lsp-set-options", "from-far"];
+            let networks = ["172.20.0.1/16", "192.0.2.1/32"];
+            let central = stage.testbed.central();
+            central.nbctl(&[&router[..], &networks, &port, &peer, &["router-port=to-vswitch1"]].concat()).unwrap();
             let vm1 = Runtime::new(node, "cafe01", "vm1", &uid, &netns);
             assert_eq!(way_to(&netns, "192.0.2.1"), "eth0");
             let result = vm1.succeeds_with("ADD", &further());
             assert_eq!(result["interfaces"][2]["name"], "net1", "{result}");
             assert_eq!([way_to(&netns, "192.0.2.1"), way_to(&netns, "172.30.0.9")], ["net1", "net1"]);
-            assert_eq!([way_to(&netns, "10.244.1.9"), way_to(&netns, "10.96.0.10")], ["eth0", "eth0"]);
-            let probes = node.address().to_string();
-            assert_eq!(way_to(&netns, &probes), "eth0", "the kubelet's probes are answered");
+            for address in ["192.0.2.1", "10.244.1.1", "10.96.0.10", &probes] {
+                ping(&netns, &[], address);
+            }
+            // Who begins is answered on the way that it came: the kubelet's probes, and services.
+            for from in ["10.244.1.1", "10.96.0.10", &probes] {
+                ping(&primary, &["-I", from], "10.244.1.7");
+            }
 
             // Once the kubelet has reported the pod's address, the agent shows all of its networks.
             let status = json!({ "status": { "podIP": "10.244.1.7", "podIPs": [{ "ip": "10.244.1.7" }] } }).to_string();

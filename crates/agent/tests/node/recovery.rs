@@ -2,10 +2,27 @@
 
 use std::time::Duration;
 
-use portolan_testbed::Test;
+use portolan_host::{LinkMonitor, guard};
+use portolan_plan::host::LinkName;
+use portolan_testbed::{Node, Test};
 use serde_json::json;
+use tokio::io::unix::AsyncFd;
 
 use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_ports};
+
+/// Waits until a node does not have a link.
+fn wait_for_no_link(node: &Node, link: &str) {
+    let monitor = node.namespace().run(LinkMonitor::open).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        #[expect(deprecated, reason = "its successor is unsafe")]
+        let monitor = AsyncFd::new(monitor).unwrap();
+        while node.namespace().ip(&format!("link show {link}")).is_ok() {
+            let mut ready = monitor.readable().await.unwrap();
+            let _ = ready.try_io(|monitor| monitor.get_ref().read());
+        }
+    });
+}
 
 #[test]
 fn what_belongs_to_living_sandboxes_is_made_again_and_what_belongs_to_deleted_pods_is_removed() {
@@ -38,14 +55,32 @@ fn what_belongs_to_living_sandboxes_is_made_again_and_what_belongs_to_deleted_po
             stage.kubectl(&["delete", "pod", "ikaros", "--force", "--grace-period=0"], "");
             wait_for_ports(node, 2);
 
-            // The same while the agent is not there.
+            // An agent that was killed between a link and its note leaves a link of which nobody knows whose it is, here with a guard.
+            // That of another program stays.
             stage.stop_agents();
+            let node = &stage.testbed.nodes()[0];
+            let [left, other] =
+                ["net1", "net2"].map(|interface| LinkName::new("cafe09", interface).to_string());
+            node.namespace()
+                .ip(&format!(
+                    "link add {left} type veth peer name left0\nlink add pt0 type veth peer name left1\n\
+                     tuntap add dev {other} mode tap"
+                ))
+                .unwrap();
+            let guarded = left.clone();
+            node.namespace().run(move || guard::drop_ingress(&guarded)).unwrap();
+            assert!(made_on(node).contains(&left));
+
+            // The same while the agent is not there.
             drop(sandboxes[2].1.take());
             stage.kubectl(&["delete", "pod", "kimon", "--force", "--grace-period=0"], "");
             stage.start_agents();
             let node = &stage.testbed.nodes()[0];
             wait_for_ports(node, 1);
             sandboxes[0].0.succeeds("CHECK");
+            wait_for_no_link(node, &left);
+            // What is no link of ours is still there.
+            node.namespace().ip(&format!("link del pt0\nlink del {other}")).unwrap();
 
             // GC that does not say what is to stay removes nothing.
             for list in [json!({}), json!({ "cni.dev/valid-attachments": "none" })] {

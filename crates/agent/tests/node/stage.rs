@@ -60,14 +60,27 @@ impl Default for Agents {
     }
 }
 
-struct Agent {
+pub(crate) struct Agent {
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    ready: mpsc::Receiver<()>,
 }
 
 impl Agent {
     /// Starts an agent and waits until it is ready.
     fn start(node: &Node, kubeconfig: PathBuf, settings: Agents) -> Self {
+        let agent = Self::begin(node, kubeconfig, settings, HEALTH);
+        agent.wait();
+        agent
+    }
+
+    /// Waits until it is ready.
+    pub(crate) fn wait(&self) {
+        self.ready.recv().expect("the agent becomes ready");
+    }
+
+    /// Starts an agent.
+    fn begin(node: &Node, kubeconfig: PathBuf, settings: Agents, health: SocketAddr) -> Self {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let (ready, is_ready) = mpsc::channel();
         let name = node.name().to_owned();
@@ -83,7 +96,7 @@ impl Agent {
                 config.settings = Settings { first_interface: settings.first_interface };
                 config.steps = settings.steps;
                 config.chassis = settings.chassis;
-                config.health = Some(HEALTH);
+                config.health = Some(health);
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
                         panic!("the agent ended: {ended:?}")
@@ -93,8 +106,7 @@ impl Agent {
             });
         };
         let thread = node.namespace().spawn_thread("agent", body).unwrap();
-        is_ready.recv().expect("the agent becomes ready");
-        Self { stop: Some(stop), thread: Some(thread) }
+        Self { stop: Some(stop), thread: Some(thread), ready: is_ready }
     }
 }
 
@@ -136,6 +148,12 @@ impl Stage {
         let kubeconfig = kubeconfig.unwrap_or_else(|| self.testbed.kubeconfig_for("agents").unwrap());
         let start = |node| Agent::start(node, kubeconfig.clone(), self.settings.clone());
         self.agents = self.testbed.nodes().iter().map(start).collect();
+    }
+
+    /// Begins another agent on the first node, beside the one that is there.
+    pub(crate) fn begin_another(&self, health: SocketAddr) -> Agent {
+        let kubeconfig = self.testbed.kubeconfig_for("agents").unwrap();
+        Agent::begin(&self.testbed.nodes()[0], kubeconfig, self.settings.clone(), health)
     }
 
     pub(crate) fn stop_agents(&mut self) {

@@ -10,6 +10,10 @@ pub struct Observed {
     links: BTreeMap<LinkName, ObservedLink>,
     ports: BTreeMap<LinkName, ObservedPort>,
     guards: BTreeSet<LinkName>,
+    /// Links that have no note: their making was interrupted.
+    unnoted: BTreeSet<LinkName>,
+    /// Links and ports by the call that made them.
+    by_sandbox: BTreeMap<Sandbox, BTreeSet<LinkName>>,
     /// Links by pod UID and interface; of several the one with the highest index is the newest.
     links_by_pod: BTreeMap<(String, String), BTreeMap<u32, LinkName>>,
     /// The datapath of OVN's bridge; none while there is no bridge.
@@ -32,6 +36,8 @@ pub struct ObservedLink {
     pub index: u32,
     /// What is noted on it.
     pub note: Note,
+    /// Whether it is set up.
+    pub up: bool,
 }
 
 /// A port of OVN's bridge, with its interface.
@@ -49,6 +55,11 @@ impl Observed {
     /// A link, if it exists.
     pub fn link(&self, name: &LinkName) -> Option<&ObservedLink> {
         self.links.get(name)
+    }
+
+    /// Whether there is a link of this name without a note.
+    pub fn is_unnoted(&self, name: &LinkName) -> bool {
+        self.unnoted.contains(name)
     }
 
     /// A port, if it exists.
@@ -74,22 +85,24 @@ impl Observed {
 
     /// True if anything of a unit exists.
     pub fn has(&self, name: &LinkName) -> bool {
-        self.links.contains_key(name) || self.ports.contains_key(name) || self.guards.contains(name)
+        self.links.contains_key(name)
+            || self.ports.contains_key(name)
+            || self.guards.contains(name)
+            || self.unnoted.contains(name)
     }
 
     /// Every unit of which something exists.
     pub fn units(&self) -> BTreeSet<LinkName> {
-        self.links.keys().chain(self.ports.keys()).chain(&self.guards).cloned().collect()
+        let noted = self.links.keys().chain(self.ports.keys());
+        noted.chain(&self.guards).chain(&self.unnoted).cloned().collect()
     }
 
     /// The units of which something exists and that a call made.
     pub fn units_of(&self, sandbox: &Sandbox) -> BTreeSet<LinkName> {
-        let made = |note: &Note| note.sandbox == *sandbox;
-        let links = self.links.iter().filter(|(_, link)| made(&link.note)).map(|(name, _)| name);
-        let ports = self.ports.iter().filter(|(_, port)| made(&port.note)).map(|(name, _)| name);
-        // Of the link that the call names, the guard is known by its name alone.
+        let made = self.by_sandbox.get(sandbox).into_iter().flatten().cloned();
+        // Of the link that the call names, what has no note is known by its name alone.
         let named = Some(sandbox.link(&sandbox.call)).filter(|name| self.has(name));
-        links.chain(ports).cloned().chain(named).collect()
+        made.chain(named).collect()
     }
 
     /// The ports, by name.
@@ -114,11 +127,16 @@ impl Observed {
     /// newest may have changed.
     pub fn set_link(&mut self, name: &LinkName, link: Option<&ObservedLink>) -> BTreeSet<LinkName> {
         let mut concerned = BTreeSet::from([name.clone()]);
+        let was_unnoted = self.unnoted.remove(name);
+        if !was_unnoted && link.is_some() && self.links.get(name) == link {
+            return BTreeSet::new();
+        }
+        self.unindex(name);
         let old = match link {
-            Some(new) if self.links.get(name) == Some(new) => return BTreeSet::new(),
             Some(new) => self.links.insert(name.clone(), new.clone()),
             None => self.links.remove(name),
         };
+        self.index(name);
         let key = |link: &ObservedLink| Some((link.note.pod_uid.clone()?, link.note.interface.clone()));
         if let Some((key, old)) = old.as_ref().and_then(|old| Some((key(old)?, old)))
             && let Some(links) = self.links_by_pod.get_mut(&key)
@@ -137,11 +155,43 @@ impl Observed {
         concerned
     }
 
+    /// A link without a note was seen. One that had a note keeps it: somebody else removed it.
+    pub fn set_unnoted(&mut self, name: &LinkName) {
+        if !self.links.contains_key(name) {
+            self.unnoted.insert(name.clone());
+        }
+    }
+
     /// A port was seen, or seen to be gone.
     pub fn set_port(&mut self, name: &LinkName, port: Option<ObservedPort>) {
+        self.unindex(name);
         match port {
             Some(port) => drop(self.ports.insert(name.clone(), port)),
             None => drop(self.ports.remove(name)),
+        }
+        self.index(name);
+    }
+
+    /// The calls that made a link and a port: the same, unless somebody changed a note.
+    fn sandboxes(&self, name: &LinkName) -> [Option<Sandbox>; 2] {
+        let (link, port) = (self.links.get(name), self.ports.get(name));
+        [link.map(|link| link.note.sandbox.clone()), port.map(|port| port.note.sandbox.clone())]
+    }
+
+    fn unindex(&mut self, name: &LinkName) {
+        for sandbox in self.sandboxes(name).into_iter().flatten() {
+            if let Some(units) = self.by_sandbox.get_mut(&sandbox) {
+                units.remove(name);
+                if units.is_empty() {
+                    self.by_sandbox.remove(&sandbox);
+                }
+            }
+        }
+    }
+
+    fn index(&mut self, name: &LinkName) {
+        for sandbox in self.sandboxes(name).into_iter().flatten() {
+            self.by_sandbox.entry(sandbox).or_default().insert(name.clone());
         }
     }
 

@@ -53,6 +53,10 @@ pub fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
         let guarded = guarded || (observed.datapath().is_none() && observed.is_guarded(unit));
         return Plan::Desired(Desired { port: port(unit, &link.note, facts), guarded });
     }
+    if observed.is_unnoted(unit) && observed.port(unit).is_none() {
+        // No call goes on with it.
+        return Plan::Remove;
+    }
     match observed.port(unit) {
         // The namespace is gone. If the pod is not, its sandbox may be about to be made again; DEL or the pod's deletion ends this.
         Some(port) if is_known(port.note.pod_uid.as_deref(), facts) => Plan::Hold { owner: None },

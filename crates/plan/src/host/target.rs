@@ -26,6 +26,8 @@ pub enum Change {
     RemoveLink(LinkName),
     /// Guard the link.
     Guard(LinkName),
+    /// Set the link up again, which somebody set down. After the guard.
+    SetUp(LinkName),
     /// Remove the guard. After the link, so that no frame reaches the host's stack in between.
     RemoveGuard(LinkName),
 }
@@ -46,6 +48,7 @@ impl Change {
             | Change::Unplug(unit)
             | Change::RemoveLink(unit)
             | Change::Guard(unit)
+            | Change::SetUp(unit)
             | Change::RemoveGuard(unit) => unit,
         }
     }
@@ -83,7 +86,8 @@ impl Target for Node {
         for unit in stale {
             let changes = &mut comparison.changes;
             changes.extend(observed.port(&unit).map(|_| Change::Unplug(unit.clone())));
-            changes.extend(observed.link(&unit).map(|_| Change::RemoveLink(unit.clone())));
+            let has_link = observed.link(&unit).is_some() || observed.is_unnoted(&unit);
+            changes.extend(has_link.then(|| Change::RemoveLink(unit.clone())));
             changes.extend(observed.is_guarded(&unit).then_some(Change::RemoveGuard(unit)));
         }
         for (unit, Desired { port, guarded }) in desired {
@@ -91,6 +95,9 @@ impl Target for Node {
                 (true, false) => comparison.changes.push(Change::Guard(unit.clone())),
                 (false, true) => comparison.changes.push(Change::RemoveGuard(unit.clone())),
                 (true, true) | (false, false) => {}
+            }
+            if observed.link(&unit).is_some_and(|link| !link.up) {
+                comparison.changes.push(Change::SetUp(unit.clone()));
             }
             match (port, observed.port(&unit)) {
                 (Some(port), Some(is)) if is.iface_id != port.iface_id => {

@@ -50,7 +50,7 @@ impl Case {
         let note = note(container);
         let name = note.link();
         self.observed.set_guard(&name, Guard::Present);
-        for unit in self.observed.set_link(&name, Some(&ObservedLink { index, note })) {
+        for unit in self.observed.set_link(&name, Some(&ObservedLink { index, note, up: true })) {
             self.reconciler.changed(unit, Urgency::Immediate);
         }
         name
@@ -83,6 +83,10 @@ impl Case {
                 Change::RemoveLink(_) => drop(self.observed.set_link(&unit, None)),
                 Change::Guard(_) => self.observed.set_guard(&unit, Guard::Present),
                 Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
+                Change::SetUp(_) => {
+                    let link = ObservedLink { up: true, ..self.observed.link(&unit).unwrap().clone() };
+                    drop(self.observed.set_link(&unit, Some(&link)));
+                }
             }
         }
         changes
@@ -103,6 +107,7 @@ fn kinds(changes: &[Change]) -> Vec<&'static str> {
         Change::RemoveLink(_) => "remove link",
         Change::Guard(_) => "guard",
         Change::RemoveGuard(_) => "remove guard",
+        Change::SetUp(_) => "set up",
     };
     changes.iter().map(kind).collect()
 }
@@ -238,5 +243,79 @@ fn a_link_has_a_name_of_its_own() {
     assert_ne!(name, LinkName::new("cafe01", "eth0"));
     for other in ["pt", "pt0", "eth0", "ptz123456789ab", "pt0123456789abc"] {
         assert_eq!(LinkName::parse(other), None, "{other}");
+    }
+}
+
+#[test]
+fn a_link_that_somebody_set_down_is_guarded_and_then_set_up() {
+    let mut case = case();
+    let name = case.link("cafe01", 5);
+    case.settle();
+    let down = ObservedLink { up: false, ..case.observed.link(&name).unwrap().clone() };
+    case.observed.set_link(&name, Some(&down));
+    case.observed.set_guard(&name, Guard::Absent);
+    case.touch_all();
+    assert_eq!(kinds(&case.settle()), ["guard", "set up"]);
+    case.touch_all();
+    assert_eq!(case.settle(), []);
+}
+
+#[test]
+fn a_link_without_a_note_goes_unless_it_has_a_port_or_had_a_note() {
+    let mut case = case();
+    let name = case.link("cafe01", 5);
+    case.settle();
+    // Somebody removes the note of a link that is in use; then the agent is started again.
+    case.observed.set_unnoted(&name);
+    case.reconciler.removed(name.clone());
+    assert_eq!(case.settle(), []);
+    case.link_gone(&name);
+    case.observed.set_unnoted(&name);
+    case.reconciler.removed(name.clone());
+    assert_eq!(case.settle(), []);
+
+    let interrupted = LinkName::new("cafe02", "net1");
+    case.observed.set_unnoted(&interrupted);
+    case.observed.set_guard(&interrupted, Guard::Present);
+    case.reconciler.removed(interrupted.clone());
+    assert_eq!(kinds(&case.settle()), ["remove link", "remove guard"]);
+    assert!(!case.observed.has(&interrupted));
+}
+
+#[test]
+fn what_a_call_made_is_found_by_its_sandbox_whatever_comes_and_goes() {
+    let mut observed = Observed::default();
+    let sandboxes =
+        ["cafe01", "cafe02"].map(|container| Sandbox { container: container.into(), call: "eth0".into() });
+    // Every order of a few changes of links and ports, by the digits of a number.
+    for number in 0..4096_u32 {
+        let digit = number.wrapping_mul(2_654_435_761) >> 7;
+        let sandbox = sandboxes[usize::try_from(digit % 2).unwrap()].clone();
+        let interface = ["eth0", "net1", "net2"][usize::try_from(digit / 2 % 3).unwrap()];
+        // Of an interface that the call names, or of one besides; somebody may have changed a note.
+        let call = ["eth0", "net1"][usize::try_from(digit / 6 % 2).unwrap()];
+        let name = sandbox.link(interface);
+        let noted = Sandbox { call: call.into(), ..sandbox };
+        let note =
+            Note { sandbox: noted, interface: interface.into(), pod_uid: None, network: String::new() };
+        match digit / 12 % 5 {
+            0 => drop(observed.set_link(&name, Some(&ObservedLink { index: number, note, up: true }))),
+            1 => drop(observed.set_link(&name, None)),
+            2 => observed.set_port(&name, Some(ObservedPort { note, pod: String::new(), iface_id: None })),
+            3 => observed.set_port(&name, None),
+            _ => observed.set_unnoted(&name),
+        }
+        for container in ["cafe01", "cafe02"] {
+            for call in ["eth0", "net1"] {
+                let sandbox = Sandbox { container: container.into(), call: call.into() };
+                let is_of = |unit: &LinkName| {
+                    let link = observed.link(unit).is_some_and(|link| link.note.sandbox == sandbox);
+                    let port = observed.port(unit).is_some_and(|port| port.note.sandbox == sandbox);
+                    link || port || *unit == sandbox.link(call)
+                };
+                let expected: BTreeSet<_> = observed.units().into_iter().filter(is_of).collect();
+                assert_eq!(observed.units_of(&sandbox), expected, "after change {number}");
+            }
+        }
     }
 }

@@ -2,42 +2,35 @@
 
 use std::time::Duration;
 
-use portolan_testbed::{ONE_SWITCH, Pod, Process, Test, TestLab, Testbed};
+use portolan_testbed::{ONE_SWITCH, Process, Test, TestLab, Testbed};
 
 use crate::pings::Pings;
 use crate::snapshot::{self, changed};
 use crate::{pods, size};
 
-/// How many messages of each pair are counted at least: three seconds' worth.
-const WINDOW: u64 = 300;
+/// How long messages are counted at least.
+const WINDOW: Duration = Duration::from_secs(3);
 
 fn restart(process: &Process) {
     process.kill().unwrap();
     process.restart().unwrap();
 }
 
-fn pairs(pods: &[Pod]) -> Vec<Pings> {
-    let pairs = pods.chunks_exact(2).take(10);
-    pairs.map(|pair| Pings::between(&pair[0], &pair[1])).collect()
-}
-
-/// Messages of all pairs in a time.
+/// Messages of all pods in a time.
 #[derive(Clone, Copy, Debug)]
 struct Window {
-    /// Those of each pair.
+    /// Those of each pod.
     messages: u64,
-    /// Those of all pairs that were not answered.
+    /// Those of all pods that were not answered.
     lost: u64,
 }
 
-/// So many messages of each pair, and more if something takes longer.
-fn window(pings: &[Pings], least: u64, meanwhile: impl FnOnce()) -> Window {
-    let begins: Vec<_> = pings.iter().map(Pings::next).collect();
+/// So many messages of each pod, and more if something takes longer.
+fn window(pings: &Pings, least: u64, meanwhile: impl FnOnce()) -> Window {
+    let begin = pings.next();
     meanwhile();
-    let sent = pings.iter().zip(&begins).map(|(pings, begin)| pings.next() - begin);
-    let messages = sent.max().unwrap_or_default().max(least);
-    let lost = pings.iter().zip(begins).map(|(pings, begin)| pings.lost(&(begin..begin + messages)));
-    Window { messages, lost: lost.sum() }
+    let messages = (pings.next() - begin).max(least);
+    Window { messages, lost: pings.lost(&(begin..begin + messages)) }
 }
 
 /// Whoever is killed, traffic comes back by itself, and what pods have is not made anew for it.
@@ -47,7 +40,7 @@ fn open_vswitch_and_ovn_controller_come_back_under_running_pods() {
         let testbed = Testbed::builder().nodes(1).start(&lab).unwrap();
         testbed.apply(ONE_SWITCH).unwrap();
         let pods = pods(&testbed, size(6, 50));
-        let pings = pairs(&pods);
+        let pings = Pings::among(&pods);
         let node = &testbed.nodes()[0];
         let (server, vswitchd, controller) =
             (node.ovsdb_server(), node.vswitchd(), node.ovn_controller().unwrap());
@@ -66,7 +59,7 @@ fn open_vswitch_and_ovn_controller_come_back_under_running_pods() {
             for victim in victims {
                 victim.restart().unwrap();
             }
-            let gap = pings.iter().map(Pings::answered).max().unwrap();
+            let gap = pings.answered();
             println!("{name} killed and started under {} pods: {gap:?} without answers", pods.len());
             // A new pod is served, so every part has taken up its work again.
             let witness = testbed.pod(&format!("witness{number}")).on("node1").nad("sea").start().unwrap();
@@ -89,12 +82,12 @@ fn an_agent_that_is_started_again_costs_no_packets_and_changes_nothing() {
         let testbed = Testbed::builder().nodes(1).start(&lab).unwrap();
         testbed.apply(ONE_SWITCH).unwrap();
         let pods = pods(&testbed, size(10, 100));
-        let pings = pairs(&pods);
-        let agent = &testbed.agents()[0];
+        let pings = Pings::among(&pods);
+        let (agent, least) = (&testbed.agents()[0], pings.worth(WINDOW));
         snapshot::mark(&testbed);
         let before = snapshot::take(&testbed);
-        let killed = window(&pings, WINDOW, || restart(agent));
-        let stopped = window(&pings, WINDOW, || {
+        let killed = window(&pings, least, || restart(agent));
+        let stopped = window(&pings, least, || {
             agent.stop().unwrap();
             agent.restart().unwrap();
         });

@@ -70,6 +70,23 @@ fn chained_the_list_is_the_primarys_with_the_plugin_after_all_others() {
 }
 
 #[test]
+fn check_is_left_out_where_the_primarys_would_fail_unless_the_primarys_list_says_otherwise() {
+    for (kind, more, expected) in [
+        ("bridge", "", json!(true)),
+        ("ptp", "", json!(true)),
+        ("bridge", "\"disableCheck\": false,", json!(false)),
+        ("calico", "", Value::Null),
+        ("calico", "\"disableCheck\": true,", json!(true)),
+    ] {
+        let text = format!(
+            r#"{{"cniVersion": "1.0.0", "name": "cluster", {more} "plugins": [{{"type": "{kind}"}}, {{"type": "portmap"}}]}}"#
+        );
+        let list = &chained(&[("10-cluster.conflist", &text)]).0["00-portolan.conflist"];
+        assert_eq!(list["disableCheck"], expected, "{text}");
+    }
+}
+
+#[test]
 fn a_single_configuration_becomes_a_list_of_one() {
     for name in ["10-bridge.conf", "10-bridge.json"] {
         let text = r#"{"cniVersion": "0.3.1", "name": "cluster", "type": "bridge", "mtu": 1400}"#;

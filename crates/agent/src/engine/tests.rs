@@ -1,0 +1,236 @@
+use portolan_model::{Settings, World};
+use portolan_plan::host::Note;
+
+use super::*;
+use crate::chassis::NodeFacts;
+use crate::pods::Pods;
+
+/// What a round changes, if everything succeeds.
+fn changes(engine: &Engine) -> Vec<Change> {
+    let known =
+        Known { world: World::new(Settings::default()), pods: Pods::default(), node: NodeFacts::default() };
+    let changes = engine.reconcile(&known).changes;
+    for change in &changes {
+        engine.applied(change);
+    }
+    engine.settled(changes.iter().map(Change::unit));
+    engine.round_ended();
+    changes
+}
+
+#[test]
+fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
+    let engine = Engine::new();
+    let sandbox = Sandbox { container: "cafe01".into(), call: "eth0".into() };
+    let name = sandbox.link("eth0");
+    engine.bridge_changed(Some(Datapath::Netdev));
+    engine.links_listed(&BTreeMap::new(), &BTreeSet::new());
+    let changes = || changes(&engine);
+    // A round between the guard and the note must not take the guard away: frames would reach the host's stack.
+    engine.making(&name, &sandbox);
+    engine.guard_reported(&name, Guard::Present);
+    assert_eq!(changes(), []);
+    engine.compare_all();
+    assert_eq!(changes(), []);
+    let note =
+        Note { sandbox: sandbox.clone(), interface: "eth0".into(), pod_uid: None, network: String::new() };
+    engine.link_changed(&name, Some(&ObservedLink { index: 7, note, up: true }));
+    assert_eq!(changes(), []);
+    assert!(engine.observed(|observed| observed.is_guarded(&name)));
+
+    // A guard whose link was not made, or is gone, goes.
+    engine.end(&sandbox);
+    assert_eq!(changes(), [Change::RemoveLink(name.clone()), Change::RemoveGuard(name.clone())]);
+    engine.link_changed(&name, None);
+    engine.making(&name, &sandbox);
+    engine.guard_reported(&name, Guard::Present);
+    engine.not_made(&name);
+    assert_eq!(changes(), [Change::RemoveGuard(name)]);
+}
+
+#[test]
+fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
+    let engine = Engine::new();
+    let sandbox = Sandbox { container: "cafe01".into(), call: "eth0".into() };
+    // An interface that the call does not name: nothing but its note would say whose it is.
+    let name = sandbox.link("net1");
+    engine.bridge_changed(Some(Datapath::Netdev));
+    // Left by an agent that was killed between link and note.
+    engine.links_listed(&BTreeMap::new(), &[name.clone()].into());
+    assert_eq!(changes(&engine), [Change::RemoveLink(name.clone())]);
+    engine.link_changed(&name, None);
+
+    engine.making(&name, &sandbox);
+    engine.unnoted_link(&name);
+    engine.links_listed(&BTreeMap::new(), &[name.clone()].into());
+    engine.compare_all();
+    assert_eq!(changes(&engine), []);
+    // It could not be made, and its maker could not remove it.
+    engine.not_made(&name);
+    assert_eq!(changes(&engine), [Change::RemoveLink(name.clone())]);
+    engine.link_changed(&name, None);
+    // Its maker hangs, and the call was given up.
+    engine.making(&name, &sandbox);
+    engine.unnoted_link(&name);
+    engine.end(&sandbox);
+    assert_eq!(changes(&engine), [Change::RemoveLink(name.clone())]);
+    engine.link_changed(&name, None);
+
+    // Somebody removes the note of a link that is in use.
+    engine.begin(&sandbox);
+    let note = Note { sandbox, interface: "net1".into(), pod_uid: None, network: String::new() };
+    engine.link_changed(&name, Some(&ObservedLink { index: 7, note, up: true }));
+    engine.guard_reported(&name, Guard::Present);
+    engine.unnoted_link(&name);
+    engine.links_listed(&BTreeMap::new(), &[name].into());
+    assert_eq!(changes(&engine), []);
+}
+
+/// A kernel with one link, and what the agent has under way.
+struct Guards {
+    engine: Engine,
+    link: LinkName,
+    /// Whether the link has its guard.
+    is_guarded: bool,
+    /// The queue of notifications, which has room for one.
+    queue: Vec<Guard>,
+    overflowed: bool,
+    /// A listing: when it began, and what it has read.
+    listing: Option<(Serial, Option<BTreeSet<LinkName>>)>,
+    /// A guard that the agent makes: when it began, and whether the kernel has it.
+    making: Option<(Serial, bool)>,
+    /// How often somebody else still changes the guard, and how often the agent still makes it.
+    left: (usize, usize),
+}
+
+/// Something that may happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Happens {
+    SomebodyRemovesOrMakesIt,
+    BeginsToMakeIt,
+    MakesIt,
+    ReportsItMade,
+    ReadsNotifications,
+    Lists,
+    ReportsTheList,
+}
+
+impl Guards {
+    fn new() -> Self {
+        let (engine, link) = (Engine::new(), LinkName::new("cafe01", "eth0"));
+        let began = engine.begin_guard_listing().expect("nothing was listed yet");
+        Self {
+            engine,
+            link,
+            is_guarded: false,
+            queue: Vec::new(),
+            overflowed: false,
+            listing: Some((began, None)),
+            making: None,
+            left: (3, 1),
+        }
+    }
+
+    fn set(&mut self, is_guarded: bool) {
+        self.is_guarded = is_guarded;
+        match self.queue[..] {
+            [] if !self.overflowed => {
+                self.queue.push(if is_guarded { Guard::Present } else { Guard::Absent });
+            }
+            _ => self.overflowed = true,
+        }
+    }
+
+    fn possible(&self) -> Vec<Happens> {
+        let possible = [
+            (self.left.0 > 0, Happens::SomebodyRemovesOrMakesIt),
+            (self.left.1 > 0 && self.making.is_none(), Happens::BeginsToMakeIt),
+            (self.making.is_some_and(|(_, made)| !made), Happens::MakesIt),
+            (self.making.is_some_and(|(_, made)| made), Happens::ReportsItMade),
+            (self.overflowed || !self.queue.is_empty(), Happens::ReadsNotifications),
+            (self.listing.as_ref().is_some_and(|(_, read)| read.is_none()), Happens::Lists),
+            (self.listing.as_ref().is_some_and(|(_, read)| read.is_some()), Happens::ReportsTheList),
+        ];
+        possible.into_iter().filter_map(|(is_possible, what)| is_possible.then_some(what)).collect()
+    }
+
+    fn happens(&mut self, what: Happens) {
+        match what {
+            Happens::SomebodyRemovesOrMakesIt => {
+                self.left.0 -= 1;
+                self.set(!self.is_guarded);
+            }
+            Happens::BeginsToMakeIt => {
+                self.left.1 -= 1;
+                self.engine.making(&self.link, &Sandbox { container: "cafe01".into(), call: "eth0".into() });
+                self.making = Some((self.engine.before_guard(), false));
+            }
+            Happens::MakesIt => {
+                self.making.as_mut().expect("it is being made").1 = true;
+                if !self.is_guarded {
+                    self.set(true);
+                }
+            }
+            Happens::ReportsItMade => {
+                let (since, _) = self.making.take().expect("it was made");
+                self.engine.guard_made(&self.link, since);
+            }
+            // As the loop does: all that there is, and a listing if that is not all that happened.
+            Happens::ReadsNotifications => {
+                if std::mem::take(&mut self.overflowed) {
+                    self.queue.clear();
+                    self.engine.guard_reports_lost();
+                }
+                for guard in self.queue.drain(..) {
+                    self.engine.guard_reported(&self.link, guard);
+                }
+            }
+            Happens::Lists => {
+                let listing = self.listing.as_mut().expect("a listing is under way");
+                listing.1 = Some(self.is_guarded.then(|| self.link.clone()).into_iter().collect());
+            }
+            Happens::ReportsTheList => {
+                let (began, guards) = self.listing.take().expect("a listing is under way");
+                self.engine.guards_listed(began, &guards.expect("it was read"));
+            }
+        }
+        self.engine.round_ended();
+        if let Some(began) = self.engine.begin_guard_listing() {
+            self.listing = Some((began, None));
+        }
+    }
+}
+
+/// Whatever the order in which guards are made, removed, listed and reported, and whatever the kernel loses: in the end the engine knows
+/// whether a link has its guard. All orders are tried.
+#[test]
+fn no_old_news_of_a_guard_wins_over_newer() {
+    let (mut choices, mut orders, mut losses): (Vec<usize>, u64, u64) = (Vec::new(), 0, 0);
+    loop {
+        let (mut guards, mut at, mut happened) = (Guards::new(), 0, Vec::new());
+        let mut widths = Vec::new();
+        loop {
+            let possible = guards.possible();
+            if possible.is_empty() {
+                break;
+            }
+            let choice = choices.get(at).copied().unwrap_or_default();
+            widths.push((choice, possible.len()));
+            losses += u64::from(possible[choice] == Happens::ReadsNotifications && guards.overflowed);
+            happened.push(possible[choice]);
+            guards.happens(possible[choice]);
+            at += 1;
+        }
+        let known = guards.engine.observed(|observed| observed.is_guarded(&guards.link));
+        assert_eq!(known, guards.is_guarded, "after {happened:?}");
+        orders += 1;
+        // The next order: the last choice that can be another one is.
+        while widths.last().is_some_and(|(choice, width)| choice + 1 == *width) {
+            widths.pop();
+        }
+        let Some((choice, _)) = widths.last_mut() else { break };
+        *choice += 1;
+        choices = widths.into_iter().map(|(choice, _)| choice).collect();
+    }
+    assert!(orders > 10_000 && losses > 10_000, "{orders} orders with {losses} losses");
+}
