@@ -10,6 +10,7 @@ mod ip_pools;
 mod locks;
 mod missing;
 mod pods;
+mod rates;
 mod recent;
 mod requests;
 mod results;
@@ -369,6 +370,7 @@ impl World {
             attachment,
             subnet,
             chassis: attachment.node.as_deref().map(|n| self.chassis(n)),
+            rates: self.rates(attachment, subnet.provider),
         })
     }
 

@@ -5,13 +5,14 @@
 //! | VPC | a logical router, its static routes and policy routes |
 //! | subnet | a logical switch; its pair of ports with the VPC's router; DHCP options; ACLs if it is private |
 //! | peering | a pair of router ports that name each other |
-//! | attachment | a port of its subnet's switch |
+//! | attachment | a port of its subnet's switch; rules for its rates |
 
 mod attachment;
 mod dhcp;
 mod names;
 mod peering;
 mod private;
+mod rates;
 mod router_advertisement;
 pub mod southbound;
 mod subnet;

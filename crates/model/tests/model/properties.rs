@@ -141,32 +141,40 @@ fn kubeovn_subnet() -> impl Strategy<Value = Object> {
 fn pod() -> impl Strategy<Value = Object> {
     let networks = ["net", "net,net@x", "foreign,net", "other/net", "net@eth0", "[", "nfn"];
     let fields = (pick(&PODS), pick(&networks), 0..3_u8, any::<[bool; 4]>(), pick(&["node-1", "node-2"]));
-    fields.prop_map(|(name, networks, controller, [asks, finished, second_life, nfn], node)| {
-        let mut annotations = Vec::new();
-        if asks {
-            annotations.push(("k8s.v1.cni.cncf.io/networks", networks));
-        }
-        if asks && second_life {
-            annotations.push(("net.default.ovn.kubernetes.io/ip_pool", "pool-1"));
-        }
-        if nfn {
-            let text = r#"{"type":"ovn4nfv","interface":[{"name":"db"}]}"#;
-            annotations.push(("k8s.plugin.opnfv.org/nfn-network", text));
-        }
-        let mut pod = mk_pod("default", name, &annotations);
-        pod.finished = finished;
-        pod.node = Some(node.into());
-        if second_life {
-            pod.uid = format!("{}-2", pod.uid).into();
-            pod.created = 7;
-        }
-        pod.controller = match controller {
-            0 => PodController::Other,
-            1 => PodController::StatefulSet { name: "b".to_owned(), uid: "set-b".to_owned() },
-            _ => PodController::VirtualMachine { name: "machine".to_owned() },
-        };
-        Object::Pod(pod)
-    })
+    let rate_keys = [
+        "ovn.kubernetes.io/egress_rate",
+        "net.default.ovn.kubernetes.io/ingress_rate",
+        "net.default.ovn.net1.kubernetes.io/ingress_rate",
+    ];
+    let rates = prop::collection::vec((pick(&rate_keys), pick(&["10", "20", "abc"])), 0..3);
+    (fields, rates).prop_map(
+        |((name, networks, controller, [asks, finished, second_life, nfn], node), rates)| {
+            let mut annotations = rates;
+            if asks {
+                annotations.push(("k8s.v1.cni.cncf.io/networks", networks));
+            }
+            if asks && second_life {
+                annotations.push(("net.default.ovn.kubernetes.io/ip_pool", "pool-1"));
+            }
+            if nfn {
+                let text = r#"{"type":"ovn4nfv","interface":[{"name":"db"}]}"#;
+                annotations.push(("k8s.plugin.opnfv.org/nfn-network", text));
+            }
+            let mut pod = mk_pod("default", name, &annotations);
+            pod.finished = finished;
+            pod.node = Some(node.into());
+            if second_life {
+                pod.uid = format!("{}-2", pod.uid).into();
+                pod.created = 7;
+            }
+            pod.controller = match controller {
+                0 => PodController::Other,
+                1 => PodController::StatefulSet { name: "b".to_owned(), uid: "set-b".to_owned() },
+                _ => PodController::VirtualMachine { name: "machine".to_owned() },
+            };
+            Object::Pod(pod)
+        },
+    )
 }
 
 fn lock() -> impl Strategy<Value = Object> {

@@ -13,4 +13,5 @@ mod faults;
 mod guests;
 mod ovn4nfv;
 mod policy_routes;
+mod rates;
 mod tenancy;
