@@ -39,6 +39,8 @@ pub struct SubnetView<'w> {
     pub subnet: &'w Subnet,
     /// Its VPC, if it wants one and it is there.
     pub vpc: Option<VpcRef<'w>>,
+    /// The size of packets that fits into the tunnels of every node, if that is known and the subnet names no MTU.
+    pub tunnel_mtu: Option<u16>,
 }
 
 /// What others may know of a VPC.

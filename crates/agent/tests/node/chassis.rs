@@ -103,11 +103,13 @@ fn tunnels_follow_the_annotation_of_the_node_and_what_is_wrong_is_on_the_node() 
             assert_eq!(id.trim(), "chassis-7");
             assert_eq!(stage.annotation("problem"), "");
 
-            let annotate = |interface: &str| {
-                let annotation = json!({ "ovn.kubernetes.io/tunnel_interface": interface });
-                let patch = json!({ "metadata": { "annotations": annotation } }).to_string();
+            let set = |key: &str, value: &str| {
+                let patch = json!({ "metadata": { "annotations": { key: value } } }).to_string();
                 stage.kubectl(&["patch", "node", "node1", "--type=merge", "-p", &patch], "");
             };
+            let annotate = |interface: &str| set("ovn.kubernetes.io/tunnel_interface", interface);
+            // As the controller does.
+            set("portolan.dev/mtu", "1400");
             annotate("tunnels");
             stage.wait_for_annotation("problem", None);
             let problem = stage.annotation("problem");
@@ -126,7 +128,8 @@ fn tunnels_follow_the_annotation_of_the_node_and_what_is_wrong_is_on_the_node() 
             node.vsctl(&["wait-until", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=192.0.2.7"]).unwrap();
             stage.wait_for_annotation("tunnel-mtu", Some("1342"));
             let problem = stage.annotation("problem");
-            assert!(problem.contains("pods get an MTU of 1400, but tunnels by tunnels"), "{problem}");
+            let words = "pods get an MTU of 1400, but tunnels by tunnels, whose MTU is 1400, leave 1342";
+            assert!(problem.contains(words) && problem.contains("--mtu of the controller"), "{problem}");
             let features = node.command("ethtool").args(["-k", "tunnels"]).read().unwrap();
             assert!(features.contains("tx-checksumming: off"), "{features}");
 

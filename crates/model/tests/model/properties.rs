@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use portolan_api::portolan::{HolderKind, LockUser};
 use portolan_model::fixtures::*;
+use portolan_model::node::Tunnels;
 use portolan_model::pod::{StatefulSet, VirtualMachine};
 use portolan_model::{
     Dirty, FirstInterface, Node, Pod, PodController, Requester, Settings, Unit, UnitState, VpcPair, World,
@@ -67,6 +68,8 @@ impl Object {
 const VPCS: [&str; 3] = ["blue", "green", "red"];
 const SUBNETS: [&str; 3] = ["web", "db", "vm"];
 const PODS: [&str; 3] = ["a", "b-0", "b-1"];
+const TUNNELS: [Tunnels; 4] =
+    [Tunnels::Unreported, Tunnels::Mtu(600), Tunnels::Mtu(1342), Tunnels::Mtu(1442)];
 
 fn pick<T: Clone + std::fmt::Debug + 'static>(from: &[T]) -> impl Strategy<Value = T> + use<T> {
     prop::sample::select(from.to_vec())
@@ -123,6 +126,7 @@ fn subnet() -> impl Strategy<Value = Object> {
             subnet.spec.namespaces = vec!["default".to_owned()];
         }
         subnet.spec.private = flags & 16 != 0;
+        subnet.spec.mtu = (flags & 17 == 17).then_some(1300);
         Object::Subnet(subnet)
     })
 }
@@ -223,8 +227,11 @@ fn other() -> impl Strategy<Value = Object> {
         })),
         Just(Object::Nad(mk_nad_of("default", "foreign", r#"{"type":"macvlan"}"#))),
         Just(Object::Nad(mk_nad_of("default", "nfn", r#"{"type":"ovn4nfvk8s-cni"}"#))),
-        pick(&["node-1", "chassis-7"])
-            .prop_map(|chassis| { Object::Node(Node { chassis: chassis.to_owned(), ..mk_node("node-1") }) }),
+        (pick(&["node-1", "node-2"]), pick(&["node-1", "chassis-7"]), pick(&TUNNELS)).prop_map(
+            |(name, chassis, tunnels)| {
+                Object::Node(Node { chassis: chassis.to_owned(), tunnels, ..mk_node(name) })
+            }
+        ),
         (0..3_u32).prop_map(|replicas| Object::StatefulSet(StatefulSet {
             namespace: "default".to_owned(),
             name: "b".to_owned(),

@@ -4,6 +4,8 @@ use portolan_api::portolan::{
     DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockUser, Subnet, Vpc,
 };
 use portolan_api::{Domain, Family};
+use portolan_model::fixtures::mk_node;
+use portolan_model::node::Tunnels;
 use portolan_model::{AttachmentId, Dirty, Node, Pod, World};
 use serde_json::{Value, json};
 
@@ -61,9 +63,13 @@ pub(crate) fn subnet(name: &str, uid: &str, spec: &Value) -> Object {
 }
 
 pub(crate) fn node(name: &str, chassis: &str) -> Object {
-    let node =
-        Node { name: name.into(), uid: format!("uid-{name}"), chassis: chassis.into(), addresses: vec![] };
+    let node = Node { uid: format!("uid-{name}"), chassis: chassis.into(), ..mk_node(name) };
     Object::Node(node)
+}
+
+/// A node whose tunnels carry packets of this size.
+pub(crate) fn tunnelling(name: &str, mtu: u16) -> Object {
+    Object::Node(Node { tunnels: Tunnels::Mtu(mtu), ..mk_node(name) })
 }
 
 /// The pod that a guest is, with annotations.

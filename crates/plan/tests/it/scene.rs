@@ -4,7 +4,7 @@ use portolan_api::portolan::{HolderKind, LockUser};
 use portolan_model::World;
 use serde_json::json;
 
-use crate::object::{Guest, Object, annotated, node, pod, subnet, vpc};
+use crate::object::{Guest, Object, annotated, node, pod, subnet, tunnelling, vpc};
 
 pub(crate) struct Scene {
     pub(crate) name: &'static str,
@@ -48,6 +48,7 @@ pub(crate) fn all() -> Vec<Scene> {
         peering(),
         virtual_machine(),
         rates(),
+        smallest_tunnel(),
         vxlan_subnet(),
     ]
 }
@@ -269,6 +270,19 @@ pub(crate) fn rates() -> Scene {
 
 fn rate_guests() -> [Guest; 2] {
     [pod("web", "lone", "subnet/lone", &["10.1.0.10"]), pod("db", "lone", "subnet/lone", &["10.1.0.11"])]
+}
+
+/// Guests of subnets that name no MTU are told what fits into the tunnels of every node; others what their subnet names.
+pub(crate) fn smallest_tunnel() -> Scene {
+    let spec = json!({"cidrBlock": "10.1.0.0/24", "enableDHCP": true});
+    let own = json!({"cidrBlock": "10.2.0.0/24", "enableDHCP": true, "mtu": 1300});
+    let objects = [
+        tunnelling("node-2", 8942),
+        tunnelling("node-3", 1342),
+        subnet("lone", "uid-lone", &spec),
+        subnet("own", "uid-own", &own),
+    ];
+    Scene::new("smallest_tunnel", &["subnet/lone", "subnet/own"], objects, &[])
 }
 
 /// A subnet of the VXLAN fabric has no row in OVN, and neither have its attachments.

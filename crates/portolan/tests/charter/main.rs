@@ -11,6 +11,7 @@ mod deletion;
 mod dhcp;
 mod faults;
 mod guests;
+mod mtu;
 mod ovn4nfv;
 mod policy_routes;
 mod rates;
