@@ -259,6 +259,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rate::Rate;
 
     fn request(
         annotations: &[(&str, &str)],
@@ -326,7 +327,7 @@ mod tests {
         .collect();
         let rates = |provider: &str, interface| {
             let rates = parse_rates(&annotations, &provider.parse().unwrap(), interface);
-            [rates.ingress, rates.egress].map(|rate| rate.map_or(0, |rate| rate.kilobits()))
+            [rates.ingress, rates.egress].map(|rate| rate.map_or(0, Rate::kilobits))
         };
         assert_eq!(rates("blue.default.ovn", "net1"), [10_000, 0]);
         assert_eq!(rates("blue.default.ovn", "net2"), [10_000, 30_000]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use portolan_api::Rate;
 use portolan_api::portolan::{HolderKind, LockUser};
 use portolan_model::fixtures::*;
 use portolan_model::view::View;
@@ -26,7 +27,7 @@ fn world() -> World {
 /// Kilobits per second, received and sent; none is 0.
 fn rates(world: &World, id: &AttachmentId) -> [i64; 2] {
     let Some(View::Attachment(view)) = world.view(&Unit::Attachment(id.clone())) else { panic!("{id}") };
-    [view.rates.ingress, view.rates.egress].map(|rate| rate.map_or(0, |rate| rate.kilobits()))
+    [view.rates.ingress, view.rates.egress].map(|rate| rate.map_or(0, Rate::kilobits))
 }
 
 fn units(dirty: &Dirty) -> BTreeSet<String> {
