@@ -103,13 +103,11 @@ fn tunnels_follow_the_annotation_of_the_node_and_what_is_wrong_is_on_the_node() 
             assert_eq!(id.trim(), "chassis-7");
             assert_eq!(stage.annotation("problem"), "");
 
-            let set = |key: &str, value: &str| {
-                let patch = json!({ "metadata": { "annotations": { key: value } } }).to_string();
+            let annotate = |interface: &str| {
+                let annotation = json!({ "ovn.kubernetes.io/tunnel_interface": interface });
+                let patch = json!({ "metadata": { "annotations": annotation } }).to_string();
                 stage.kubectl(&["patch", "node", "node1", "--type=merge", "-p", &patch], "");
             };
-            let annotate = |interface: &str| set("ovn.kubernetes.io/tunnel_interface", interface);
-            // As the controller does.
-            set("portolan.dev/mtu", "1400");
             annotate("tunnels");
             stage.wait_for_annotation("problem", None);
             let problem = stage.annotation("problem");
