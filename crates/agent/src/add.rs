@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use portolan_api::Mac;
 use portolan_cni::{AddResult, CniError, Code, Interface, IpConfig};
+use portolan_model::node::LEAST_MTU;
 use portolan_plan::host::{Datapath, Note, Sandbox};
 
 use crate::call::{NetworkConfig, PodArgs, Selection};
@@ -182,7 +183,7 @@ impl Add<'_> {
             .await;
         let waiting = format!("link {}", note.interface);
         let (agent, netns, note) = (Arc::clone(self.agent), Arc::clone(&self.netns), note.clone());
-        let make = move || links::make(&note, &netns, agent.config.mtu, datapath, &agent.engine);
+        let make = move || links::make(&note, &netns, LEAST_MTU, datapath, &agent.engine);
         self.work(Step::Link, waiting, make).await
     }
 

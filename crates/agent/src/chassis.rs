@@ -6,6 +6,7 @@
 mod desired;
 mod report;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -29,6 +30,9 @@ use crate::server::Agent;
 
 /// Annotations of Nodes with this prefix are Portolan's.
 const PREFIX: &str = "portolan.dev/";
+
+/// How many links are named in a problem.
+const SHOWN: usize = 5;
 
 /// Pauses after a write: somebody else who writes the same settings is not fought with.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -92,9 +96,9 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
         }
         tokio::select! {
             changes = next(Some(&monitor), LinkMonitor::read) => {
-                let mut concerned = changes.context("watch addresses")?.iter().any(concerns);
+                let mut concerned = host.take(&changes.context("watch addresses")?);
                 while let Ok(more) = monitor.get_ref().read() {
-                    concerned |= more.iter().any(concerns);
+                    concerned |= host.take(&more);
                 }
                 if concerned {
                     host = list().await;
@@ -113,41 +117,65 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     }
 }
 
-/// The links of the node that are not pods', and the addresses.
-type Host = (Vec<Link>, Vec<LinkAddress>);
+/// The node's network.
+#[derive(Debug, Default)]
+struct Host {
+    /// The links that are not pods'.
+    links: Vec<Link>,
+    addresses: Vec<LinkAddress>,
+    /// The MTUs of pods' links.
+    pods: BTreeMap<String, u32>,
+}
+
+impl Host {
+    /// Takes changes of pods' links over: they come and go. True if there are others.
+    fn take(&mut self, changes: &[LinkChange]) -> bool {
+        let mut others = false;
+        for change in changes {
+            match change {
+                LinkChange::Present(link) if LinkName::parse(&link.name).is_some() => {
+                    self.pods.insert(link.name.clone(), link.mtu);
+                }
+                LinkChange::Removed(link) if LinkName::parse(&link.name).is_some() => {
+                    self.pods.remove(&link.name);
+                }
+                _ => others = true,
+            }
+        }
+        others
+    }
+}
 
 async fn list() -> Host {
     let list = || {
         let mut host = Rtnetlink::open()?;
-        let (mut links, addresses) = (host.links()?, host.all_addresses()?);
-        links.retain(|link| LinkName::parse(&link.name).is_none());
-        Ok((links, addresses))
+        let (links, addresses) = (host.links()?, host.all_addresses()?);
+        let (pods, links): (Vec<_>, Vec<_>) =
+            links.into_iter().partition(|link| LinkName::parse(&link.name).is_some());
+        Ok(Host { links, addresses, pods: pods.into_iter().map(|link| (link.name, link.mtu)).collect() })
     };
     until_done("list links and addresses", FIRST_PAUSE, list).await
-}
-
-/// Those of pods come and go.
-fn concerns(change: &LinkChange) -> bool {
-    match change {
-        LinkChange::Present(link) | LinkChange::Removed(link) => LinkName::parse(&link.name).is_none(),
-        LinkChange::Addresses | LinkChange::Lost => true,
-    }
 }
 
 /// `offload_off` is the link whose offload was turned off since links changed, which the kernel reports of offloads too.
 async fn compare(
     agent: &Agent,
-    (links, addresses): &Host,
+    host: &Host,
     kernel: bool,
     later: &mut Retries<()>,
     offload_off: &mut Option<String>,
 ) {
     let config = &agent.config;
     let (external_ids, bridge, version) = agent.vswitch.chassis_found();
-    let found = Found { external_ids, bridge, links: links.clone(), addresses: addresses.clone(), kernel };
-    let node = agent.cluster.read(|known| known.node.clone());
+    let (links, addresses) = (host.links.clone(), host.addresses.clone());
+    let found = Found { external_ids, bridge, links, addresses, kernel };
+    let (node, mtu, own_mtus) = agent.cluster.read(|known| {
+        let told = known.world.node(&config.node).and_then(|node| node.told_mtu);
+        let own = known.world.subnets().filter_map(|subnet| subnet.config.mtu).collect();
+        (known.node.clone(), config.mtu.or(told), own)
+    });
     let chassis = chassis(&config.chassis, &config.node, &config.bridge, &node, &found);
-    let mut problem = problem(&chassis, config.mtu);
+    let mut problem = problem(&chassis, mtu).or_else(|| old_mtu(&host.pods, mtu?, &own_mtus));
     if later.next_due().is_none() {
         match agent.vswitch.assert_chassis(&chassis).await {
             Ok(false) => {}
@@ -206,15 +234,28 @@ async fn compare(
 }
 
 /// What is wrong with a node, if something is.
-fn problem(chassis: &Chassis, mtu: u16) -> Option<String> {
+fn problem(chassis: &Chassis, mtu: Option<u16>) -> Option<String> {
     let encapsulation = match &chassis.encapsulation {
         Ok(encapsulation) => encapsulation,
         // There is nobody to tell.
         Err(Problem::NoNode) => return None,
         Err(problem) => return Some(problem.to_string()),
     };
-    let leaves = encapsulation.tunnel_mtu();
+    let (leaves, mtu) = (encapsulation.tunnel_mtu(), mtu?);
     let link = encapsulation.link.clone();
     let too_large = Problem::Mtu { pods: mtu, link, link_mtu: encapsulation.link_mtu, leaves };
     (u32::from(mtu) > leaves).then(|| too_large.to_string())
+}
+
+/// What is wrong with pods that run since the MTU was larger. It is never changed under them: connections would stall, and what
+/// runs in a pod may have told others. Those whose Subnet names their MTU are its owner's business.
+fn old_mtu(pods: &BTreeMap<String, u32>, mtu: u16, own: &BTreeSet<u16>) -> Option<String> {
+    let is_old = |is: u32| is > u32::from(mtu) && !own.iter().any(|own| u32::from(*own) == is);
+    let old: Vec<_> = pods.iter().filter(|(_, is)| is_old(**is)).collect();
+    let largest = old.iter().map(|(_, is)| **is).max()?;
+    let mut links = old.iter().take(SHOWN).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    if old.len() > SHOWN {
+        links += &format!(" and {} more", old.len() - SHOWN);
+    }
+    Some(Problem::OldMtu { largest, pods: mtu, links }.to_string())
 }

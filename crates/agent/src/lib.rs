@@ -77,8 +77,8 @@ pub struct Config {
     pub cni_socket: PathBuf,
     /// OVN's bridge. Its datapath is the one that Open vSwitch reports.
     pub bridge: String,
-    /// The MTU of pods on subnets that name none: what the tunnel leaves.
-    pub mtu: u16,
+    /// The MTU of pods on subnets that name none. Unless given, the controller says it on the Node.
+    pub mtu: Option<u16>,
     /// How long a call may take. The runtime tries again then.
     pub deadline: Duration,
     /// The cluster's networks of pods and services: a pod reaches them by its first interface, also when another one takes the default
@@ -103,8 +103,7 @@ impl Config {
             ovsdb: Endpoint::Unix("/run/openvswitch/db.sock".into()),
             cni_socket: portolan_cni::DEFAULT_SOCKET.into(),
             bridge: "br-int".into(),
-            // As in `portolan_plan::Settings`: 1500 less what geneve takes, with room for IPv6 between the nodes.
-            mtu: 1400,
+            mtu: None,
             deadline: Duration::from_secs(90),
             cluster_networks: Vec::new(),
             settings: Settings::default(),

@@ -8,6 +8,7 @@ use portolan_cni::{CniError, Code};
 use portolan_host::Route;
 use portolan_model::doors::pod::{FIRST_INTERFACE, RequestedNetwork, requested_networks};
 use portolan_model::guest::{Guest, GuestInterface, GuestState, MissingPart, guest};
+use portolan_model::node::MTU_ANNOTATION;
 use portolan_model::{Needs, Requester, Wait};
 
 use crate::call::{PodArgs, Selection};
@@ -24,8 +25,8 @@ pub(crate) struct Call<'a> {
     pub(crate) selection: &'a Selection,
     /// The cluster's networks of pods and services, as configured.
     pub(crate) cluster_networks: &'a [IpNet],
-    /// The MTU of subnets that name none.
-    pub(crate) mtu: u16,
+    /// The MTU of subnets that name none, if it was given; otherwise the Node says it.
+    pub(crate) mtu: Option<u16>,
 }
 
 /// What an ADD has to make.
@@ -172,8 +173,16 @@ fn select(call: &Call<'_>, known: &Known, guest: &Guest<'_>, pod_uid: &str, kept
         });
         return Wanted::Missing(text.collect());
     }
-    let interfaces = found.into_iter().map(|one| planned(call, one, kept)).collect();
-    Wanted::Interfaces { pod_uid: pod_uid.to_owned(), interfaces }
+    // A guess would be lost packets, once they are large: it is waited for.
+    let default = call.mtu.or_else(|| known.world.node(call.node)?.told_mtu);
+    let planned = |one: &&GuestInterface<'_>| Some(planned(one, one.subnet.config.mtu.or(default)?, kept));
+    match found.iter().map(planned).collect() {
+        Some(interfaces) => Wanted::Interfaces { pod_uid: pod_uid.to_owned(), interfaces },
+        None => Wanted::Missing(vec![format!(
+            "Node {} has no annotation {MTU_ANNOTATION} yet, by which the controller says the MTU of pods; its log says why",
+            call.node
+        )]),
+    }
 }
 
 /// The interfaces that the pod's annotation of OVN4NFV asks for, of those that the call is about.
@@ -188,14 +197,14 @@ fn nfn_interfaces(call: &Call<'_>, known: &Known) -> BTreeSet<String> {
     of_network.map(|one| one.interface).collect()
 }
 
-fn planned(call: &Call<'_>, interface: &GuestInterface<'_>, kept: &[IpNet]) -> Planned {
+fn planned(interface: &GuestInterface<'_>, mtu: u16, kept: &[IpNet]) -> Planned {
     let routes = interface.routes.iter();
     Planned {
         interface: interface.name().to_owned(),
         iface_id: interface.attachment.iface_id(),
         end: PodEnd {
             mac: interface.attachment.mac,
-            mtu: interface.subnet.config.mtu.unwrap_or(call.mtu),
+            mtu,
             addresses: interface.addresses.clone(),
             routes: routes
                 .map(|route| Route { destination: route.destination, gateway: route.gateway })

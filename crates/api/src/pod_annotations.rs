@@ -18,6 +18,7 @@ use crate::names::{check_object_name, is_dns_subdomain};
 use crate::networks_annotation::parse_requested_ip;
 use crate::nfn_network::parse_route_list;
 use crate::provider::Provider;
+use crate::rate::Rates;
 use crate::routes::GuestRoute;
 
 /// Most addresses in an `ip_pool`.
@@ -92,6 +93,20 @@ pub fn parse_interface_request(
         request.subnet = Some(text.to_owned());
     }
     std::mem::take(errors).into_result(request)
+}
+
+/// Annotation about what the pod receives by an interface, in Mbit/s.
+pub const INGRESS_RATE: &str = "ingress_rate";
+/// Annotation about what the pod sends by an interface, in Mbit/s.
+pub const EGRESS_RATE: &str = "egress_rate";
+
+/// The rates that the pod's annotations ask for, for the interface on `provider` that is called `interface`. What is no rate limits
+/// nothing.
+///
+/// They are no part of an [`InterfaceRequest`]: unlike everything there, they may change while the pod runs.
+pub fn parse_rates(annotations: &Annotations, provider: &Provider, interface: &str) -> Rates {
+    let rate = |what| find(annotations, provider, Some(interface), what)?.1.parse().ok();
+    Rates { ingress: rate(INGRESS_RATE), egress: rate(EGRESS_RATE) }
 }
 
 /// Last part of the annotation that lists which others are results, with their values.
@@ -244,6 +259,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rate::Rate;
 
     fn request(
         annotations: &[(&str, &str)],
@@ -297,6 +313,26 @@ mod tests {
             let got = request(&annotations, "blue.default.ovn", interface).unwrap();
             assert_eq!(got.addresses, [address.parse::<IpAddr>().unwrap()], "{interface:?}");
         }
+    }
+
+    #[test]
+    fn rates_are_those_of_the_interface() {
+        let annotations: Annotations = [
+            ("blue.default.ovn.kubernetes.io/ingress_rate", "10"),
+            ("blue.default.ovn.kubernetes.io/egress_rate", "no rate"),
+            ("blue.default.ovn.net2.kubernetes.io/egress_rate", "30"),
+            ("ovn.kubernetes.io/ingress_rate", " 40 "),
+        ]
+        .into_iter()
+        .collect();
+        let rates = |provider: &str, interface| {
+            let rates = parse_rates(&annotations, &provider.parse().unwrap(), interface);
+            [rates.ingress, rates.egress].map(|rate| rate.map_or(0, Rate::kilobits))
+        };
+        assert_eq!(rates("blue.default.ovn", "net1"), [10_000, 0]);
+        assert_eq!(rates("blue.default.ovn", "net2"), [10_000, 30_000]);
+        assert_eq!(rates("ovn", "eth0"), [40_000, 0]);
+        assert_eq!(rates("red.default.ovn", "net1"), [0, 0]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod events;
 pub(crate) mod finalizers;
+pub(crate) mod node_mtus;
 pub(crate) mod results;
 pub(crate) mod status;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use tokio::sync::mpsc::Sender;
 
 use self::events::{EventKey, EventWriter};
 use self::finalizers::FinalizerWriter;
+use self::node_mtus::NodeMtuWriter;
 use self::results::ResultsWriter;
 use self::status::StatusWriter;
 use self::writer::{Urgent, Writer};
@@ -41,6 +43,7 @@ pub(crate) struct Actor {
     pub(crate) events: Writer<EventWriter>,
     pub(crate) finalizers: Writer<FinalizerWriter>,
     pub(crate) results: Writer<ResultsWriter>,
+    pub(crate) node_mtus: Writer<NodeMtuWriter>,
     /// What those give way to.
     pub(crate) urgent: Urgent,
     pub(crate) metrics: Metrics,
@@ -55,6 +58,7 @@ impl Actor {
             events: Writer::new(EventWriter::new(client.clone()), &urgent),
             finalizers: Writer::new(finalizers, &urgent),
             results: Writer::new(ResultsWriter(client.clone()), &urgent),
+            node_mtus: Writer::new(NodeMtuWriter(client.clone()), &urgent),
             client,
             engine,
             urgent,
@@ -68,6 +72,7 @@ impl Actor {
         self.events.pause();
         self.finalizers.pause();
         self.results.pause();
+        self.node_mtus.pause();
     }
 
     /// What is wanted from now on is written.
@@ -76,6 +81,7 @@ impl Actor {
         self.events.resume();
         self.finalizers.resume();
         self.results.resume();
+        self.node_mtus.resume();
     }
 
     /// Makes an action happen. What fails is answered, and tried again when the engine says so.
@@ -121,6 +127,7 @@ impl Actor {
             Action::ShowResults(results) => {
                 self.results.want((results.namespace.clone(), results.name.clone()), results);
             }
+            Action::TellMtu { node, mtu } => self.node_mtus.want(node, mtu),
             Action::SetConditions(update) => self.status.want((update.kind, update.name.clone()), update),
             Action::SetFinalizer(update) => {
                 let Protected { kind, name, .. } = &update.object;

@@ -79,6 +79,7 @@ pub(crate) async fn run(
     }
     tasks.spawn("status writer", actor.status.clone().run(followers.recoveries()));
     tasks.spawn("pod results writer", actor.results.clone().run(followers.recoveries()));
+    tasks.spawn("writer of MTUs on Nodes", actor.node_mtus.clone().run(followers.recoveries()));
     tasks.spawn("Event writer", actor.events.clone().run(followers.recoveries()));
     tasks.spawn("finalizer writer", actor.finalizers.clone().run(followers.recoveries()));
     let pages = Health {

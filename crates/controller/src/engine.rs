@@ -19,6 +19,7 @@ mod ip_pools;
 mod kinds;
 mod locks;
 mod missing;
+mod node_mtus;
 mod nodes;
 mod northbound;
 mod readiness;
@@ -51,6 +52,7 @@ pub use self::kinds::{HasKind, Kind, Observed};
 pub use self::locks::{Confirmation, Creation, Question};
 use self::locks::{Creations, Releasing};
 use self::missing::Reading;
+use self::node_mtus::NodeMtus;
 pub use self::nodes::{NodeOfChassis, NodesByChassis};
 use self::northbound::Evidence;
 pub use self::readiness::NorthboundRole;
@@ -111,6 +113,13 @@ pub enum Action {
     ConfirmUnused(Protected),
     /// Write annotations of a pod that tell what it got. The watch answers.
     ShowResults(PodResults),
+    /// Tell a node's agent the MTU of pods on subnets that name none. The watch answers.
+    TellMtu {
+        /// The node.
+        node: String,
+        /// The MTU.
+        mtu: u16,
+    },
     /// Write an Event.
     Report {
         /// What it is about.
@@ -180,6 +189,7 @@ pub struct Engine {
     to_compare: BTreeSet<(Kind, String)>,
     readiness: Readiness,
     results: Results,
+    node_mtus: NodeMtus,
     reports: Reports,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
@@ -217,6 +227,7 @@ impl Engine {
             to_compare: BTreeSet::new(),
             readiness: Readiness::default(),
             results: Results::default(),
+            node_mtus: NodeMtus::default(),
             reports: Reports::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
@@ -249,6 +260,7 @@ impl Engine {
         self.decide();
         self.compare_conditions();
         self.compare_results();
+        self.compare_node_mtus();
         self.judge_subnets();
         self.check_finalizers();
         std::mem::take(&mut self.actions)

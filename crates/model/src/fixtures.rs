@@ -10,7 +10,7 @@ use portolan_api::portolan::{
 use portolan_api::{Domain, Family, Mac, kubeovn};
 
 use crate::attachment::AttachmentId;
-use crate::node::Node;
+use crate::node::{Node, Tunnels};
 use crate::pod::Pod;
 
 /// A VPC that has the finalizer.
@@ -126,6 +126,8 @@ pub fn mk_node(name: &str) -> Node {
         uid: format!("node-{name}"),
         chassis: name.to_owned(),
         addresses: vec![[192, 168, 0, 1].into()],
+        tunnels: Tunnels::Unreported,
+        told_mtu: None,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use portolan_api::Domain;
+use portolan_api::{Domain, Provider, Rates};
 
 use crate::attachment::Attachment;
 use crate::peering::Peering;
@@ -39,6 +39,8 @@ pub struct SubnetView<'w> {
     pub subnet: &'w Subnet,
     /// Its VPC, if it wants one and it is there.
     pub vpc: Option<VpcRef<'w>>,
+    /// The size of packets that fits into the tunnels of every node, if that is known and the subnet names no MTU.
+    pub tunnel_mtu: Option<u16>,
 }
 
 /// What others may know of a VPC.
@@ -66,6 +68,8 @@ pub struct AttachmentView<'w> {
     pub subnet: SubnetRef<'w>,
     /// The chassis of its node.
     pub chassis: Option<&'w str>,
+    /// How much the pod that uses it may send and receive.
+    pub rates: Rates,
 }
 
 /// What attachments may know of their subnet. A change of anything else in a subnet leaves its attachments alone.
@@ -77,6 +81,8 @@ pub struct SubnetRef<'w> {
     pub uid: &'w str,
     /// Where its addresses are unique.
     pub domain: &'w Domain,
+    /// What pods name it by: their annotations about interfaces on it have this in their keys.
+    pub provider: Option<&'w Provider>,
     /// True if guests are answered DHCP.
     pub dhcp: bool,
     /// True if guests are sent router advertisements.
@@ -89,6 +95,7 @@ impl<'w> SubnetRef<'w> {
             name: &subnet.name,
             uid: &subnet.uid,
             domain: &subnet.domain,
+            provider: subnet.config.provider.as_ref(),
             dhcp: subnet.config.dhcp.is_some(),
             ipv6_ra: subnet.config.ipv6_ra.is_some(),
         }

@@ -11,6 +11,7 @@ mod locks;
 mod missing;
 mod named;
 mod pods;
+mod rates;
 mod recent;
 mod requests;
 mod results;
@@ -127,6 +128,8 @@ pub struct World {
     unreadable_locks_by_port: Index<PortHolder, String>,
     holdings_by_subnet: Index<String, AttachmentId>,
     holdings_by_node: Index<String, AttachmentId>,
+    /// By the size of packets that fits into their tunnels: those where that is usable.
+    nodes_by_tunnel_mtu: Index<u16, String>,
     pods_by_machine: Index<Name, Name>,
     /// Who has not got all that was asked for, by what the answer depends on.
     waiting: Index<Topic, Requester>,
@@ -331,7 +334,10 @@ impl World {
     pub fn subnet_view(&self, name: &str) -> Option<SubnetView<'_>> {
         let subnet = self.subnet(name)?;
         let vpc = subnet.vpc().and_then(|name| self.vpc(name));
-        Some(SubnetView { subnet, vpc: vpc.map(|vpc| VpcRef { name: &vpc.name, uid: &vpc.uid }) })
+        let vpc = vpc.map(|vpc| VpcRef { name: &vpc.name, uid: &vpc.uid });
+        // Who names one is not concerned by that of others.
+        let tunnel_mtu = subnet.config.mtu.is_none().then(|| self.tunnel_mtu()).flatten();
+        Some(SubnetView { subnet, vpc, tunnel_mtu })
     }
 
     // Attachments.
@@ -371,6 +377,7 @@ impl World {
             attachment,
             subnet,
             chassis: attachment.node.as_deref().map(|n| self.chassis(n)),
+            rates: self.rates(attachment, subnet.provider),
         })
     }
 
@@ -384,6 +391,11 @@ impl World {
     /// The nodes, by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values()
+    }
+
+    /// The size of packets that fits into the tunnels of every node, as far as their agents have told.
+    pub fn tunnel_mtu(&self) -> Option<u16> {
+        self.nodes_by_tunnel_mtu.keys().next().copied()
     }
 
     /// The name of a node's chassis; that of the node, if nothing else was said.

@@ -5,6 +5,7 @@
 mod model {
     mod guest;
     mod properties;
+    mod rates;
     mod requests;
     mod unreadable;
     mod validation;

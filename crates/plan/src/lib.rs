@@ -40,7 +40,7 @@ pub mod tag;
 
 pub use database::{Database, DatabaseTarget, Touched};
 pub use diff::{Atom, Batch, Diff, Obstacle, Waiting, batches};
-pub use northbound::{Settings, plan};
+pub use northbound::{DEFAULT_MTU, Settings, plan};
 pub use reconciler::{Absence, Confirm, Plan, Reconciler, Round, Target, Urgency};
 pub use row_uuid::row_uuid;
 pub use rows::{DesiredRow, Membership, Parent, RowRef, Rows};

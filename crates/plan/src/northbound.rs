@@ -5,13 +5,14 @@
 //! | VPC | a logical router, its static routes and policy routes |
 //! | subnet | a logical switch; its pair of ports with the VPC's router; DHCP options; ACLs if it is private |
 //! | peering | a pair of router ports that name each other |
-//! | attachment | a port of its subnet's switch |
+//! | attachment | a port of its subnet's switch; rules for its rates |
 
 mod attachment;
 mod dhcp;
 mod names;
 mod peering;
 mod private;
+mod rates;
 mod router_advertisement;
 pub mod southbound;
 mod subnet;
@@ -26,11 +27,14 @@ use crate::reconciler::Plan;
 use crate::rows::Rows;
 
 /// What a cluster's operator decides, and no object says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The MTU of subnets that name none: what the tunnel leaves of the underlay's.
-    pub mtu: u16,
+    /// The MTU of subnets that name none. Unless it is given, it is what fits into the tunnels of every node.
+    pub mtu: Option<u16>,
 }
+
+/// The MTU of subnets where nothing is known: Geneve over Ethernet, with the same room to spare that Kube-OVN leaves.
+pub const DEFAULT_MTU: u16 = 1400;
 
 /// What to do about a unit, given the World.
 pub fn plan(unit: &Unit, world: &World, settings: &Settings) -> Plan<Rows> {
@@ -54,9 +58,13 @@ pub fn rows(unit: &Unit, view: &View<'_>, settings: &Settings) -> Rows {
     }
 }
 
-impl Default for Settings {
-    /// Geneve over Ethernet, with the same room to spare that Kube-OVN leaves.
-    fn default() -> Self {
-        Settings { mtu: 1400 }
+impl Settings {
+    /// The MTU of subnets that name none.
+    pub fn mtu(&self, world: &World) -> u16 {
+        self.mtu_given(world.tunnel_mtu())
+    }
+
+    fn mtu_given(&self, tunnel_mtu: Option<u16>) -> u16 {
+        self.mtu.or(tunnel_mtu).unwrap_or(DEFAULT_MTU)
     }
 }

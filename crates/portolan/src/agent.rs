@@ -48,9 +48,6 @@ pub(crate) struct Arguments {
     /// This node's Open vSwitch database; `unix:/run/openvswitch/db.sock` unless given.
     #[arg(long, value_name = "ENDPOINT")]
     ovsdb: Option<Endpoint>,
-    /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give the controller the same.
-    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
-    mtu: u16,
     /// Make pods' first interfaces too: Portolan is the cluster's primary network. Controller and agents must agree. Without it another
     /// plugin makes them, and Portolan makes further ones.
     #[arg(long)]
@@ -79,7 +76,6 @@ pub(crate) struct Arguments {
 async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-agent").await?;
     let mut config = portolan_agent::Config::new(arguments.node, kube);
-    config.mtu = arguments.mtu;
     config.settings.first_interface = crate::first_interface(arguments.primary);
     if let Some(ovsdb) = arguments.ovsdb {
         config.ovsdb = ovsdb;

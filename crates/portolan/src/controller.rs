@@ -9,6 +9,7 @@ use futures::future::OptionFuture;
 use ovsdb::Endpoint;
 use portolan_controller::{Config, LeaderElection, Log, Reader};
 use portolan_model::World;
+use portolan_model::node::LEAST_MTU;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::ServiceReference;
 
@@ -20,9 +21,10 @@ pub(crate) struct Arguments {
     /// How to reach the API server. Without it: the cluster that this runs in, or the user's own kubeconfig.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The MTU of pods on subnets that set none: what the tunnel between nodes leaves. Give agents the same.
-    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
-    mtu: u16,
+    /// The MTU of pods on subnets that set none. Without it: what fits into the tunnels between all nodes. Agents are told by an
+    /// annotation of their Nodes.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(i64::from(LEAST_MTU)..))]
+    mtu: Option<u16>,
     /// Make pods' first interfaces too: Portolan is the cluster's primary network. Controller and agents must agree. Without it another
     /// plugin makes them, and Portolan makes further ones.
     #[arg(long)]
@@ -268,12 +270,5 @@ mod tests {
     fn no_two_processes_have_the_same_name_in_the_lease() {
         let names: std::collections::BTreeSet<String> = (0..100).map(|_| identity()).collect();
         assert_eq!(names.len(), 100);
-    }
-
-    #[tokio::test]
-    async fn controller_and_agent_mean_the_same_mtu() {
-        let kube = kube::Config::new("http://127.0.0.1".parse().unwrap());
-        assert_eq!(Config::new(kube.clone(), Vec::new()).plan.mtu, crate::DEFAULT_MTU);
-        assert_eq!(portolan_agent::Config::new("node", kube).mtu, crate::DEFAULT_MTU);
     }
 }

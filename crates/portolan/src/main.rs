@@ -27,9 +27,6 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 
-/// The MTU of pods unless a flag says otherwise: 1500 less what geneve takes, with room for IPv6 between the nodes.
-const DEFAULT_MTU: u16 = 1400;
-
 /// Who makes pods' first interfaces, by the flag `--primary`.
 fn first_interface(primary: bool) -> portolan_model::FirstInterface {
     if primary { portolan_model::FirstInterface::Portolan } else { portolan_model::FirstInterface::Other }

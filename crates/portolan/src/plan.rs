@@ -40,9 +40,9 @@ pub(crate) struct Arguments {
     /// The namespace of objects in the manifest that name none.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// The MTU of pods on subnets that set none, as the controller has it.
-    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
-    mtu: u16,
+    /// The MTU of pods on subnets that set none, if the controller was given one.
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
     #[command(flatten)]
     which: Which,
 }

@@ -77,9 +77,9 @@ pub(crate) struct Direct {
     /// OVN's southbound database.
     #[arg(long, value_name = "ENDPOINTS", value_delimiter = ',', requires = "ovn_nb")]
     ovn_sb: Vec<Endpoint>,
-    /// The MTU that the controller was given, with which OVN's rows are compared.
-    #[arg(long, value_name = "BYTES", default_value_t = crate::DEFAULT_MTU)]
-    mtu: u16,
+    /// The MTU that the controller was given, if it was, with which OVN's rows are compared.
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
     #[command(flatten)]
     tls: crate::ovn_tls::OvnTls,
 }

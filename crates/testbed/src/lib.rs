@@ -3,7 +3,7 @@
 //! ```text
 //!   test(), Test       run a test's body in a TestLab of its own; print logs and collect artefacts when it fails
 //!   Etcd, KubeApiServer    real Kubernetes parts
-//!   Testbed            a portolan_lab Cluster with pods (Pod), traffic (ping, tcp, udp) and what a failure leaves behind
+//!   Testbed            a portolan_lab Cluster with pods (Pod), traffic (ping, tcp, udp, throughput) and what a failure leaves behind
 //!   Faults             an API server that refuses requests, forgets history, cuts watches, serves kinds late
 //! ```
 //!
@@ -49,6 +49,8 @@ mod test_run;
 #[cfg(feature = "cluster")]
 mod testbed;
 #[cfg(feature = "cluster")]
+mod throughput;
+#[cfg(feature = "cluster")]
 mod traffic;
 mod veth_guest;
 
@@ -71,6 +73,8 @@ pub use test_lab::TestLab;
 pub use test_run::{Outcome, Test, test};
 #[cfg(feature = "cluster")]
 pub use testbed::{ApiKind, Testbed, TestbedBuilder};
+#[cfg(feature = "cluster")]
+pub use throughput::Throughput;
 #[cfg(feature = "cluster")]
 pub use traffic::{Destination, Ping, Tcp, Udp};
 pub use veth_guest::VethGuest;

@@ -313,8 +313,7 @@ impl Udp<'_> {
 
     fn exchange(&self) -> Result<(), String> {
         let address = self.address;
-        let mtu = mtu(self.from, address).map_err(|error| error.to_string())?;
-        let length = usize::from(mtu - headers(address));
+        let length = full_datagram(self.from, address)?;
         let bound = self.to.netns().run(move || UdpSocket::bind((address, 0)));
         let server = bound.map_err(|error| error.to_string())?;
         let to = server.local_addr().map_err(|error| error.to_string())?;
@@ -383,19 +382,25 @@ fn any_of(address: IpAddr) -> IpAddr {
     if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
-fn spawn<T: Send + 'static>(
+pub(crate) fn spawn<T: Send + 'static>(
     pod: &Pod,
     body: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<JoinHandle<std::io::Result<T>>, String> {
     pod.netns().spawn_thread("traffic", body).map_err(|error| error.to_string())
 }
 
-fn finish<T>(thread: JoinHandle<std::io::Result<T>>) -> Result<T, String> {
+pub(crate) fn finish<T>(thread: JoinHandle<std::io::Result<T>>) -> Result<T, String> {
     finish_io(thread).map_err(|error| error.to_string())
 }
 
 fn finish_io<T>(thread: JoinHandle<std::io::Result<T>>) -> std::io::Result<T> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// How much fits into a datagram to an address.
+pub(crate) fn full_datagram(from: &Pod, to: IpAddr) -> Result<usize, String> {
+    let mtu = mtu(from, to).map_err(|error| error.to_string())?;
+    Ok(usize::from(mtu - headers(to)))
 }
 
 /// The MTU of the interface by which a pod reaches an address.

@@ -91,6 +91,7 @@ fn describe(table: &str, column: impl Fn(&str) -> Option<String>) -> String {
             format!("policy route {} ({}) {action}", of("priority"), of("match"))
         }
         "ACL" => format!("ACL {} ({}) {}", of("priority"), of("match"), of("action")),
+        "QoS" => format!("rate limit {} ({})", of("direction"), of("match")),
         "DHCP_Options" => format!("the DHCP options for {}", of("cidr")),
         other => format!("a row of table {other}"),
     }

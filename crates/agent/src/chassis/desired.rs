@@ -143,9 +143,15 @@ pub(crate) enum Problem {
     NotOnNode { by: Chooser, address: IpAddr },
     #[error(
         "pods get an MTU of {pods}, but tunnels by {link}, whose MTU is {link_mtu}, leave {leaves}: larger packets between nodes \
-         are lost; start controller and agents with --mtu {leaves}, or raise the MTU of {link}"
+         are lost; raise the MTU of {link}, or lower --mtu of the controller, or start it without, so that the smallest tunnel decides \
+         (from 1280)"
     )]
     Mtu { pods: u16, link: String, link_mtu: u32, leaves: u32 },
+    #[error(
+        "pods on this node have interfaces with an MTU of up to {largest}, from before the controller said {pods}: larger packets may \
+         not fit into the tunnels of every node and are lost; delete these pods, so that they are made again; their links: {links}"
+    )]
+    OldMtu { largest: u32, pods: u16, links: String },
 }
 
 /// How a node should be as a chassis.

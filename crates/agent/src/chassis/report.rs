@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use portolan_model::node::CHASSIS_ANNOTATION;
+use portolan_model::node::{CHASSIS_ANNOTATION, TUNNEL_MTU_ANNOTATION};
 use portolan_watch::{Plain, Retries};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -18,7 +18,6 @@ use crate::server::Agent;
 
 const DATAPATH: &str = "portolan.dev/datapath";
 const ENCAP_IP: &str = "portolan.dev/encap-ip";
-const TUNNEL_MTU: &str = "portolan.dev/tunnel-mtu";
 const OVS_VERSION: &str = "portolan.dev/ovs-version";
 const PROBLEM: &str = "portolan.dev/problem";
 
@@ -45,7 +44,7 @@ impl Report {
             (CHASSIS_ANNOTATION, Some(self.chassis.clone())),
             (DATAPATH, Some(self.datapath.to_owned())),
             (ENCAP_IP, encapsulation.map(|one| one.address.to_string())),
-            (TUNNEL_MTU, encapsulation.map(|one| one.tunnel_mtu().to_string())),
+            (TUNNEL_MTU_ANNOTATION, encapsulation.map(|one| one.tunnel_mtu().to_string())),
             (OVS_VERSION, self.version.clone()),
             (PROBLEM, self.problem.clone()),
         ])

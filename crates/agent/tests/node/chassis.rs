@@ -126,7 +126,8 @@ fn tunnels_follow_the_annotation_of_the_node_and_what_is_wrong_is_on_the_node() 
             node.vsctl(&["wait-until", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=192.0.2.7"]).unwrap();
             stage.wait_for_annotation("tunnel-mtu", Some("1342"));
             let problem = stage.annotation("problem");
-            assert!(problem.contains("pods get an MTU of 1400, but tunnels by tunnels"), "{problem}");
+            let words = "pods get an MTU of 1400, but tunnels by tunnels, whose MTU is 1400, leave 1342";
+            assert!(problem.contains(words) && problem.contains("--mtu of the controller"), "{problem}");
             let is_off = || {
                 let features = node.command("ethtool").args(["-k", "tunnels"]).read().unwrap();
                 features.contains("tx-checksumming: off")

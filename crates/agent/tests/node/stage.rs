@@ -129,7 +129,9 @@ impl Stage {
         let testbed = builder.without_controller().without_agents().start(lab).unwrap();
         let mut stage = Self { agents: Vec::new(), testbed, settings };
         for node in stage.testbed.nodes() {
-            stage.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node.name() } }));
+            // As the controller says.
+            let metadata = json!({ "name": node.name(), "annotations": { "portolan.dev/mtu": "1400" } });
+            stage.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata }));
             let status =
                 json!({ "status": { "addresses": [{ "type": "InternalIP", "address": node.address() }] } });
             stage.patch_status("node", node.name(), &status);

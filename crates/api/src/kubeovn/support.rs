@@ -276,6 +276,8 @@ pub const POD_ANNOTATIONS: &[PodAnnotation] = &[
     acts("routes", ""),
     acts("default_route", ""),
     acts("logical_switch", "The Subnet. It must have the provider."),
+    acts("ingress_rate", "Mbit/s that the pod receives. May change while it runs."),
+    acts("egress_rate", "Mbit/s that the pod sends. May change while it runs."),
     PodAnnotation {
         what: "aaps",
         unsupported: Some("not supported yet; the Vip keeps its address, and the pod cannot send from it"),
@@ -283,8 +285,6 @@ pub const POD_ANNOTATIONS: &[PodAnnotation] = &[
     },
     reported("security_groups"),
     reported("port_security"),
-    reported("ingress_rate"),
-    reported("egress_rate"),
     reported("vip"),
     reported("eip"),
     reported("snat"),

@@ -127,8 +127,9 @@ impl Observed for Pod {
 }
 
 impl Observed for Node {
-    fn after(engine: &mut Engine, _: &Change<Self>) {
+    fn after(engine: &mut Engine, change: &Change<Self>) {
         engine.nodes_changed = true;
+        engine.observe_node_mtu(change);
     }
 }
 

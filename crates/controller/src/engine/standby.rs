@@ -58,6 +58,7 @@ impl Engine {
         self.subnets.judge_all();
         self.finalizers.begin_anew();
         self.compare_all_results();
+        self.compare_all_node_mtus();
         for (subject, uid, (reason, message)) in self.reports.all() {
             let severity = Severity::Warning;
             self.actions.push(Action::Report { subject, uid, severity, reason, message });
@@ -82,8 +83,9 @@ impl Engine {
             Action::ValidateSubnets(_) => self.subnets.end_judgement(),
             // All units are compared before the next plan, and all statuses and reports when this engine leads.
             Action::ConfirmAbsence { .. } | Action::SetConditions(_) | Action::Report { .. } => {}
-            // So are finalizers, and what pods are told.
-            Action::SetFinalizer(_) | Action::ConfirmUnused(_) | Action::ShowResults(_) => {}
+            // So are finalizers, and what pods and agents are told.
+            Action::SetFinalizer(_) | Action::ConfirmUnused(_) => {}
+            Action::ShowResults(_) | Action::TellMtu { .. } => {}
         }
     }
 
@@ -103,6 +105,7 @@ impl Engine {
         self.to_compare.clear();
         self.finalizers.forget_checks();
         self.results.forget_comparisons();
+        self.node_mtus.forget_comparisons();
         if let Duty::Standby { room } = self.duty
             && self.requesters.len() > room
         {

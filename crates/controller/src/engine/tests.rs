@@ -42,6 +42,7 @@ struct Scene {
     conditions: Vec<StatusUpdate>,
     creations: usize,
     shown: Vec<PodResults>,
+    told_mtus: Vec<(String, u16)>,
     vips: BTreeMap<String, kubeovn::Vip>,
     pools: BTreeMap<String, kubeovn::IPPool>,
 }
@@ -70,6 +71,7 @@ impl Scene {
             conditions: Vec::new(),
             creations: 0,
             shown: Vec::new(),
+            told_mtus: Vec::new(),
             vips: BTreeMap::new(),
             pools: BTreeMap::new(),
         }
@@ -263,6 +265,7 @@ impl Scene {
                 self.engine.usage(&object, &usage);
             }
             Action::ShowResults(results) => self.shown.push(results),
+            Action::TellMtu { node, mtu } => self.told_mtus.push((node, mtu)),
             Action::Report { reason, message, .. } => self.reported.push((reason, message)),
         }
     }
@@ -796,6 +799,7 @@ mod gate;
 mod ip_pools;
 mod locks;
 mod machines;
+mod node_mtus;
 mod pages;
 mod readiness;
 mod results;

@@ -155,7 +155,7 @@ impl Controller {
                 continue;
             }
             let reads = match &action {
-                Action::Report { .. } | Action::ShowResults(_) => continue,
+                Action::Report { .. } | Action::ShowResults(_) | Action::TellMtu { .. } => continue,
                 Action::Confirm(question) => question.release.reads(),
                 Action::ReadMissing(read) => vec![read.clone()],
                 Action::ConfirmAbsence { unit: Unit::Attachment(id), .. } => {
@@ -497,7 +497,7 @@ fn failed(action: &Action) -> Answer {
         Action::Confirm(_) | Action::ReadMissing(_) => Answer::Confirmed(Confirmation::Failed),
         Action::ConfirmAbsence { .. } => Answer::Absence(Absence::Unknown),
         Action::ValidateSubnets(_) => Answer::Lists(None),
-        Action::Report { .. } | Action::ShowResults(_) => Answer::Nothing,
+        Action::Report { .. } | Action::ShowResults(_) | Action::TellMtu { .. } => Answer::Nothing,
     }
 }
 
@@ -591,7 +591,7 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
                 Usage::Locks(locks.cloned().collect::<Vec<_>>().into())
             }
         }),
-        Action::Report { .. } | Action::ShowResults(_) => Answer::Nothing,
+        Action::Report { .. } | Action::ShowResults(_) | Action::TellMtu { .. } => Answer::Nothing,
     }
 }
 

@@ -10,8 +10,8 @@ use portolan_api::networks_annotation::{
     DEFAULT_NETWORK, NETWORKS, NetworkSelection, parse_default_network, parse_networks,
 };
 use portolan_api::nfn_network::{NFN_NETWORK, NFN_ROUTES, NfnRoute};
-use portolan_api::pod_annotations::is_result;
-use portolan_api::{FieldError, GuestRoute, Mac};
+use portolan_api::pod_annotations::{EGRESS_RATE, INGRESS_RATE, is_result};
+use portolan_api::{FieldError, FieldErrors, FieldPath, GuestRoute, Mac, Rate};
 use smol_str::SmolStr;
 
 use super::ovn4nfv;
@@ -74,6 +74,16 @@ pub(crate) fn is_kube_ovn_annotation(key: &str) -> bool {
 /// What to say of an annotation of Kube-OVN that is not acted on yet.
 pub(crate) fn unsupported_annotation(key: &str) -> Option<&'static str> {
     kube_ovn_annotation(key)?.unsupported
+}
+
+/// What is wrong with an annotation about a rate, if this is one. Empty ones count as absent, as all of Kube-OVN's do.
+pub(crate) fn wrong_rate(key: &str, value: &str) -> Option<FieldError> {
+    let (what, value) = (kube_ovn_annotation(key)?.what, value.trim());
+    let is_rate = [INGRESS_RATE, EGRESS_RATE].contains(&what) && !value.is_empty();
+    let problem = is_rate.then(|| value.parse::<Rate>().err())??;
+    let mut errors = FieldErrors::new();
+    errors.add_problem(&FieldPath::root("metadata").field("annotations").key(key), value, &problem);
+    errors.into_iter().next()
 }
 
 /// The annotation of Kube-OVN's of this key: one about a provider, or one that names its interface after a dot. Keys of others

@@ -9,7 +9,7 @@ use super::evaluation::Evaluation;
 use super::requests::Topic;
 use super::{FirstInterface, World};
 use crate::doors::pod::{
-    RequestedInterface, RequestedNetwork, is_kube_ovn_annotation, unsupported_annotation,
+    RequestedInterface, RequestedNetwork, is_kube_ovn_annotation, unsupported_annotation, wrong_rate,
 };
 use crate::group::Group;
 use crate::life::Life;
@@ -314,7 +314,8 @@ impl<'w> Evaluation<'w> {
         }
     }
 
-    /// Annotations of Kube-OVN that no interface of the pod uses, and those that are not supported yet, have no effect.
+    /// Annotations of Kube-OVN that no interface of the pod uses, those that are not supported yet, and rates that cannot be read have
+    /// no effect.
     pub(super) fn warn_of_unused_annotations(&mut self, pod: &Pod) {
         if !self.request.is_ready() {
             return;
@@ -322,6 +323,10 @@ impl<'w> Evaluation<'w> {
         let other_first = self.world.settings.first_interface == FirstInterface::Other;
         let warnings = pod.annotations.keys().filter(|key| is_kube_ovn_annotation(key)).filter_map(|key| {
             let message = if self.is_used(key) {
+                // The interface is made all the same: without a limit, as if the annotation were not there.
+                if let Some(wrong) = wrong_rate(key, pod.annotations.get(key)?) {
+                    return Some(wrong);
+                }
                 unsupported_annotation(key)?
             } else if other_first && key.starts_with("ovn.kubernetes.io/") {
                 "has no effect: another plugin makes the pod's first interface; name the network whose interface is meant, as in <name>.<namespace>.ovn.kubernetes.io/…"

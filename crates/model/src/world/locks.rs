@@ -301,10 +301,21 @@ impl World {
             return;
         }
         let before = self.chassis(name).to_owned();
+        let tunnel_mtu_before = self.tunnel_mtu();
+        if let Some(mtu) = self.nodes.get(name).and_then(|node| node.tunnels.usable_mtu()) {
+            self.nodes_by_tunnel_mtu.remove(&mtu, name);
+        }
+        if let Some(mtu) = new.as_ref().and_then(|node| node.tunnels.usable_mtu()) {
+            self.nodes_by_tunnel_mtu.insert(mtu, name.to_owned());
+        }
         match new {
             Some(node) => self.nodes.insert(name.to_owned(), node),
             None => self.nodes.remove(name),
         };
+        if tunnel_mtu_before != self.tunnel_mtu() {
+            let concerned = self.subnets().filter(|subnet| subnet.config.mtu.is_none());
+            dirty.units.extend(concerned.map(|subnet| Unit::Subnet(subnet.name.clone())));
+        }
         if before != self.chassis(name) {
             let ids = self.holdings_by_node.get(name).filter(|id| self.attachment(id).is_some());
             dirty.units.extend(ids.cloned().map(Unit::Attachment));

@@ -2,6 +2,7 @@
 
 use portolan_api::portolan::{Holder, HolderKind};
 
+use super::rates::asks_for_rates;
 use super::{Name, Topic, World};
 use crate::attachment::AttachmentId;
 use crate::dirty::Dirty;
@@ -43,6 +44,11 @@ impl World {
         };
         let held: Vec<_> = self.held_by(&holder).cloned().collect();
         let states: Vec<_> = held.iter().map(|id| self.attachment_state(id)).collect();
+        let rates = if old.into_iter().chain(&new).any(asks_for_rates) {
+            self.rates_in_name(key, machine_before.iter().chain(&machine_after))
+        } else {
+            Vec::new()
+        };
         if let Some(machine) = &machine_before {
             self.pods_by_machine.remove(machine, key);
         }
@@ -64,6 +70,7 @@ impl World {
                 dirty.units.insert(Unit::Attachment(id));
             }
         }
+        self.dirty_changed_rates(rates, dirty);
         self.reconsider(&Requester::pod(&key.0, &key.1), dirty);
         // The pod may have had the addresses that another pod of its machine waits for, or have been the last to use them.
         for machine in [machine_before, machine_after].into_iter().flatten() {

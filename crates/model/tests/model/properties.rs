@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use portolan_api::portolan::{HolderKind, LockUser};
 use portolan_model::fixtures::*;
+use portolan_model::node::Tunnels;
 use portolan_model::pod::{StatefulSet, VirtualMachine};
 use portolan_model::{
     Dirty, FirstInterface, Node, Pod, PodController, Requester, Settings, Unit, UnitState, VpcPair, World,
@@ -67,6 +68,8 @@ impl Object {
 const VPCS: [&str; 3] = ["blue", "green", "red"];
 const SUBNETS: [&str; 3] = ["web", "db", "vm"];
 const PODS: [&str; 3] = ["a", "b-0", "b-1"];
+const TUNNELS: [Tunnels; 4] =
+    [Tunnels::Unreported, Tunnels::Mtu(600), Tunnels::Mtu(1342), Tunnels::Mtu(1442)];
 
 fn pick<T: Clone + std::fmt::Debug + 'static>(from: &[T]) -> impl Strategy<Value = T> + use<T> {
     prop::sample::select(from.to_vec())
@@ -123,6 +126,7 @@ fn subnet() -> impl Strategy<Value = Object> {
             subnet.spec.namespaces = vec!["default".to_owned()];
         }
         subnet.spec.private = flags & 16 != 0;
+        subnet.spec.mtu = (flags & 17 == 17).then_some(1300);
         Object::Subnet(subnet)
     })
 }
@@ -141,32 +145,40 @@ fn kubeovn_subnet() -> impl Strategy<Value = Object> {
 fn pod() -> impl Strategy<Value = Object> {
     let networks = ["net", "net,net@x", "foreign,net", "other/net", "net@eth0", "[", "nfn"];
     let fields = (pick(&PODS), pick(&networks), 0..3_u8, any::<[bool; 4]>(), pick(&["node-1", "node-2"]));
-    fields.prop_map(|(name, networks, controller, [asks, finished, second_life, nfn], node)| {
-        let mut annotations = Vec::new();
-        if asks {
-            annotations.push(("k8s.v1.cni.cncf.io/networks", networks));
-        }
-        if asks && second_life {
-            annotations.push(("net.default.ovn.kubernetes.io/ip_pool", "pool-1"));
-        }
-        if nfn {
-            let text = r#"{"type":"ovn4nfv","interface":[{"name":"db"}]}"#;
-            annotations.push(("k8s.plugin.opnfv.org/nfn-network", text));
-        }
-        let mut pod = mk_pod("default", name, &annotations);
-        pod.finished = finished;
-        pod.node = Some(node.into());
-        if second_life {
-            pod.uid = format!("{}-2", pod.uid).into();
-            pod.created = 7;
-        }
-        pod.controller = match controller {
-            0 => PodController::Other,
-            1 => PodController::StatefulSet { name: "b".to_owned(), uid: "set-b".to_owned() },
-            _ => PodController::VirtualMachine { name: "machine".to_owned() },
-        };
-        Object::Pod(pod)
-    })
+    let rate_keys = [
+        "ovn.kubernetes.io/egress_rate",
+        "net.default.ovn.kubernetes.io/ingress_rate",
+        "net.default.ovn.net1.kubernetes.io/ingress_rate",
+    ];
+    let rates = prop::collection::vec((pick(&rate_keys), pick(&["10", "20", "abc"])), 0..3);
+    (fields, rates).prop_map(
+        |((name, networks, controller, [asks, finished, second_life, nfn], node), rates)| {
+            let mut annotations = rates;
+            if asks {
+                annotations.push(("k8s.v1.cni.cncf.io/networks", networks));
+            }
+            if asks && second_life {
+                annotations.push(("net.default.ovn.kubernetes.io/ip_pool", "pool-1"));
+            }
+            if nfn {
+                let text = r#"{"type":"ovn4nfv","interface":[{"name":"db"}]}"#;
+                annotations.push(("k8s.plugin.opnfv.org/nfn-network", text));
+            }
+            let mut pod = mk_pod("default", name, &annotations);
+            pod.finished = finished;
+            pod.node = Some(node.into());
+            if second_life {
+                pod.uid = format!("{}-2", pod.uid).into();
+                pod.created = 7;
+            }
+            pod.controller = match controller {
+                0 => PodController::Other,
+                1 => PodController::StatefulSet { name: "b".to_owned(), uid: "set-b".to_owned() },
+                _ => PodController::VirtualMachine { name: "machine".to_owned() },
+            };
+            Object::Pod(pod)
+        },
+    )
 }
 
 fn lock() -> impl Strategy<Value = Object> {
@@ -215,8 +227,11 @@ fn other() -> impl Strategy<Value = Object> {
         })),
         Just(Object::Nad(mk_nad_of("default", "foreign", r#"{"type":"macvlan"}"#))),
         Just(Object::Nad(mk_nad_of("default", "nfn", r#"{"type":"ovn4nfvk8s-cni"}"#))),
-        pick(&["node-1", "chassis-7"])
-            .prop_map(|chassis| { Object::Node(Node { chassis: chassis.to_owned(), ..mk_node("node-1") }) }),
+        (pick(&["node-1", "node-2"]), pick(&["node-1", "chassis-7"]), pick(&TUNNELS)).prop_map(
+            |(name, chassis, tunnels)| {
+                Object::Node(Node { chassis: chassis.to_owned(), tunnels, ..mk_node(name) })
+            }
+        ),
         (0..3_u32).prop_map(|replicas| Object::StatefulSet(StatefulSet {
             namespace: "default".to_owned(),
             name: "b".to_owned(),

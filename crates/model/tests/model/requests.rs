@@ -307,10 +307,31 @@ fn annotations_that_no_interface_uses_are_warned_about() {
 }
 
 #[test]
+fn a_rate_that_is_none_is_warned_about_and_the_pod_is_served() {
+    let mut world = world(FirstInterface::Other);
+    let key = "net.default.ovn.kubernetes.io/ingress_rate";
+    for (value, shown) in [("-1", "-1"), ("abc", "abc"), ("1e9", "1e9"), ("0", "0"), (" 1.5 ", "1.5")] {
+        let request = ask(&mut world, &mk_pod("default", "a", &[(NETWORKS, "net"), (key, value)]));
+        let texts: Vec<_> = request.warnings.iter().map(ToString::to_string).collect();
+        let text = format!(
+            "metadata.annotations[{key}]: {shown:?} is not a rate and limits nothing; write a whole number of Mbit/s from 1 to 4294967, or remove the annotation for no limit"
+        );
+        assert_eq!(texts, [text]);
+        assert!(request.is_ready() && request.interfaces.len() == 1, "{value}");
+    }
+    let huge = "9".repeat(100_000);
+    let request = ask(&mut world, &mk_pod("default", "a", &[(NETWORKS, "net"), (key, &huge)]));
+    assert!(request.warnings[0].to_string().len() < 1000);
+    for value in ["", " ", "1", "4294967"] {
+        let request = ask(&mut world, &mk_pod("default", "a", &[(NETWORKS, "net"), (key, value)]));
+        assert_eq!(request.warnings, [], "{value:?}");
+    }
+}
+
+#[test]
 fn annotations_of_kube_ovn_that_are_not_supported_yet_are_warned_about() {
     let mut world = world(FirstInterface::Other);
-    let unsupported =
-        ["aaps", "egress_rate", "eip", "ingress_rate", "port_security", "security_groups", "snat", "vip"];
+    let unsupported = ["aaps", "eip", "port_security", "security_groups", "snat", "vip"];
     let keys: Vec<_> = unsupported.map(|what| format!("net.default.ovn.kubernetes.io/{what}")).into();
     let mut annotations = vec![(NETWORKS, "net"), ("topology.kubernetes.io/vip", "another project's")];
     annotations.extend(keys.iter().map(|key| (key.as_str(), "x")));
@@ -320,7 +341,7 @@ fn annotations_of_kube_ovn_that_are_not_supported_yet_are_warned_about() {
     let aaps = "metadata.annotations[net.default.ovn.kubernetes.io/aaps]: not supported yet; the Vip keeps its address, and the pod cannot send from it";
     assert_eq!(texts[0], aaps);
     let groups = "metadata.annotations[net.default.ovn.kubernetes.io/security_groups]: not supported yet; it has no effect";
-    assert_eq!(texts[5], groups);
+    assert_eq!(texts[3], groups);
     // One for another network is told of once.
     let other = [(NETWORKS, "net"), ("db.default.ovn.kubernetes.io/aaps", "front")];
     assert_eq!(ask(&mut world, &mk_pod("default", "a", &other)).warnings.len(), 1);

@@ -3,6 +3,7 @@
 use portolan_api::portolan::DecidedInterface;
 use portolan_api::{Family, Mac};
 use portolan_model::fixtures::*;
+use portolan_model::node::Tunnels;
 use portolan_model::{Node, Unit, UnitState, View, VpcPair, World};
 
 pub(super) fn subnet(name: &str) -> Unit {
@@ -216,6 +217,31 @@ fn only_what_a_change_concerns_is_dirty() {
     assert!(world.apply(&mk_node("node-1")).units.is_empty(), "the chassis is called like the node");
     let renamed = Node { chassis: "c".to_owned(), ..mk_node("node-1") };
     assert_eq!(world.apply(&renamed).units.len(), 2);
+}
+
+#[test]
+fn the_smallest_tunnel_of_all_nodes_decides_for_subnets_that_name_no_mtu() {
+    let mut world = World::default();
+    let _ = world.apply(&mk_subnet("web", "10.0.0.0/24", ""));
+    let mut own = mk_subnet("own", "10.0.1.0/24", "");
+    own.spec.mtu = Some(1300);
+    let _ = world.apply(&own);
+    let node = |name: &str, tunnels| Node { tunnels, ..mk_node(name) };
+    let mut told = |name: &str, tunnels| {
+        let units: Vec<_> = world.apply(&node(name, tunnels)).units.into_iter().collect();
+        (world.tunnel_mtu(), units == [subnet("web")], units.len())
+    };
+    let (changed, same) = ((true, 1), (false, 0));
+    let is = |mtu, (only, count)| (mtu, only, count);
+    assert_eq!(told("node-1", Tunnels::Nowhere), is(None, same));
+    assert_eq!(told("node-1", Tunnels::Mtu(1442)), is(Some(1442), changed));
+    assert_eq!(told("node-2", Tunnels::Mtu(8942)), is(Some(1442), same));
+    assert_eq!(told("node-2", Tunnels::Mtu(1342)), is(Some(1342), changed));
+    // A mistake in the network of one node is not everyone's.
+    assert_eq!(told("node-2", Tunnels::Mtu(542)), is(Some(1442), changed));
+    assert_eq!(told("node-3", Tunnels::Mtu(1280)), is(Some(1280), changed));
+    assert_eq!(world.delete(&mk_node("node-3")).units.len(), 1);
+    assert_eq!(world.tunnel_mtu(), Some(1442));
 }
 
 #[test]

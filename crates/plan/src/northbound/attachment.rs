@@ -1,4 +1,4 @@
-//! An attachment: a port of its subnet's switch.
+//! An attachment: a port of its subnet's switch, and rules for its rates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use portolan_api::{Domain, Family};
 use portolan_model::Unit;
 use portolan_model::view::AttachmentView;
 
-use super::names;
+use super::{names, rates as rate_rules};
 use crate::rows::Rows;
 
 pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
-    let AttachmentView { attachment, subnet, chassis } = view;
+    let AttachmentView { attachment, subnet, chassis, rates } = view;
     let mut rows = Rows::new(unit, attachment.owner());
     if matches!(subnet.domain, Domain::Vni(_)) {
         // The VXLAN fabric carries it, without OVN.
@@ -36,6 +36,9 @@ pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
         options: requested_chassis.into_iter().chain(version).collect::<BTreeMap<_, _>>(),
         ..Default::default()
     };
+    for (key, rule) in rate_rules::rules(&port.name, rates) {
+        rows.child(key, switch.column(LogicalSwitch::QOS_RULES), rule);
+    }
     rows.child(names::THE_ONE, switch.column(LogicalSwitch::PORTS), port);
     rows
 }

@@ -21,10 +21,10 @@ pub(super) fn rows(unit: &Unit, view: SubnetView<'_>, settings: &Settings) -> Ro
     }
     let name = names::switch(&subnet.name);
     let switch = rows.root(names::THE_ONE, LogicalSwitch { name, ..Default::default() });
+    let mtu = config.mtu.unwrap_or_else(|| settings.mtu_given(view.tunnel_mtu));
     if let Some(vpc) = view.vpc {
-        connect(&mut rows, &switch, vpc, &subnet.name, config, settings);
+        connect(&mut rows, &switch, vpc, &subnet.name, config, mtu);
     }
-    let mtu = config.mtu.unwrap_or(settings.mtu);
     for (family, options) in dhcp::options(config, gateway_mac(config), mtu) {
         rows.root(names::dhcp_key(family), options);
     }
@@ -43,7 +43,7 @@ fn connect(
     vpc: VpcRef<'_>,
     subnet: &str,
     config: &SubnetConfig,
-    settings: &Settings,
+    mtu: u16,
 ) {
     let name = names::router_port(vpc.name, subnet);
     let switch_port = LogicalSwitchPort {
@@ -57,7 +57,7 @@ fn connect(
         name,
         mac: gateway_mac(config).to_string(),
         networks: networks(config).map(|network| network.to_string()).collect(),
-        ipv6_ra_configs: router_advertisement::configs(config, config.mtu.unwrap_or(settings.mtu)),
+        ipv6_ra_configs: router_advertisement::configs(config, mtu),
         // What does not fit is answered with what would, where it is not the same everywhere.
         options: config.mtu.map(|mtu| ("gateway_mtu".into(), mtu.to_string())).into_iter().collect(),
         ..Default::default()

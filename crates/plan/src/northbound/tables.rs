@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ovn_schema::nb::{
     Acl, AddressSet, ChassisTemplateVar, DhcpOptions, GatewayChassis, HaChassis, HaChassisGroup,
     LoadBalancer, LoadBalancerGroup, LogicalRouter, LogicalRouterPolicy, LogicalRouterPort,
-    LogicalRouterStaticRoute, LogicalSwitch, LogicalSwitchPort, Nat, PortGroup,
+    LogicalRouterStaticRoute, LogicalSwitch, LogicalSwitchPort, Nat, PortGroup, QoS,
 };
 use ovsdb_core::{Atom as Value, Datum, TypedRow as _};
 
@@ -31,6 +31,7 @@ pub static DATABASE: Database = Database {
         LogicalRouterPolicy::RULES,
         Nat::RULES,
         Acl::RULES,
+        QoS::RULES,
         GatewayChassis::RULES,
         HaChassis::RULES,
     ],
@@ -155,6 +156,13 @@ planned!(Acl, held by [LogicalSwitch::ACLS, PortGroup::ACLS], unique: None, owns
     Owned::whole(Acl::DIRECTION.name()),
     Owned::whole(Acl::MATCH.name()),
     Owned::whole(Acl::ACTION.name()),
+]);
+
+planned!(QoS, held by [LogicalSwitch::QOS_RULES], unique: None, owns [
+    Owned::whole(QoS::PRIORITY.name()),
+    Owned::whole(QoS::DIRECTION.name()),
+    Owned::whole(QoS::MATCH.name()),
+    Owned::whole(QoS::BANDWIDTH.name()),
 ]);
 
 planned!(GatewayChassis, held by [LogicalRouterPort::GATEWAY_CHASSIS], unique: NAME, owns [

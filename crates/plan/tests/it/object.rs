@@ -4,7 +4,9 @@ use portolan_api::portolan::{
     DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockUser, Subnet, Vpc,
 };
 use portolan_api::{Domain, Family};
-use portolan_model::{AttachmentId, Dirty, Node, World};
+use portolan_model::fixtures::mk_node;
+use portolan_model::node::Tunnels;
+use portolan_model::{AttachmentId, Dirty, Node, Pod, World};
 use serde_json::{Value, json};
 
 /// An object of any kind that the World is fed with.
@@ -14,6 +16,7 @@ pub(crate) enum Object {
     Subnet(Box<Subnet>),
     Lock(Box<IPLock>),
     Node(Node),
+    Pod(Box<Pod>),
 }
 
 impl Object {
@@ -23,6 +26,7 @@ impl Object {
             Object::Subnet(subnet) => world.apply(&**subnet),
             Object::Lock(lock) => world.apply(&**lock),
             Object::Node(node) => world.apply(node),
+            Object::Pod(pod) => world.apply(&**pod),
         }
     }
 
@@ -32,6 +36,7 @@ impl Object {
             Object::Subnet(subnet) => world.delete(&**subnet),
             Object::Lock(lock) => world.delete(&**lock),
             Object::Node(node) => world.delete(node),
+            Object::Pod(pod) => world.delete(&**pod),
         }
     }
 }
@@ -58,9 +63,25 @@ pub(crate) fn subnet(name: &str, uid: &str, spec: &Value) -> Object {
 }
 
 pub(crate) fn node(name: &str, chassis: &str) -> Object {
-    let node =
-        Node { name: name.into(), uid: format!("uid-{name}"), chassis: chassis.into(), addresses: vec![] };
+    let node = Node { uid: format!("uid-{name}"), chassis: chassis.into(), ..mk_node(name) };
     Object::Node(node)
+}
+
+/// A node whose tunnels carry packets of this size.
+pub(crate) fn tunnelling(name: &str, mtu: u16) -> Object {
+    Object::Node(Node { tunnels: Tunnels::Mtu(mtu), ..mk_node(name) })
+}
+
+/// The pod that a guest is, with annotations.
+pub(crate) fn annotated(guest: &Guest, annotations: &[(&str, &str)]) -> Object {
+    Object::Pod(Box::new(Pod {
+        namespace: "default".into(),
+        name: guest.name.into(),
+        uid: guest.uid.as_str().into(),
+        node: guest.node.map(Into::into),
+        annotations: annotations.iter().copied().collect(),
+        ..Pod::default()
+    }))
 }
 
 /// A guest whose addresses are locked: one lock for each.

@@ -4,7 +4,7 @@ use portolan_api::portolan::{HolderKind, LockUser};
 use portolan_model::World;
 use serde_json::json;
 
-use crate::object::{Guest, Object, node, pod, subnet, vpc};
+use crate::object::{Guest, Object, annotated, node, pod, subnet, tunnelling, vpc};
 
 pub(crate) struct Scene {
     pub(crate) name: &'static str,
@@ -47,6 +47,8 @@ pub(crate) fn all() -> Vec<Scene> {
         policy_routes(),
         peering(),
         virtual_machine(),
+        rates(),
+        smallest_tunnel(),
         vxlan_subnet(),
     ]
 }
@@ -249,6 +251,38 @@ pub(crate) fn virtual_machine() -> Scene {
     };
     let objects = [vpc("blue", "uid-blue", &json!({}))].into_iter().chain(blue_subnets());
     Scene::new("virtual_machine", &["attachment/vm/default/vm/eth0/uid-vm"], objects, &[machine])
+}
+
+/// Both directions of `web` are limited, one of `db`. A rate that is none limits nothing.
+pub(crate) fn rates() -> Scene {
+    let spec = json!({"cidrBlock": "10.1.0.0/24", "provider": "lone.default.ovn"});
+    let ingress = "lone.default.ovn.kubernetes.io/ingress_rate";
+    let egress = "lone.default.ovn.kubernetes.io/egress_rate";
+    let [web, db] = rate_guests();
+    let objects = [
+        subnet("lone", "uid-lone", &spec),
+        annotated(&web, &[(ingress, "20"), (egress, "10")]),
+        annotated(&db, &[(ingress, "1e9"), ("lone.default.ovn.eth0.kubernetes.io/egress_rate", "1")]),
+    ];
+    let shown = &["attachment/pod/default/web/eth0/uid-web", "attachment/pod/default/db/eth0/uid-db"];
+    Scene::new("rates", shown, objects, &[web, db])
+}
+
+fn rate_guests() -> [Guest; 2] {
+    [pod("web", "lone", "subnet/lone", &["10.1.0.10"]), pod("db", "lone", "subnet/lone", &["10.1.0.11"])]
+}
+
+/// Guests of subnets that name no MTU are told what fits into the tunnels of every node; others what their subnet names.
+pub(crate) fn smallest_tunnel() -> Scene {
+    let spec = json!({"cidrBlock": "10.1.0.0/24", "enableDHCP": true});
+    let own = json!({"cidrBlock": "10.2.0.0/24", "enableDHCP": true, "mtu": 1300});
+    let objects = [
+        tunnelling("node-2", 8942),
+        tunnelling("node-3", 1342),
+        subnet("lone", "uid-lone", &spec),
+        subnet("own", "uid-own", &own),
+    ];
+    Scene::new("smallest_tunnel", &["subnet/lone", "subnet/own"], objects, &[])
 }
 
 /// A subnet of the VXLAN fabric has no row in OVN, and neither have its attachments.

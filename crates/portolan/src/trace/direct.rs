@@ -31,7 +31,7 @@ pub(super) fn databases_of(lab: &Lab) -> anyhow::Result<Databases> {
 
 pub(super) async fn answer(
     databases: Databases,
-    mtu: u16,
+    mtu: Option<u16>,
     cluster: &Cluster,
     trace: &Trace,
 ) -> anyhow::Result<TraceStatus> {

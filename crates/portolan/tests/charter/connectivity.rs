@@ -92,26 +92,26 @@ pub(crate) fn same_cidr(cluster: &Testbed) {
 
 pub(crate) fn mtu(cluster: &Testbed) {
     let [wide, near, far] = guests(cluster, ["wide-vm1", "narrow-vm1", "narrow-vm2"]);
-    assert_eq!((&link(&wide)["mtu"], &link(&near)["mtu"]), (&1400.into(), &1200.into()));
+    assert_eq!((&link(&wide)["mtu"], &link(&near)["mtu"]), (&1442.into(), &1200.into()));
     // What it learned earlier it would not be told again.
     wide.netns().ip("route flush cache").unwrap();
     for narrow in [near, far] {
         // The way back is narrow from its beginning; the way there is found to be.
         cluster.ping(&narrow, &wide).succeeds();
         let to = narrow.address().to_string();
-        let told = said(&wide, &["-c1", "-w10", "-Mdo", "-s1372", &to]);
+        let told = said(&wide, &["-c1", "-w10", "-Mdo", "-s1414", &to]);
         assert!(told.contains("Frag needed and DF set (mtu = 1200)"), "{told}");
         cluster.tcp(&wide, &narrow).succeeds();
         let route = wide.command("ip").args(["route", "get", &to]).read().unwrap();
         assert!(route.contains("mtu 1200"), "{route}");
         cluster.udp(&narrow, &wide).succeeds();
     }
-    let refused = said(&wide, &["-c1", "-w10", "-Mdo", "-s1373", "10.61.0.1"]);
-    assert!(refused.contains("message too long, mtu=1400"), "{refused}");
+    let refused = said(&wide, &["-c1", "-w10", "-Mdo", "-s1415", "10.61.0.1"]);
+    assert!(refused.contains("message too long, mtu=1442"), "{refused}");
 }
 
 /// What ping says, however it ends.
-fn said(from: &Pod, arguments: &[&str]) -> String {
+pub(crate) fn said(from: &Pod, arguments: &[&str]) -> String {
     let output = from.command("ping").args(arguments).output().unwrap();
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

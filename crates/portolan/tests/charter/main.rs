@@ -11,6 +11,8 @@ mod deletion;
 mod dhcp;
 mod faults;
 mod guests;
+mod mtu;
 mod ovn4nfv;
 mod policy_routes;
+mod rates;
 mod tenancy;

@@ -159,6 +159,11 @@ fn rights(lab: &TestLab) {
     stage.serve_pod("one");
     let allocated = r"jsonpath={.metadata.annotations.web\.default\.ovn\.kubernetes\.io/allocated}=true";
     stage.wait_for(allocated, "pod/one");
+    // As its agent reports.
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "reported",
+        "annotations": {"portolan.dev/chassis": "reported", "portolan.dev/tunnel-mtu": "1342"}}});
+    stage.testbed.apply(&node.to_string()).unwrap();
+    stage.wait_for(r"jsonpath={.metadata.annotations.portolan\.dev/mtu}=1342", "node/reported");
     for object in [
         "vpcs.kubeovn.io/blue",
         "subnets.kubeovn.io/web",

@@ -674,7 +674,7 @@ fn annotations_without_effect_are_told_to_the_pod_once_and_until_they_are_gone()
     // What has its addresses is told too.
     let mut pod = scene.pods["a"].clone();
     let annotations = pod.metadata.annotations.get_or_insert_default();
-    annotations.insert("web.default.ovn.kubernetes.io/ingress_rate".into(), "3".into());
+    annotations.insert("web.default.ovn.kubernetes.io/ingress_rate".into(), "three".into());
     scene.start(pod.clone());
     scene.settle();
     assert_eq!(scene.reasons(), ["NoEffect", "NoEffect"]);
