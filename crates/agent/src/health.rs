@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::server::Agent;
+use crate::wanted::mtu_unknown;
 
 /// Listens at an address.
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -100,12 +101,15 @@ pub(crate) async fn ready(agent: &Agent) -> Vec<Check> {
         Some(report) if report.encapsulation.is_none() => Err(report.problem.clone().unwrap_or_default()),
         Some(_) => Ok(()),
     };
+    let told = agent.cluster.read(|known| known.world.node(&agent.config.node)?.told_mtu);
+    let untold = || mtu_unknown(&agent.config.node);
     vec![
         ("other-agent", Ok(())),
         is_turning(agent).await,
         ("vswitch", agent.vswitch.behind().map_or(Ok(()), Err)),
         ("bridge", bridge.map(drop).ok_or_else(missing)),
         ("chassis", chassis),
+        ("mtu", agent.config.mtu.or(told).map(drop).ok_or_else(untold)),
         ("followers", if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) }),
         ("cni-socket", if is_socket { Ok(()) } else { Err(gone()) }),
     ]

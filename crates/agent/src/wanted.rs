@@ -8,7 +8,7 @@ use portolan_cni::{CniError, Code};
 use portolan_host::Route;
 use portolan_model::doors::pod::{FIRST_INTERFACE, RequestedNetwork, requested_networks};
 use portolan_model::guest::{Guest, GuestInterface, GuestState, MissingPart, guest};
-use portolan_model::node::MTU_ANNOTATION;
+use portolan_model::node::{MTU_ANNOTATION, TUNNEL_MTU_ANNOTATION};
 use portolan_model::{Needs, Requester, Wait};
 
 use crate::call::{PodArgs, Selection};
@@ -178,11 +178,16 @@ fn select(call: &Call<'_>, known: &Known, guest: &Guest<'_>, pod_uid: &str, kept
     let planned = |one: &&GuestInterface<'_>| Some(planned(one, one.subnet.config.mtu.or(default)?, kept));
     match found.iter().map(planned).collect() {
         Some(interfaces) => Wanted::Interfaces { pod_uid: pod_uid.to_owned(), interfaces },
-        None => Wanted::Missing(vec![format!(
-            "Node {} has no annotation {MTU_ANNOTATION} yet, by which the controller says the MTU of pods; its log says why",
-            call.node
-        )]),
+        None => Wanted::Missing(vec![mtu_unknown(call.node)]),
     }
+}
+
+/// Why the MTU of pods is not known.
+pub(crate) fn mtu_unknown(node: &str) -> String {
+    format!(
+        "Node {node} has no annotation {MTU_ANNOTATION}, by which the controller says the MTU of pods: see whether the controller runs and is of \
+         this version, and whether this agent could report {TUNNEL_MTU_ANNOTATION} on the Node; or start the controller with --mtu"
+    )
 }
 
 /// The interfaces that the pod's annotation of OVN4NFV asks for, of those that the call is about.

@@ -50,7 +50,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) use binder::bind;
-pub(crate) use node_object::remove as remove_nodes;
+pub(crate) use node_object::{apply as make_node_object, remove as remove_nodes};
 
 use crate::error::Result;
 use crate::namespace::Namespace;
@@ -76,8 +76,6 @@ pub(crate) struct Config {
     /// Where containers' logs go.
     pub(crate) logs: PathBuf,
     pub(crate) client: Client,
-    /// The lab's name, as it stands on the Node object.
-    pub(crate) lab: String,
 }
 
 /// What workers share.
@@ -109,9 +107,8 @@ pub struct ContainerPlace {
 }
 
 impl NodeRuntime {
-    /// Makes the node's object and runs what is bound to it. Returns when the node is there.
-    pub(crate) async fn start(config: Config, tasks: Handle) -> Result<Self> {
-        node_object::apply(&config).await?;
+    /// Runs what is bound to the node.
+    pub(crate) fn start(config: Config, tasks: Handle) -> Self {
         let reporter = Reporter { controller: "portolan-lab".into(), instance: Some(config.name.clone()) };
         let shared = Arc::new(Shared {
             recorder: Recorder::new(config.client.clone(), reporter),
@@ -121,7 +118,7 @@ impl NodeRuntime {
         });
         let runtime = Self { shared, tasks, running: Mutex::default() };
         runtime.resume();
-        Ok(runtime)
+        runtime
     }
 
     /// Puts the node's network configuration and the plugin in place.

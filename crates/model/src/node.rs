@@ -9,9 +9,11 @@ pub const CHASSIS_ANNOTATION: &str = "portolan.dev/chassis";
 pub const TUNNEL_MTU_ANNOTATION: &str = "portolan.dev/tunnel-mtu";
 /// The annotation by which the controller tells a node's agent the MTU of pods on subnets that name none.
 pub const MTU_ANNOTATION: &str = "portolan.dev/mtu";
-/// The least MTU that is derived from tunnels, and the least that IPv6 allows: one node with a mistake in its network must not
-/// bring all others down with it.
+/// The least MTU that is derived from tunnels while some node has more, and the least that IPv6 allows: one node with a mistake in its
+/// network must not bring all others down with it.
 pub const LEAST_MTU: u16 = 1280;
+/// The least MTU that pods can do with at all: every host takes IPv4 packets of this size.
+pub const LEAST_IPV4_MTU: u16 = 576;
 
 /// What a node's agent says of its tunnels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,16 +25,6 @@ pub enum Tunnels {
     Nowhere,
     /// Packets of this size fit into them.
     Mtu(u16),
-}
-
-impl Tunnels {
-    /// The size that fits, if pods can do with it.
-    pub fn usable_mtu(self) -> Option<u16> {
-        match self {
-            Tunnels::Mtu(mtu) if mtu >= LEAST_MTU => Some(mtu),
-            _ => None,
-        }
-    }
 }
 
 /// A machine that runs pods.
@@ -50,4 +42,17 @@ pub struct Node {
     pub tunnels: Tunnels,
     /// The MTU that its agent was told.
     pub told_mtu: Option<u16>,
+}
+
+impl Node {
+    /// What pods' packets must not exceed because of this node, if anything is known: what fits into its tunnels, and what it was told
+    /// before. Pods that run have that, and packets of others that are larger would not reach them: so what was told may fall by itself, and
+    /// does not rise when a node goes or cannot say where its tunnels end.
+    pub(crate) fn mtu_bound(&self) -> Option<u16> {
+        let tunnels = match self.tunnels {
+            Tunnels::Mtu(mtu) => Some(mtu),
+            Tunnels::Unreported | Tunnels::Nowhere => None,
+        };
+        tunnels.into_iter().chain(self.told_mtu).filter(|mtu| *mtu >= LEAST_IPV4_MTU).min()
+    }
 }

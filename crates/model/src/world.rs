@@ -46,7 +46,7 @@ use crate::holder::Read;
 use crate::ip_pool::IpPool;
 use crate::lock::{Claim, Lock, UnreadableLock};
 use crate::nad::Nad;
-use crate::node::Node;
+use crate::node::{LEAST_MTU, Node};
 use crate::peering::{Peering, VpcPair};
 use crate::pod::{Pod, StatefulSet, VirtualMachine};
 use crate::request::Requester;
@@ -129,7 +129,7 @@ pub struct World {
     holdings_by_subnet: Index<String, AttachmentId>,
     holdings_by_node: Index<String, AttachmentId>,
     /// By the size of packets that fits into their tunnels: those where that is usable.
-    nodes_by_tunnel_mtu: Index<u16, String>,
+    nodes_by_mtu_bound: Index<u16, String>,
     pods_by_machine: Index<Name, Name>,
     /// Who has not got all that was asked for, by what the answer depends on.
     waiting: Index<Topic, Requester>,
@@ -393,9 +393,11 @@ impl World {
         self.nodes.values()
     }
 
-    /// The size of packets that fits into the tunnels of every node, as far as their agents have told.
+    /// The size of packets that fits into the tunnels of every node and reaches the pods that run, as far as is known. Nodes with less than
+    /// IPv6 needs count only where all have.
     pub fn tunnel_mtu(&self) -> Option<u16> {
-        self.nodes_by_tunnel_mtu.keys().next().copied()
+        let mut bounds = self.nodes_by_mtu_bound.keys();
+        bounds.clone().find(|mtu| **mtu >= LEAST_MTU).or_else(|| bounds.next()).copied()
     }
 
     /// The name of a node's chassis; that of the node, if nothing else was said.

@@ -64,6 +64,15 @@ impl Datum {
         atoms.iter().chain(pairs.iter().map(|(key, _)| key))
     }
 
+    /// Whether this is one of [`Datum::keys`].
+    pub(crate) fn has_key(&self, key: &Atom) -> bool {
+        match self {
+            Datum::Atom(atom) => atom == key,
+            Datum::Set(set) => set.contains(key),
+            Datum::Map(map) => map.0.binary_search_by(|(one, _)| one.cmp(key)).is_ok(),
+        }
+    }
+
     /// How many elements this value has.
     pub(crate) fn len(&self) -> usize {
         match self {

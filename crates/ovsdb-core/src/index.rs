@@ -132,9 +132,11 @@ impl<S: BuildHasher + Default> Entries<S> {
 
     /// Whether a row has the key.
     pub(crate) fn has(&self, row: &Row, key: &Atom) -> bool {
-        let mut has = false;
-        self.index.each_key(row, |one| has |= one == key);
-        has
+        match &self.index.by {
+            By::Column(column) => row.datum(column).is_some_and(|datum| datum.has_key(key)),
+            By::MapKey(column, name) => row.datum(column).and_then(|datum| datum.map_get(name)) == Some(key),
+            By::Function(keys) => keys(row).contains(key),
+        }
     }
 }
 

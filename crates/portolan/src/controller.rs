@@ -9,7 +9,7 @@ use futures::future::OptionFuture;
 use ovsdb::Endpoint;
 use portolan_controller::{Config, LeaderElection, Log, Reader};
 use portolan_model::World;
-use portolan_model::node::LEAST_MTU;
+use portolan_model::node::LEAST_IPV4_MTU;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::ServiceReference;
 
@@ -21,9 +21,9 @@ pub(crate) struct Arguments {
     /// How to reach the API server. Without it: the cluster that this runs in, or the user's own kubeconfig.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The MTU of pods on subnets that set none. Without it: what fits into the tunnels between all nodes. Agents are told by an
-    /// annotation of their Nodes.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(i64::from(LEAST_MTU)..))]
+    /// The MTU of pods on subnets that set none. Without it: what fits into the tunnels between all nodes; it falls by itself when a
+    /// node has less, and rises only by this flag. Agents are told by an annotation of their Nodes.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(i64::from(LEAST_IPV4_MTU)..))]
     mtu: Option<u16>,
     /// Make pods' first interfaces too: Portolan is the cluster's primary network. Controller and agents must agree. Without it another
     /// plugin makes them, and Portolan makes further ones.

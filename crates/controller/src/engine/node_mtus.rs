@@ -45,14 +45,19 @@ impl Engine {
     /// Asks for what differs. What was asked for and has not been seen is asked for again when its Node changes: writing the same
     /// twice changes nothing.
     pub(super) fn compare_node_mtus(&mut self) {
-        let mtu = self.plan_settings.mtu(&self.world);
+        // What was told does not rise by itself, so nobody is told a guess.
+        let Some(mtu) = self.plan_settings.mtu.or_else(|| self.world.tunnel_mtu()) else {
+            self.node_mtus = NodeMtus::default();
+            return;
+        };
         if self.node_mtus.decided.replace(mtu) != Some(mtu) {
             self.compare_all_node_mtus();
         }
         for name in std::mem::take(&mut self.node_mtus.to_compare) {
             let Some(node) = self.world.node(&name) else { continue };
-            // Without an agent there is nobody to tell. It may be the one whose tunnels are the smallest: until it has said so, it waits.
-            if node.tunnels == Tunnels::Unreported || node.told_mtu == Some(mtu) {
+            // A node that has not said what fits into its tunnels may be the one with the smallest: unless the size is given, it waits.
+            let waits = node.tunnels == Tunnels::Unreported && self.plan_settings.mtu.is_none();
+            if waits || node.told_mtu == Some(mtu) {
                 continue;
             }
             self.actions.push(Action::TellMtu { node: name, mtu });

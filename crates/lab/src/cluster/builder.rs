@@ -193,6 +193,11 @@ impl ClusterBuilder {
         let agents = match self.node_software {
             NodeSoftware::Nothing => Vec::new(),
             NodeSoftware::Agent | NodeSoftware::AgentAndRuntime => {
+                // As a kubelet does before it runs anything.
+                for node in &nodes {
+                    let (lab, name) = (self.name.clone(), node.name().to_owned());
+                    tasks.wait(runtime::make_node_object(client.clone(), lab, name, node.address()))?;
+                }
                 raising.step("agents", || raising.agents(&nodes, &api))?
             }
         };
@@ -332,9 +337,8 @@ impl Raising<'_> {
             namespace: node.namespace().clone(),
             logs: self.lab.directory("pods")?,
             client: client.clone(),
-            lab: self.how.name.clone(),
         };
-        self.tasks.wait(NodeRuntime::start(config, self.tasks.handle().clone()))
+        Ok(NodeRuntime::start(config, self.tasks.handle().clone()))
     }
 
     fn kubeconfig(&self, user: &str, api: &ApiServer) -> Result<PathBuf> {

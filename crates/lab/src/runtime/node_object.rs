@@ -1,26 +1,27 @@
 //! The Node object of a node.
 
+use std::net::Ipv4Addr;
+
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
-use super::Config;
 use crate::error::{Error, Result};
 
 /// On a node: the lab that it belongs to.
 pub(super) const LAB: &str = "lab.portolan.dev/name";
 
 /// Makes the object, or takes over one of an earlier lab of this name, and says that the node is ready.
-pub(super) async fn apply(config: &Config) -> Result<()> {
-    let api = Api::<Node>::all(config.client.clone());
-    let failed = |why: String| Error::ApiServer { what: format!("make Node {}", config.name), why };
-    let there = api.get_opt(&config.name).await.map_err(|error| failed(error.to_string()))?;
-    if there.is_some_and(|node| node.labels().get(LAB) != Some(&config.lab)) {
-        return Err(failed(format!("there is one that does not have the label {LAB}={}", config.lab)));
+pub(crate) async fn apply(client: Client, lab: String, name: String, address: Ipv4Addr) -> Result<()> {
+    let api = Api::<Node>::all(client);
+    let failed = |why: String| Error::ApiServer { what: format!("make Node {name}"), why };
+    let there = api.get_opt(&name).await.map_err(|error| failed(error.to_string()))?;
+    if there.is_some_and(|node| node.labels().get(LAB) != Some(&lab)) {
+        return Err(failed(format!("there is one that does not have the label {LAB}={lab}")));
     }
-    write(&api, config).await.map_err(|error| failed(error.to_string()))
+    write(&api, &lab, &name, address).await.map_err(|error| failed(error.to_string()))
 }
 
 /// Removes the objects of these nodes. One that is gone is no error.
@@ -35,11 +36,10 @@ pub(crate) async fn remove(client: &Client, nodes: Vec<String>) -> kube::Result<
     Ok(())
 }
 
-async fn write(api: &Api<Node>, config: &Config) -> kube::Result<()> {
-    let name = config.name.as_str();
+async fn write(api: &Api<Node>, lab: &str, name: &str, address: Ipv4Addr) -> kube::Result<()> {
     let parameters = PatchParams::apply("portolan-lab").force();
     let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {
-        LAB: config.lab, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+        LAB: lab, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
         "kubernetes.io/arch": architecture()}}});
     api.patch(name, &parameters, &Patch::Apply(&object)).await?;
 
@@ -51,7 +51,7 @@ async fn write(api: &Api<Node>, config: &Config) -> kube::Result<()> {
             "lastHeartbeatTime": now, "lastTransitionTime": now})
     };
     let status = json!({"status": {
-        "addresses": [{"type": "InternalIP", "address": config.address}, {"type": "Hostname", "address": name}],
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "conditions": [
             condition("Ready", "True", "KubeletReady", "the lab's runtime runs pods; there are no heartbeats"),
             condition("NetworkUnavailable", "False", "RouteCreated", "the agent answers the CNI plugin"),

@@ -43,7 +43,7 @@ impl<K: Ord, V: Ord> Index<K, V> {
         self.0.get(key).into_iter().flatten()
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> + Clone {
         self.0.keys()
     }
 }

@@ -302,11 +302,11 @@ impl World {
         }
         let before = self.chassis(name).to_owned();
         let tunnel_mtu_before = self.tunnel_mtu();
-        if let Some(mtu) = self.nodes.get(name).and_then(|node| node.tunnels.usable_mtu()) {
-            self.nodes_by_tunnel_mtu.remove(&mtu, name);
+        if let Some(mtu) = self.nodes.get(name).and_then(Node::mtu_bound) {
+            self.nodes_by_mtu_bound.remove(&mtu, name);
         }
-        if let Some(mtu) = new.as_ref().and_then(|node| node.tunnels.usable_mtu()) {
-            self.nodes_by_tunnel_mtu.insert(mtu, name.to_owned());
+        if let Some(mtu) = new.as_ref().and_then(Node::mtu_bound) {
+            self.nodes_by_mtu_bound.insert(mtu, name.to_owned());
         }
         match new {
             Some(node) => self.nodes.insert(name.to_owned(), node),

@@ -242,6 +242,16 @@ fn the_smallest_tunnel_of_all_nodes_decides_for_subnets_that_name_no_mtu() {
     assert_eq!(told("node-3", Tunnels::Mtu(1280)), is(Some(1280), changed));
     assert_eq!(world.delete(&mk_node("node-3")).units.len(), 1);
     assert_eq!(world.tunnel_mtu(), Some(1442));
+    // What pods have that run counts.
+    let mut told = Node { told_mtu: Some(1300), ..node("node-2", Tunnels::Nowhere) };
+    assert_eq!(world.apply(&told).units.len(), 1);
+    assert_eq!(world.tunnel_mtu(), Some(1300));
+    told.told_mtu = Some(0);
+    let _ = world.apply(&told);
+    assert_eq!(world.tunnel_mtu(), Some(1442));
+    // If all have less than IPv6 needs, that is what there is.
+    let _ = world.apply(&node("node-1", Tunnels::Mtu(1222)));
+    assert_eq!(world.tunnel_mtu(), Some(1222));
 }
 
 #[test]

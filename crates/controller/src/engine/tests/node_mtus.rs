@@ -40,7 +40,7 @@ fn every_agent_is_told_what_fits_into_the_tunnels_of_all() {
     assert_eq!(scene.tells(&node("n1", &[])), [], "it has not reported");
     assert_eq!(scene.tells(&node("n1", &reported("1442", ""))), is(&[("n1", 1442)]));
     // Until it is seen, a change of the Node is a reason to write again; then no more.
-    assert_eq!(scene.tells(&node("n1", &reported("1442", "1400"))), is(&[("n1", 1442)]));
+    assert_eq!(scene.tells(&node("n1", &reported("1442", "1500"))), is(&[("n1", 1442)]));
     assert_eq!(scene.tells(&node("n1", &reported("1442", "1442"))), []);
     assert_eq!(scene.tells(&node("n2", &reported("8942", "1442"))), []);
     // The smallest decides for all, also where tunnels end nowhere.
@@ -51,6 +51,31 @@ fn every_agent_is_told_what_fits_into_the_tunnels_of_all() {
     );
     // Somebody writes something else.
     assert_eq!(scene.tells(&node("n2", &reported("1342", "9000"))), is(&[("n2", 1342)]));
+}
+
+#[test]
+fn what_agents_were_told_does_not_rise_by_itself() {
+    let mut scene = Scene::new();
+    assert_eq!(
+        scene.tells(&node("n0", &[(CHASSIS_ANNOTATION, "c")])),
+        [],
+        "nothing is known, and nothing guessed"
+    );
+    let first = scene.tells(&node("n1", &reported("1342", "")));
+    assert_eq!(first, is(&[("n0", 1342), ("n1", 1342)]));
+    assert_eq!(scene.tells(&node("n1", &reported("1342", "1342"))), []);
+    assert_eq!(scene.tells(&node("n2", &reported("8942", "1342"))), []);
+    // Its tunnels go on, and so do the pods of all nodes: they have what they were told.
+    assert_eq!(scene.tells(&node("n1", &[(CHASSIS_ANNOTATION, "c"), (MTU_ANNOTATION, "1342")])), []);
+    assert_eq!(scene.tells(&node("n1", &reported("8942", "1342"))), []);
+    // Whoever wants more says so.
+    scene.engine.plan_settings.mtu = Some(8942);
+    let raised = scene.tells(&node("n3", &[]));
+    assert_eq!(
+        raised,
+        is(&[("n0", 8942), ("n1", 8942), ("n2", 8942), ("n3", 8942)]),
+        "also who has not reported"
+    );
 }
 
 #[test]
