@@ -3,13 +3,21 @@ use portolan_plan::host::Note;
 
 use super::*;
 use crate::chassis::NodeFacts;
+use crate::holders::Holders;
 use crate::pods::Pods;
+
+fn link(note: Note) -> ObservedLink {
+    ObservedLink { index: 7, tag: Tag::Sandbox(note), up: true, is_strict: false }
+}
+
+fn known() -> Known {
+    let world = World::new(Settings::default());
+    Known { world, pods: Pods::default(), holders: Holders::default(), node: NodeFacts::default() }
+}
 
 /// What a round changes, if everything succeeds.
 fn changes(engine: &Engine) -> Vec<Change> {
-    let known =
-        Known { world: World::new(Settings::default()), pods: Pods::default(), node: NodeFacts::default() };
-    let changes = engine.reconcile(&known).changes;
+    let changes = engine.reconcile(&known(), Some(1400)).changes;
     for change in &changes {
         engine.applied(change);
     }
@@ -34,7 +42,7 @@ fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
     assert_eq!(changes(), []);
     let note =
         Note { sandbox: sandbox.clone(), interface: "eth0".into(), pod_uid: None, network: String::new() };
-    engine.link_changed(&name, Some(&ObservedLink { index: 7, note, up: true }));
+    engine.link_changed(&name, Some(&link(note)));
     assert_eq!(changes(), []);
     assert!(engine.observed(|observed| observed.is_guarded(&name)));
 
@@ -79,7 +87,7 @@ fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
     // Somebody removes the note of a link that is in use.
     engine.begin(&sandbox);
     let note = Note { sandbox, interface: "net1".into(), pod_uid: None, network: String::new() };
-    engine.link_changed(&name, Some(&ObservedLink { index: 7, note, up: true }));
+    engine.link_changed(&name, Some(&link(note)));
     engine.guard_reported(&name, Guard::Present);
     engine.unnoted_link(&name);
     engine.links_listed(&BTreeMap::new(), &[name].into());
