@@ -11,7 +11,8 @@
 //! The engine compares what should be on the node with what is, by the rules of [`portolan_plan::host`]: at start, after every change
 //! and after a restart of Open vSwitch. CNI calls are one of its sources. Everything that is made carries the container's id and the
 //! call's interface name, in rows and on links, and is found again by these: DEL needs neither the API server nor a memory of what ADD
-//! did. `chassis` makes the node a chassis of OVN and keeps it one. Nothing here polls. Start reading at [`run`], then `add` and `reconcile`.
+//! did. Ports of the node itself, which `NetworkAttachment`s ask for, are another source; `attachment_status` says what became of them.
+//! `chassis` makes the node a chassis of OVN and keeps it one. Nothing here polls. Start reading at [`run`], then `add` and `reconcile`.
 
 mod accept;
 mod add;

@@ -331,7 +331,6 @@ impl Scene {
                     let mut nads = self.nads.iter();
                     nads.find(|nad| nad.name_any() == *name).map(|nad| drop(found.apply(nad)))
                 }
-                other => panic!("{other:?} is not read here"),
             };
         }
         Confirmation::Found(Box::new(found))

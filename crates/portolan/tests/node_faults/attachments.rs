@@ -66,7 +66,7 @@ fn an_agent_killed_at_any_change_of_a_port_of_the_node_leaves_nothing_that_the_n
                     }
                     kubectl(&testbed, &["delete", "pna", &name]);
                 }
-                snapshot::wait_for(&testbed, &before, &at);
+                snapshot::wait_for(&testbed, &before, &at).await;
             }
         }
     });

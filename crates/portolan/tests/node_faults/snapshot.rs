@@ -81,22 +81,19 @@ fn is_ours(name: &str) -> bool {
 }
 
 /// Waits until the first node has what it had before.
-pub(crate) fn wait_for(testbed: &Testbed, before: &[(&'static str, String)], at: &str) {
+pub(crate) async fn wait_for(testbed: &Testbed, before: &[(&'static str, String)], at: &str) {
     let monitor = testbed.nodes()[0].namespace().run(LinkMonitor::open).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        #[expect(deprecated, reason = "its successor is unsafe")]
-        let monitor = AsyncFd::new(monitor).unwrap();
-        loop {
-            let now = of_node(testbed);
-            if now == before {
-                return;
-            }
-            let next = tokio::time::timeout(Duration::from_secs(60), monitor.readable()).await;
-            let mut ready = next.unwrap_or_else(|_| panic!("after {at}: {now:?}")).unwrap();
-            let _ = ready.try_io(|monitor| monitor.get_ref().read());
+    #[expect(deprecated, reason = "its successor is unsafe")]
+    let monitor = AsyncFd::new(monitor).unwrap();
+    loop {
+        let now = of_node(testbed);
+        if now == before {
+            return;
         }
-    });
+        let next = tokio::time::timeout(Duration::from_secs(60), monitor.readable()).await;
+        let mut ready = next.unwrap_or_else(|_| panic!("after {at}: {now:?}")).unwrap();
+        let _ = ready.try_io(|monitor| monitor.get_ref().read());
+    }
 }
 
 /// What is not in a later one as it was.
