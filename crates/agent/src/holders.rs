@@ -113,3 +113,37 @@ impl Holders {
 fn name_of(metadata: &ObjectMeta) -> Name {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(name: &str, uid: &str) -> ObjectMeta {
+        let (namespace, name) = (Some("default".to_owned()), Some(name.to_owned()));
+        ObjectMeta { namespace, name, uid: Some(uid.to_owned()), ..ObjectMeta::default() }
+    }
+
+    #[test]
+    fn one_that_is_made_again_has_another_link_and_a_late_deletion_of_the_first_leaves_it_alone() {
+        let [first, second] = ["1", "2"].map(LinkName::of_attachment);
+        let mut holders = Holders::default();
+        assert_eq!(holders.apply(&metadata("a", "1"), None), [first.clone()].into());
+        assert_eq!(holders.apply(&metadata("a", "2"), None), [first.clone(), second.clone()].into());
+        assert_eq!(holders.delete(&metadata("a", "1")), BTreeSet::new());
+        assert!(holders.get(&second).is_some() && holders.get(&first).is_none());
+        assert_eq!(holders.delete(&metadata("a", "2")), [second].into());
+        assert_eq!(holders.links().count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_known_before_a_list_and_what_a_list_lacks_is_concerned() {
+        let mut holders = Holders::default();
+        holders.apply(&metadata("a", "1"), None);
+        assert_eq!(holders.listed(), None);
+        let all = [metadata("b", "2")];
+        let concerned = holders.replace(all.iter().map(|metadata| (metadata, None)));
+        assert_eq!(concerned, ["1", "2"].map(LinkName::of_attachment).into());
+        let known = holders.listed().map(|holders| holders.keys().cloned().collect::<Vec<_>>());
+        assert_eq!(known, Some(vec![LinkName::of_attachment("2")]));
+    }
+}

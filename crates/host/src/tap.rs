@@ -58,7 +58,7 @@ pub fn open(name: &str) -> Result<File> {
 
 /// Relates an open device to the tap of a name.
 fn request(device: &File, name: &str) -> io::Result<()> {
-    let mut name: Vec<libc::c_char> = name.bytes().map(|byte| byte.cast_signed()).collect();
+    let mut name: Vec<libc::c_char> = name.bytes().map(|byte| libc::c_char::from_ne_bytes([byte])).collect();
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::ErrorKind::InvalidInput.into());
     }

@@ -1,5 +1,5 @@
 use portolan_model::{Settings, World};
-use portolan_plan::host::Note;
+use portolan_plan::host::{HolderTag, Internal, Note};
 
 use super::*;
 use crate::chassis::NodeFacts;
@@ -92,6 +92,46 @@ fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
     engine.unnoted_link(&name);
     engine.links_listed(&BTreeMap::new(), &[name].into());
     assert_eq!(changes(&engine), []);
+}
+
+#[test]
+fn a_port_of_the_node_goes_by_an_event_at_once_and_otherwise_once_a_read_confirms_it() {
+    let unit = LinkName::of_attachment("7");
+    let tag = Tag::Holder(HolderTag::of_attachment("default", "uplink", "7"));
+    let plugged = || {
+        let engine = Engine::new();
+        engine.bridge_changed(Some(Datapath::Netdev));
+        let link = ObservedLink { index: 7, tag: tag.clone(), up: true, is_strict: true };
+        engine.links_listed(&[(unit.clone(), link)].into(), &BTreeSet::new());
+        engine.guard_reported(&unit, Guard::Present);
+        let internal = Some(Internal { mac: None, mtu: None });
+        let (pod, iface_id) = (String::new(), None);
+        engine.port_changed(&unit, Some(ObservedPort { tag: tag.clone(), pod, iface_id, internal }));
+        engine
+    };
+    let mut listed = known();
+    listed.holders.replace([]);
+
+    // While nothing was listed nobody knows, and nobody is asked.
+    let engine = plugged();
+    let work = engine.reconcile(&known(), Some(1400));
+    assert_eq!((work.changes, work.confirm), (Vec::new(), Vec::new()));
+    // A list that lacks it is a reason to ask; the link is there all the while.
+    engine.holders_listed(BTreeSet::new());
+    let work = engine.reconcile(&listed, Some(1400));
+    assert_eq!(work.changes, []);
+    let [asked] = work.confirm.try_into().unwrap();
+    let name = Some(("default".to_owned(), "uplink".to_owned()));
+    let expected =
+        OwnerOfUnit { unit: unit.clone(), kind: OwnerKind::NetworkAttachment, name, uid: "7".into() };
+    assert_eq!(asked, expected);
+    engine.answered(unit.clone(), "7", Absence::Confirmed);
+    assert_eq!(engine.reconcile(&listed, Some(1400)).changes, [Change::Unplug(unit.clone())]);
+
+    // An event is an answer.
+    let engine = plugged();
+    engine.holder_deleted(&unit, "7");
+    assert_eq!(engine.reconcile(&listed, Some(1400)).changes, [Change::Unplug(unit)]);
 }
 
 /// A kernel with one link, and what the agent has under way.

@@ -298,8 +298,7 @@ fn what_makes_no_sense_is_refused_with_the_field_and_what_stands_in_the_way_is_s
             let events = ["get", "events", "--field-selector=reason=InterfaceFailed", "-o=name"];
             assert_eq!(stage.kubectl(&events, "").lines().count(), 1, "it is told once");
             node.namespace().ip("link del other").unwrap();
-            // ovs-vswitchd tries again when its configuration changes.
-            node.vsctl(&["set", "Interface", link.as_str(), "other_config:x=y"]).unwrap();
+            // ovs-vswitchd tries again when links of the node change.
             stage.ready("late");
         })
         .await;
