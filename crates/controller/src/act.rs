@@ -2,7 +2,7 @@
 
 pub(crate) mod events;
 pub(crate) mod finalizers;
-pub(crate) mod node_mtus;
+pub(crate) mod node_annotations;
 pub(crate) mod results;
 pub(crate) mod status;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::Move;
-use portolan_model::Requester;
+use portolan_model::{FirstInterface, Requester};
 use portolan_plan::Absence;
 use portolan_watch::{Plain, is_not_found};
 use serde_json::json;
@@ -22,7 +22,7 @@ use tokio::sync::mpsc::Sender;
 
 use self::events::{EventKey, EventWriter};
 use self::finalizers::FinalizerWriter;
-use self::node_mtus::NodeMtuWriter;
+use self::node_annotations::{NodeAnnotations, NodeWriter};
 use self::results::ResultsWriter;
 use self::status::StatusWriter;
 use self::writer::{Urgent, Writer};
@@ -43,14 +43,21 @@ pub(crate) struct Actor {
     pub(crate) events: Writer<EventWriter>,
     pub(crate) finalizers: Writer<FinalizerWriter>,
     pub(crate) results: Writer<ResultsWriter>,
-    pub(crate) node_mtus: Writer<NodeMtuWriter>,
+    pub(crate) nodes: Writer<NodeWriter>,
+    /// Whether Nodes have prefixes that subnets are compared with.
+    first_interface: FirstInterface,
     /// What those give way to.
     pub(crate) urgent: Urgent,
     pub(crate) metrics: Metrics,
 }
 
 impl Actor {
-    pub(crate) fn new(client: Client, engine: Sender<Message>, metrics: Metrics) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        engine: Sender<Message>,
+        metrics: Metrics,
+        first_interface: FirstInterface,
+    ) -> Self {
         let urgent = Urgent::default();
         let finalizers = FinalizerWriter::new(client.clone(), engine.clone(), metrics.clone());
         Actor {
@@ -58,7 +65,8 @@ impl Actor {
             events: Writer::new(EventWriter::new(client.clone()), &urgent),
             finalizers: Writer::new(finalizers, &urgent),
             results: Writer::new(ResultsWriter(client.clone()), &urgent),
-            node_mtus: Writer::new(NodeMtuWriter(client.clone()), &urgent),
+            nodes: Writer::new(NodeWriter(client.clone()), &urgent),
+            first_interface,
             client,
             engine,
             urgent,
@@ -72,7 +80,7 @@ impl Actor {
         self.events.pause();
         self.finalizers.pause();
         self.results.pause();
-        self.node_mtus.pause();
+        self.nodes.pause();
     }
 
     /// What is wanted from now on is written.
@@ -81,7 +89,7 @@ impl Actor {
         self.events.resume();
         self.finalizers.resume();
         self.results.resume();
-        self.node_mtus.resume();
+        self.nodes.resume();
     }
 
     /// Makes an action happen. What fails is answered, and tried again when the engine says so.
@@ -127,7 +135,10 @@ impl Actor {
             Action::ShowResults(results) => {
                 self.results.want((results.namespace.clone(), results.name.clone()), results);
             }
-            Action::TellMtu { node, mtu } => self.node_mtus.want(node, mtu),
+            Action::TellMtu { node, mtu } => self.nodes.want(node, NodeAnnotations::mtu(mtu)),
+            Action::ServePrefixes { node, uid, cidrs } => {
+                self.nodes.want(node, NodeAnnotations::pod_cidrs(uid, cidrs));
+            }
             Action::SetConditions(update) => self.status.want((update.kind, update.name.clone()), update),
             Action::SetFinalizer(update) => {
                 let Protected { kind, name, .. } = &update.object;

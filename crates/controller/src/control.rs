@@ -71,7 +71,7 @@ pub(crate) async fn run(
     let mut followers = follow::follow_all(client.clone(), &sender);
     let mut recoveries = followers.recoveries();
     let mut election = Election::start(client.clone(), config.election);
-    let actor = Actor::new(client.clone(), sender.clone(), metrics.clone());
+    let actor = Actor::new(client.clone(), sender.clone(), metrics.clone(), config.settings.first_interface);
     let mut tasks = Tasks::default();
     if !config.sb.is_empty() {
         let cleaner = ChassisCleaner::connect(config.sb, config.nb_tls, client, &nodes, metrics.clone());
@@ -79,7 +79,7 @@ pub(crate) async fn run(
     }
     tasks.spawn("status writer", actor.status.clone().run(followers.recoveries()));
     tasks.spawn("pod results writer", actor.results.clone().run(followers.recoveries()));
-    tasks.spawn("writer of MTUs on Nodes", actor.node_mtus.clone().run(followers.recoveries()));
+    tasks.spawn("writer of annotations on Nodes", actor.nodes.clone().run(followers.recoveries()));
     tasks.spawn("Event writer", actor.events.clone().run(followers.recoveries()));
     tasks.spawn("finalizer writer", actor.finalizers.clone().run(followers.recoveries()));
     let pages = Health {

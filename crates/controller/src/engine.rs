@@ -21,6 +21,7 @@ mod locks;
 mod missing;
 mod network_attachments;
 mod node_mtus;
+mod node_prefixes;
 mod nodes;
 mod northbound;
 mod readiness;
@@ -120,6 +121,15 @@ pub enum Action {
         node: String,
         /// The MTU.
         mtu: u16,
+    },
+    /// Say on a Node that the prefixes of its pods were found free of clashes. The watch answers.
+    ServePrefixes {
+        /// The node.
+        node: String,
+        /// The UID of the Node that was judged.
+        uid: String,
+        /// The prefixes, as the annotation has them.
+        cidrs: String,
     },
     /// Write an Event.
     Report {

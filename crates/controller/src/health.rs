@@ -216,7 +216,8 @@ mod tests {
     /// The pages of a controller that is not connected with its database.
     fn health(api: &FakeApi, engine: &Sender<Message>) -> Health {
         let northbound = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None }).1;
-        let actor = Actor::new(api.client(), engine.clone(), Metrics::new());
+        let actor =
+            Actor::new(api.client(), engine.clone(), Metrics::new(), portolan_model::FirstInterface::Other);
         Health {
             engine: engine.clone(),
             followers: Followers::new(api.client()).status(),

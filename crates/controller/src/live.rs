@@ -11,6 +11,7 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, kubevirt, portolan};
 use portolan_model::holder::{self, Read, Users};
+use portolan_model::node_subnet::node_of_subnet;
 use portolan_model::{AttachmentId, Group, Source, Unit, UnitState, VpcPair, World, doors};
 use portolan_plan::Absence;
 use portolan_watch::{self as served, Unreadable};
@@ -50,6 +51,8 @@ pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confir
             Read::SubnetOf { group: Group::KubeOvn, name } => {
                 get::<kubeovn::Subnet>(client, &Api::all(client.clone()), name, found).await?;
             }
+            // They come with their Nodes.
+            Read::Vpc { group: Group::Core, .. } | Read::SubnetOf { group: Group::Core, .. } => {}
             Read::Subnet { name } => {
                 get::<portolan::Subnet>(client, &Api::all(client.clone()), name, found).await?;
                 get::<kubeovn::Subnet>(client, &Api::all(client.clone()), name, found).await?;
@@ -97,11 +100,15 @@ pub(crate) async fn unit_absence(
         Unit::Peering(pair) => {
             return Ok(Vpcs::read(client, &[pair.first(), pair.second()]).await?.peering_absence(pair));
         }
-        Unit::Subnet(name) => {
-            let (native, kubeovn) = both::<portolan::Subnet, kubeovn::Subnet>(client, name).await?;
-            let uids = [native.and_then(|subnet| subnet.uid()), kubeovn.and_then(|subnet| subnet.uid())];
-            uids.iter().flatten().any(|uid| owners.contains(uid))
-        }
+        Unit::Node(name) => has_node(client, name, owners).await?,
+        Unit::Subnet(name) => match node_of_subnet(name) {
+            Some(node) => has_node(client, node, owners).await?,
+            None => {
+                let (native, kubeovn) = both::<portolan::Subnet, kubeovn::Subnet>(client, name).await?;
+                let uids = [native.and_then(|subnet| subnet.uid()), kubeovn.and_then(|subnet| subnet.uid())];
+                uids.iter().flatten().any(|uid| owners.contains(uid))
+            }
+        },
         Unit::Attachment(id) => match read(client, &holder::reads(id, &Users::default())).await? {
             Confirmation::Found(found) => {
                 holder::released(&found, id, &Users::default()).is_none()
@@ -111,6 +118,12 @@ pub(crate) async fn unit_absence(
         },
     };
     Ok(if is_there { Absence::Refuted } else { Absence::Confirmed })
+}
+
+/// Whether there is a Node of this name with one of these UIDs.
+async fn has_node(client: &Client, name: &str, uids: &BTreeSet<String>) -> kube::Result<bool> {
+    let node = served::get(client, &Api::<Node>::all(client.clone()), name).await?;
+    Ok(node.and_then(|node| node.uid()).is_some_and(|uid| uids.contains(&uid)))
 }
 
 /// Whether one of these pods runs, for a holder that outlives its pods. The name of a virtual machine's pod is not known, and no

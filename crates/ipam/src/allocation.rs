@@ -47,7 +47,7 @@ impl<'a> Allocation<'a> {
     }
 
     pub(crate) fn share(&mut self, interface: &InterfaceRequest) -> Option<Share<'a>> {
-        let Some(id) = AttachmentId::new(&self.request.holder, &interface.interface) else {
+        let Some(id) = AttachmentId::new(self.request.holder_of(interface), &interface.interface) else {
             self.refusals.push(Refusal::BadHolder);
             return None;
         };
@@ -78,9 +78,13 @@ impl<'a> Allocation<'a> {
                 addresses.extend(
                     asked.into_iter().filter_map(|address| self.exactly(address, subnet, &id, &held)),
                 );
-            } else if let Some(held) = held.iter().find(of_family) {
-                addresses.push((*held, Standing::Held));
-            } else if pooled.is_some() || !matches!(interface.pool, Pool::Listed(_)) || has_asked {
+                continue;
+            }
+            let kept: Vec<_> = held.iter().filter(of_family).take(interface.count).collect();
+            let may_choose = pooled.is_some() || !matches!(interface.pool, Pool::Listed(_)) || has_asked;
+            let missing = if kept.is_empty() && !may_choose { 0 } else { interface.count - kept.len() };
+            addresses.extend(kept.into_iter().map(|held| (*held, Standing::Held)));
+            for _ in 0..missing {
                 let chosen = self.any(family, subnet, &id, &interface.pool);
                 addresses.extend(chosen.map(|address| (address, Standing::New)));
             }
@@ -103,7 +107,7 @@ impl<'a> Allocation<'a> {
         if held.contains(&address) {
             return Some((address, Standing::Held));
         }
-        if let Some(problem) = subnet.address_problem(address) {
+        if let Some(problem) = subnet.address_problem_for(id.kind(), address) {
             self.refusals.push(Refusal::Address { address, problem });
             return None;
         }
@@ -175,7 +179,7 @@ impl<'a> Allocation<'a> {
         let Pool::Listed(pool) = &interface.pool else { return None };
         let free = |address: IpAddr| {
             let owner = self.ipam.owner(self.world, &subnet.domain, LockAddress::Ip(address), id);
-            subnet.address_problem(address).is_none()
+            subnet.address_problem_for(id.kind(), address).is_none()
                 && !self.promised.contains(&address)
                 && !matches!(owner, Owner::Other(_))
         };

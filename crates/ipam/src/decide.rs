@@ -79,7 +79,8 @@ impl Ipam {
             return decision;
         }
         // It may have just what it asks for.
-        if let Some(UnreadableLock { name, errors, .. }) = world.unreadable_lock_of(&request.holder) {
+        let unreadable = request.holders().find_map(|holder| world.unreadable_lock_of(holder));
+        if let Some(UnreadableLock { name, errors, .. }) = unreadable {
             decision.refusals = vec![Refusal::UnreadableLock { lock: name.clone(), errors: errors.clone() }];
             return decision;
         }
@@ -126,7 +127,7 @@ fn locks(request: &Request, shares: &[Share<'_>], interfaces: &[DecidedInterface
             holder: share.id.holder(),
             node: Some(request.node.clone()).filter(|node| !node.is_empty()),
             host_ip: request.host_ip.map(|ip| ip.to_string()),
-            user: request.user.clone(),
+            user: request.user.clone().filter(|_| share.id.kind().is_sticky()),
             // A Vip has no port.
             iface_id: (request.holder.kind != HolderKind::Vip).then(|| share.id.iface_id()),
             interfaces: interfaces.to_vec(),
@@ -157,7 +158,8 @@ fn moves(
     interfaces: &[DecidedInterface],
 ) -> Vec<Move> {
     let Some(user) = &request.user else { return Vec::new() };
-    let held = shares.iter().flat_map(|share| world.held_locks(&share.id).counted);
+    let shares = shares.iter().filter(|share| share.id.kind().is_sticky());
+    let held = shares.flat_map(|share| world.held_locks(&share.id).counted);
     let behind = held.filter(|lock| {
         lock.user.as_deref() != Some(user)
             || lock.node.as_deref() != Some(&request.node)

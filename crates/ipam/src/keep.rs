@@ -8,10 +8,12 @@ use std::net::IpAddr;
 use portolan_api::{Domain, Family, IpRange, Mac};
 use portolan_model::{AttachmentId, InterfaceRequest, Pool, Request, World};
 
+use crate::release::is_of;
+
 /// True if a request asks for an interface with the addresses that its holder has, and perhaps more.
 pub(crate) fn keeps(world: &World, request: &Request, id: &AttachmentId) -> bool {
     let interface = request.interfaces.iter().find(|interface| interface.interface == id.interface());
-    interface.is_some_and(|interface| fits(world, interface, id))
+    interface.is_some_and(|interface| is_of(request.holder_of(interface), id) && fits(world, interface, id))
 }
 
 fn fits(world: &World, interface: &InterfaceRequest, id: &AttachmentId) -> bool {

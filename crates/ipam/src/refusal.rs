@@ -120,6 +120,7 @@ impl Refusal {
             Refusal::Taken { .. } => "AddressTaken",
             Refusal::Address { problem: AddressProblem::OutOfRange { .. }, .. } => "AddressOutOfRange",
             Refusal::Address { problem: AddressProblem::Gateway { .. }, .. } => "AddressIsGateway",
+            Refusal::Address { problem: AddressProblem::OfNode { .. }, .. } => "AddressOfNode",
             Refusal::Address { problem: AddressProblem::NotAGuest { .. }, .. } => "AddressNotForGuests",
             Refusal::AskedTwice { .. } => "AddressAskedTwice",
             Refusal::MacTaken { .. } => "MacTaken",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use portolan_api::portolan::HolderKind;
+use portolan_api::portolan::{Holder, HolderKind};
 use portolan_model::holder::{self, Read, Released, Users};
 use portolan_model::{AttachmentId, Lock, Request, Requester, World};
 
@@ -136,9 +136,13 @@ fn is_gateway_in_use(
     changes && lock.ip().is_some_and(|ip| interfaces.any(|interface| interface.addresses.contains(&ip)))
 }
 
-/// True if a request is made for the holder of an interface.
+/// True if a request is made for the holder of an interface, or has it give back what it has.
 pub(crate) fn holds(request: &Request, id: &AttachmentId) -> bool {
-    let holder = &request.holder;
+    request.holders().any(|holder| is_of(holder, id))
+}
+
+/// True if an interface is this holder's.
+pub(crate) fn is_of(holder: &Holder, id: &AttachmentId) -> bool {
     (holder.kind, holder.name.as_str(), holder.uid.as_str()) == (id.kind(), id.name(), id.uid())
 }
 

@@ -1,5 +1,6 @@
 //! Objects for tests: each `mk_*` makes a plain one that is right, for the test to change.
 
+use portolan_api::cidr::HostBits;
 use portolan_api::condition::{ConditionUpdate, VALIDATED, set_condition};
 use portolan_api::finalizer::IN_USE;
 use portolan_api::nad::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
@@ -7,10 +8,11 @@ use portolan_api::portolan::{
     DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockAddress, NetworkAttachment,
     NetworkAttachmentSpec, Subnet, SubnetSpec, SubnetStatus, Vpc, VpcPeering, VpcSpec,
 };
-use portolan_api::{Domain, Family, Mac, kubeovn};
+use portolan_api::{CidrBlock, Domain, Family, Mac, kubeovn};
 
 use crate::attachment::AttachmentId;
 use crate::node::{Node, Tunnels};
+use crate::node_subnet::served;
 use crate::pod::Pod;
 
 /// A VPC that has the finalizer.
@@ -128,7 +130,15 @@ pub fn mk_node(name: &str) -> Node {
         addresses: vec![[192, 168, 0, 1].into()],
         tunnels: Tunnels::Unreported,
         told_mtu: None,
+        pod_cidrs: None,
+        served_cidrs: None,
     }
+}
+
+/// A node with prefixes for its pods that were found free of clashes.
+pub fn mk_node_with(name: &str, pod_cidrs: &str) -> Node {
+    let cidr = CidrBlock::parse(pod_cidrs, HostBits::Refuse).expect("invariant: a test gives prefixes");
+    Node { pod_cidrs: Some(Ok(cidr)), served_cidrs: Some(served(cidr)), ..mk_node(name) }
 }
 
 /// A `NetworkAttachment` on `node-1`.

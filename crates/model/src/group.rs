@@ -1,4 +1,4 @@
-//! The two API groups that share one space of names.
+//! The API groups that subnets and VPCs come from.
 
 use std::fmt;
 
@@ -9,14 +9,17 @@ pub enum Group {
     Portolan,
     /// `kubeovn.io`.
     KubeOvn,
+    /// The core group: the pod prefixes of a Node. Their subnets have names that no object can have.
+    Core,
 }
 
 impl Group {
-    /// The other one.
-    pub fn other(self) -> Self {
+    /// The other one of the two groups that share one space of names.
+    pub fn other(self) -> Option<Self> {
         match self {
-            Group::Portolan => Group::KubeOvn,
-            Group::KubeOvn => Group::Portolan,
+            Group::Portolan => Some(Group::KubeOvn),
+            Group::KubeOvn => Some(Group::Portolan),
+            Group::Core => None,
         }
     }
 }
@@ -26,6 +29,7 @@ impl fmt::Display for Group {
         f.write_str(match self {
             Group::Portolan => portolan_api::portolan::GROUP,
             Group::KubeOvn => portolan_api::kubeovn::GROUP,
+            Group::Core => "core",
         })
     }
 }

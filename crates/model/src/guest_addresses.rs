@@ -21,6 +21,11 @@ pub enum AddressProblem {
         /// The subnet.
         subnet: String,
     },
+    /// It is the node's own.
+    OfNode {
+        /// The node's subnet.
+        subnet: String,
+    },
     /// It is the network's own or its broadcast address.
     NotAGuest {
         /// The subnet.
@@ -36,6 +41,9 @@ impl fmt::Display for AddressProblem {
             }
             AddressProblem::Gateway { subnet } => {
                 write!(f, "is the gateway of Subnet {subnet}; ask for another")
+            }
+            AddressProblem::OfNode { subnet } => {
+                write!(f, "is the node's own address in Subnet {subnet}; ask for another")
             }
             AddressProblem::NotAGuest { subnet } => {
                 write!(f, "is the network or broadcast address of Subnet {subnet}; ask for another")

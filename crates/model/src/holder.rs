@@ -22,6 +22,7 @@ pub(crate) mod subnet;
 pub(crate) mod vip;
 pub(crate) mod virtual_machine;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use portolan_api::portolan::{Holder, HolderKind, LockTarget, LockUser};
@@ -217,9 +218,15 @@ pub(crate) fn requester(world: &World, id: &AttachmentId) -> Requester {
 ///
 /// A pod stays with the holder of the addresses that it uses for as long as it runs: an orphan of a deleted StatefulSet, and a pod
 /// that another set has adopted, keep what they have.
-pub(crate) fn of_pod(world: &World, pod: &Pod) -> Result<(Holder, Option<LockUser>), Vec<Wait>> {
+///
+/// `own` are the interfaces whose addresses the pod holds itself in any case.
+pub(crate) fn of_pod(
+    world: &World,
+    pod: &Pod,
+    own: &BTreeSet<&str>,
+) -> Result<(Holder, Option<LockUser>), Vec<Wait>> {
     let user = || Some(LockUser { pod: pod.name.to_string(), uid: pod.uid.to_string() });
-    if let Some(id) = world.used_by(pod).next() {
+    if let Some(id) = world.used_by(pod).find(|id| !own.contains(id.interface())) {
         let holder = Holder { interface: None, ..id.holder() };
         return Ok((holder, user().filter(|_| id.kind().is_sticky())));
     }

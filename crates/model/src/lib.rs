@@ -28,6 +28,7 @@ pub mod life;
 pub mod lock;
 pub mod nad;
 pub mod node;
+pub mod node_subnet;
 pub mod ovn_match;
 pub mod peering;
 pub mod pod;
@@ -58,7 +59,9 @@ pub use subnet::{Subnet, Validation};
 pub use uid::Uid;
 pub use unit::{Unit, UnitState};
 pub use unreadable::Unreadable;
-pub use view::{AttachmentView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView};
+pub use view::{
+    AttachmentView, NodePort, NodeRef, NodeView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView,
+};
 pub use vip::Vip;
 pub use vpc::Vpc;
 pub use world::{FirstInterface, ObjectKey, Settings, Source, World};

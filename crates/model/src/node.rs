@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use portolan_api::{CidrBlock, FieldErrors};
+
 /// The annotation that names a node's chassis in OVN, where it is not called like the node.
 pub const CHASSIS_ANNOTATION: &str = "portolan.dev/chassis";
 
@@ -9,6 +11,8 @@ pub const CHASSIS_ANNOTATION: &str = "portolan.dev/chassis";
 pub const TUNNEL_MTU_ANNOTATION: &str = "portolan.dev/tunnel-mtu";
 /// The annotation by which the controller tells a node's agent the MTU of pods on subnets that name none.
 pub const MTU_ANNOTATION: &str = "portolan.dev/mtu";
+/// The annotation by which the controller says which pod prefixes of a node were found free of clashes: those are in use.
+pub const POD_CIDRS_ANNOTATION: &str = "portolan.dev/pod-cidrs";
 /// The least MTU that is derived from tunnels while some node has more, and the least that IPv6 allows: one node with a mistake in its
 /// network must not bring all others down with it.
 pub const LEAST_MTU: u16 = 1280;
@@ -42,6 +46,10 @@ pub struct Node {
     pub tunnels: Tunnels,
     /// The MTU that its agent was told.
     pub told_mtu: Option<u16>,
+    /// The prefixes that were allocated to it for its pods, if any were.
+    pub pod_cidrs: Option<Result<CidrBlock, FieldErrors>>,
+    /// Which of them were found free of clashes, in the words of the annotation.
+    pub served_cidrs: Option<String>,
 }
 
 impl Node {

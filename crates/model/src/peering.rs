@@ -45,16 +45,16 @@ pub struct Peering {
 pub struct PeeringEnd {
     /// The VPC.
     pub vpc: String,
-    /// Its UID.
-    pub vpc_uid: String,
+    /// Whose its rows are.
+    pub owner: String,
     /// Its address in the network between the two, with the length of that network.
     pub local_connect: InterfacePair,
 }
 
 impl Peering {
-    /// The UID of the object it comes from: that of the first VPC.
+    /// Whose its rows are: the first VPC's.
     pub fn owner(&self) -> &str {
-        &self.ends[0].vpc_uid
+        &self.ends[0].owner
     }
 }
 

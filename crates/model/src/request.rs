@@ -7,6 +7,8 @@ use portolan_api::finalizer::IN_USE;
 use portolan_api::portolan::{Holder, LockUser};
 use portolan_api::{AddressPair, FieldError, GuestRoute, IpRange, Mac, Provider};
 
+use crate::node_subnet::node_of_subnet;
+
 /// Who asks for interfaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Requester {
@@ -98,6 +100,8 @@ pub struct Request {
     pub requester: Requester,
     /// Who is to hold the addresses; `interface` is left open.
     pub holder: Holder,
+    /// Who would hold them if the pod did not ask for addresses that only the pod itself can hold: what that one has is given back.
+    pub former: Option<Holder>,
     /// For a holder that outlives its pods: the pod that asks.
     pub user: Option<LockUser>,
     /// The node where they are used.
@@ -129,6 +133,23 @@ pub enum Needs {
 }
 
 impl Request {
+    /// Who is to hold the addresses of an interface.
+    pub fn holder_of<'a>(&'a self, interface: &'a InterfaceRequest) -> &'a Holder {
+        interface.holder.as_ref().unwrap_or(&self.holder)
+    }
+
+    /// Everyone who holds addresses for this request, or gives them back.
+    pub fn holders(&self) -> impl Iterator<Item = &Holder> {
+        let of_interfaces = self.interfaces.iter().filter_map(|interface| interface.holder.as_ref());
+        std::iter::once(&self.holder).chain(&self.former).chain(of_interfaces)
+    }
+
+    /// The interfaces whose addresses only the pod itself can hold.
+    pub(crate) fn interfaces_of_pod(&self) -> impl Iterator<Item = &str> {
+        let own = self.interfaces.iter().filter(|interface| interface.holder.is_some());
+        own.map(|interface| interface.interface.as_str())
+    }
+
     /// True if all of it is known and nothing is wrong with it.
     pub fn is_ready(&self) -> bool {
         self.problems.is_empty() && self.waits.is_empty()
@@ -144,8 +165,12 @@ pub struct InterfaceRequest {
     pub subnet: String,
     /// The provider by which it was asked for.
     pub provider: Option<Provider>,
-    /// Addresses it is to have, in order. Several of one family are allowed; of a family that is not named, one is chosen.
+    /// Who is to hold its addresses, if not the holder of the request.
+    pub holder: Option<Holder>,
+    /// Addresses it is to have, in order. Several of one family are allowed; of a family that is not named, `count` are chosen.
     pub addresses: Vec<IpAddr>,
+    /// How many addresses it is to have of a family of which it names none.
+    pub count: usize,
     /// Addresses to choose from.
     pub pool: Pool,
     /// MAC address it is to have.
@@ -232,6 +257,8 @@ pub enum Wait {
     },
     /// A node.
     Node(String),
+    /// Prefixes for the pods of the node that asks, or a subnet that serves all nodes.
+    NodePrefixes,
     /// A pool of addresses.
     IpPool(String),
     /// A pool of addresses that is there, to be understood.
@@ -249,6 +276,16 @@ impl fmt::Display for Wait {
             }
             Wait::SubnetOfProvider(provider) => {
                 write!(f, "waiting for a Subnet with provider {provider}; there is none")
+            }
+            Wait::Subnet(name) | Wait::Validated(name) | Wait::Corrected(name)
+                if let Some(node) = node_of_subnet(name) =>
+            {
+                let what = match self {
+                    Wait::Subnet(_) => "to be allocated",
+                    Wait::Validated(_) => "to be found free of clashes with other subnets",
+                    _ => "to be corrected",
+                };
+                write!(f, "waiting for spec.podCIDRs of Node {node} {what}; see the Node's Events")
             }
             Wait::Subnet(name) => write!(f, "waiting for Subnet {name}, which does not exist"),
             Wait::Validated(name) => {
@@ -280,7 +317,7 @@ impl fmt::Display for Wait {
             }
             Wait::DefaultSubnet { namespace } => write!(
                 f,
-                "waiting for a Subnet for the pods of namespace {namespace}; none names it in spec.namespaces, and none is the default"
+                "waiting for a Subnet for the pods of namespace {namespace}; none names it in spec.namespaces, none is the default, and no spec.podCIDRs were allocated to the pod's Node"
             ),
             Wait::VirtualMachine { namespace, name } => {
                 write!(f, "waiting for VirtualMachine {namespace}/{name}, which does not exist")
@@ -289,6 +326,9 @@ impl fmt::Display for Wait {
                 write!(f, "waiting for pod {pod}, which runs the same virtual machine, to finish")
             }
             Wait::Node(name) => write!(f, "waiting for Node {name}, which does not exist"),
+            Wait::NodePrefixes => f.write_str(
+                "waiting for spec.podCIDRs, which kube-controller-manager allocates with --allocate-node-cidrs; or make a Subnet of the VPC ovn-cluster with spec.default, which serves all nodes"
+            ),
             Wait::IpPool(name) => write!(f, "waiting for IPPool {name}, which does not exist"),
             Wait::CorrectedIpPool(name) => {
                 write!(f, "waiting for IPPool {name} to be corrected; see its condition Ready")

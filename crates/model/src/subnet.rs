@@ -81,6 +81,13 @@ impl Subnet {
         (!is_for_guests).then(|| AddressProblem::NotAGuest { subnet: subnet() })
     }
 
+    /// The same for a holder of this kind.
+    pub fn address_problem_for(&self, holder: HolderKind, address: IpAddr) -> Option<AddressProblem> {
+        let is_of_node = holder != HolderKind::Node && self.is_of_node(address);
+        let of_node = || AddressProblem::OfNode { subnet: self.name.clone() };
+        self.address_problem(address).or_else(|| is_of_node.then(of_node))
+    }
+
     /// The address domain of a subnet of this name.
     pub fn domain_of(name: &str, config: &SubnetConfig) -> Domain {
         match (&config.vpc, config.vni) {

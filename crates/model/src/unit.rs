@@ -6,6 +6,7 @@ use std::str::FromStr;
 use portolan_api::names::is_dns_subdomain;
 
 use crate::attachment::AttachmentId;
+use crate::node_subnet::node_of_subnet;
 use crate::peering::VpcPair;
 
 /// The smallest thing planned alone.
@@ -15,6 +16,8 @@ use crate::peering::VpcPair;
 /// ```text
 /// vpc/blue
 /// subnet/web
+/// subnet/node:node-1
+/// node/node-1
 /// peering/blue/green
 /// attachment/pod/default/web-0/eth0/<uid>
 /// attachment/node/node-1/node/<uid>
@@ -23,8 +26,10 @@ use crate::peering::VpcPair;
 pub enum Unit {
     /// A VPC, by name.
     Vpc(String),
-    /// A subnet, by name.
+    /// A subnet, by name; that of a node too.
     Subnet(String),
+    /// What the primary network has for a node beside its subnet and its port, by the node's name.
+    Node(String),
     /// Two connected VPCs.
     Peering(VpcPair),
     /// One interface.
@@ -48,6 +53,7 @@ impl fmt::Display for Unit {
         match self {
             Unit::Vpc(name) => write!(f, "vpc/{name}"),
             Unit::Subnet(name) => write!(f, "subnet/{name}"),
+            Unit::Node(name) => write!(f, "node/{name}"),
             Unit::Peering(pair) => write!(f, "peering/{}/{}", pair.first(), pair.second()),
             Unit::Attachment(id) => write!(f, "attachment/{id}"),
         }
@@ -74,7 +80,11 @@ impl FromStr for Unit {
         let name = || is_dns_subdomain(rest).then(|| rest.to_owned()).ok_or(NoUnit);
         match kind {
             "vpc" => name().map(Unit::Vpc),
-            "subnet" => name().map(Unit::Subnet),
+            "subnet" => {
+                let name = node_of_subnet(rest).unwrap_or(rest);
+                is_dns_subdomain(name).then(|| Unit::Subnet(rest.to_owned())).ok_or(NoUnit)
+            }
+            "node" => name().map(Unit::Node),
             "peering" => {
                 let (first, second) = rest.split_once('/').ok_or(NoUnit)?;
                 let pair = VpcPair::new(first, second).filter(|pair| pair.first() == first).ok_or(NoUnit)?;

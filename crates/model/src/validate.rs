@@ -15,6 +15,7 @@ use portolan_api::{FieldError, FieldErrors, FieldPath, Provider, Reason, kubeovn
 use crate::doors;
 use crate::ip_pool::IpPoolProblem;
 use crate::life::Life;
+use crate::node::Node;
 use crate::peering::PeeringProblem;
 use crate::pod::Pod;
 use crate::subnet::{Subnet, Validation};
@@ -274,7 +275,7 @@ fn best_validation(subnet: &Subnet, world: &World) -> Validation {
 }
 
 fn check_name(subnet: &Subnet, world: &World, notes: &mut Notes) {
-    let other = subnet.group.other();
+    let Some(other) = subnet.group.other() else { return };
     let rival = world.subnet_of_group(other, &subnet.name);
     let first = rival.is_some_and(|rival| stands_first(subnet, rival, world));
     if world.has_subnet_of_group(other, &subnet.name) && !first {
@@ -308,16 +309,14 @@ fn check_overlap(subnet: &Subnet, world: &World, notes: &mut Notes) {
     let spec = FieldPath::SPEC;
     let itself = |other: &Subnet| other.name == subnet.name && other.group == subnet.group;
     for other in world.subnets_of_domain(&subnet.domain).filter(|other| !itself(other)) {
-        if stands_first(subnet, other, world) {
+        if stands_first(subnet, other, world) || gives_way(other, subnet, world) {
             continue;
         }
         for (net, theirs) in
             overlaps(subnet.config.cidr.nets(), &other.config.cidr.nets().collect::<Vec<_>>())
         {
-            let message = format!(
-                "overlaps {theirs} of Subnet {} in {}; choose another prefix",
-                other.name, subnet.domain
-            );
+            let message =
+                format!("overlaps {theirs} of {} in {}; choose another prefix", title(other), subnet.domain);
             notes.errors.add(&spec.field("cidrBlock"), net.to_string(), Reason::Duplicate, message);
         }
     }
@@ -332,6 +331,45 @@ fn check_overlap(subnet: &Subnet, world: &World, notes: &mut Notes) {
             notes.errors.add(&spec.field("cidrBlock"), net.to_string(), Reason::Duplicate, message);
         }
     }
+}
+
+/// True for the prefixes of a node that are not in use and never will be while there is a Subnet that serves all nodes.
+fn gives_way(other: &Subnet, subnet: &Subnet, world: &World) -> bool {
+    let serves_all = subnet.config.default || world.default_of_nodes().is_some();
+    other.node().is_some() && other.validation == Validation::Not && serves_all
+}
+
+/// What a subnet is called in a message.
+fn title(subnet: &Subnet) -> String {
+    match subnet.node() {
+        Some(node) => format!("Node {node} (spec.podCIDRs)"),
+        None => format!("Subnet {}", subnet.name),
+    }
+}
+
+/// Why the prefixes of a node cannot be used beside the subnets of its VPC; those for which `counts` is false are left out.
+pub fn node_prefixes(node: &Node, world: &World, counts: impl Fn(&Subnet) -> bool) -> Vec<FieldError> {
+    let subnet = match node.subnet() {
+        None => return Vec::new(),
+        Some(Err(errors)) => return errors.into_iter().collect(),
+        Some(Ok(subnet)) => subnet,
+    };
+    let mut errors = FieldErrors::new();
+    let list = FieldPath::SPEC;
+    let list = list.field("podCIDRs");
+    let others = world.subnets_of_domain(&subnet.domain).filter(|other| other.name != subnet.name);
+    for other in others.filter(|other| counts(other)) {
+        for (net, theirs) in
+            overlaps(subnet.config.cidr.nets(), &other.config.cidr.nets().collect::<Vec<_>>())
+        {
+            let message = format!(
+                "overlaps {theirs} of {}, so the node's pods get no addresses of it; remove one of the two",
+                title(other)
+            );
+            errors.add(&list, net.to_string(), Reason::Duplicate, message);
+        }
+    }
+    errors.into_iter().collect()
 }
 
 fn overlaps(ours: impl Iterator<Item = IpNet>, theirs: &[IpNet]) -> Vec<(IpNet, IpNet)> {
@@ -421,8 +459,9 @@ fn vpc(vpc: Result<Vpc, FieldErrors>, world: &World) -> Findings {
         Err(errors) => return Notes { errors, ..Notes::default() }.into_findings(),
     };
     let mut notes = Notes::default();
-    let other = vpc.group.other();
-    if world.has_vpc_of_group(other, &vpc.name) {
+    if let Some(other) = vpc.group.other()
+        && world.has_vpc_of_group(other, &vpc.name)
+    {
         let message =
             format!("is the name of a Vpc of {other} already; both groups share their names, choose another");
         let metadata = FieldPath::root("metadata");

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use portolan_api::{Domain, Provider, Rates};
+use portolan_api::{CidrBlock, Domain, Provider, Rates};
 
 use crate::attachment::Attachment;
 use crate::peering::Peering;
@@ -23,6 +23,8 @@ pub enum View<'w> {
     Peering(PeeringView<'w>),
     /// Of an attachment.
     Attachment(AttachmentView<'w>),
+    /// Of a node.
+    Node(NodeView<'w>),
 }
 
 /// A VPC to be planned.
@@ -30,6 +32,10 @@ pub enum View<'w> {
 pub struct VpcView<'w> {
     /// The VPC.
     pub vpc: &'w Vpc,
+    /// Whose its rows are: see [`VpcRef::owner`].
+    pub owner: &'w str,
+    /// Whether it is the router of the primary network.
+    pub is_primary: bool,
 }
 
 /// A subnet to be planned.
@@ -48,8 +54,9 @@ pub struct SubnetView<'w> {
 pub struct VpcRef<'w> {
     /// Its name.
     pub name: &'w str,
-    /// The UID of the object it comes from.
-    pub uid: &'w str,
+    /// Whose its rows are: the UID of the object it comes from. Those of the primary network's are the network's: whether there is an
+    /// object for its router, and which, must not move the router.
+    pub owner: &'w str,
 }
 
 /// A peering to be planned.
@@ -70,6 +77,41 @@ pub struct AttachmentView<'w> {
     pub chassis: Option<&'w str>,
     /// How much the pod that uses it may send and receive.
     pub rates: Rates,
+    /// The node by which it leaves the cluster, if that does not follow from its addresses.
+    pub leaves_by: Option<NodeRef<'w>>,
+}
+
+/// What others may know of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeRef<'w> {
+    /// Its name.
+    pub name: &'w str,
+    /// Its UID.
+    pub uid: &'w str,
+}
+
+/// A node of the primary network to be planned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeView<'w> {
+    /// The node.
+    pub node: NodeRef<'w>,
+    /// Its own addresses, in the network of the nodes.
+    pub addresses: &'w [IpAddr],
+    /// Its pods' prefixes, if these are in use.
+    pub prefixes: Option<CidrBlock>,
+    /// The VPC of the primary network.
+    pub vpc: VpcRef<'w>,
+    /// Its port, once that has its addresses.
+    pub port: Option<NodePort<'w>>,
+}
+
+/// The port of a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodePort<'w> {
+    /// The port: of each family the first address is the node's own, the second the one it masquerades with.
+    pub attachment: &'w Attachment,
+    /// The subnet it is on.
+    pub subnet: SubnetRef<'w>,
 }
 
 /// What attachments may know of their subnet. A change of anything else in a subnet leaves its attachments alone.
@@ -113,10 +155,11 @@ impl View<'_> {
     /// The UID of the object that the unit comes from: the tag `portolan/owner` of everything planned for it.
     pub fn owner(&self) -> &str {
         match self {
-            View::Vpc(view) => &view.vpc.uid,
+            View::Vpc(view) => view.owner,
             View::Subnet(view) => &view.subnet.uid,
             View::Peering(view) => view.peering.owner(),
             View::Attachment(view) => view.attachment.owner(),
+            View::Node(view) => view.node.uid,
         }
     }
 }

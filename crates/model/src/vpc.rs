@@ -5,6 +5,7 @@ use portolan_api::VpcConfig;
 use crate::group::Group;
 use crate::life::Life;
 use crate::ovn_match::Match;
+use crate::subnet::DEFAULT_VPC;
 
 /// A virtual router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,4 +24,19 @@ pub struct Vpc {
     pub matches: Vec<Match>,
     /// Whether it may vanish.
     pub life: Life,
+}
+
+impl Vpc {
+    /// The VPC of the primary network where there is no object for it.
+    pub(crate) fn of_primary_network() -> Self {
+        Self {
+            name: DEFAULT_VPC.to_owned(),
+            uid: String::new(),
+            generation: None,
+            group: Group::Core,
+            config: VpcConfig::default(),
+            matches: Vec::new(),
+            life: Life::Protected,
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod ip_pools;
 mod locks;
 mod missing;
 mod named;
+mod nodes;
 mod pods;
 mod rates;
 mod recent;
@@ -50,7 +51,7 @@ use crate::node::{LEAST_MTU, Node};
 use crate::peering::{Peering, VpcPair};
 use crate::pod::{Pod, StatefulSet, VirtualMachine};
 use crate::request::Requester;
-use crate::subnet::Subnet;
+use crate::subnet::{DEFAULT_VPC, Subnet};
 use crate::unit::{Unit, UnitState};
 use crate::unreadable::Unreadable;
 use crate::view::{AttachmentView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView};
@@ -84,6 +85,8 @@ pub(crate) type Name = (String, String);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct World {
     settings: Settings,
+    /// The VPC of the primary network, as it is without an object.
+    primary_vpc: Option<Box<Vpc>>,
     // Inputs.
     vpcs: BTreeMap<String, Rivals<Vpc>>,
     subnets: BTreeMap<String, Rivals<Subnet>>,
@@ -140,7 +143,9 @@ pub struct World {
 impl World {
     /// A World that was told nothing yet.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, ..Self::default() }
+        let is_primary = settings.first_interface == FirstInterface::Portolan;
+        let primary_vpc = is_primary.then(|| Box::new(Vpc::of_primary_network()));
+        Self { settings, primary_vpc, ..Self::default() }
     }
 
     /// What is the same for the whole cluster.
@@ -153,6 +158,7 @@ impl World {
         let mut dirty = Dirty::default();
         object.put(self, &mut dirty);
         self.found::<O>(&object.key());
+        self.note_nodes(&mut dirty);
         dirty
     }
 
@@ -161,6 +167,7 @@ impl World {
         let mut dirty = Dirty::default();
         O::put_unreadable(object, self, &mut dirty);
         self.found::<O>(&O::Key::of(object.metadata));
+        self.note_nodes(&mut dirty);
         dirty
     }
 
@@ -178,6 +185,7 @@ impl World {
         let mut dirty = Dirty::default();
         O::remove(key, self, &mut dirty);
         self.found::<O>(key);
+        self.note_nodes(&mut dirty);
         dirty
     }
 
@@ -196,6 +204,7 @@ impl World {
         for key in self.take_all(objects, unreadable, &mut dirty) {
             O::remove(&key, self, &mut dirty);
         }
+        self.note_nodes(&mut dirty);
         dirty
     }
 
@@ -231,51 +240,87 @@ impl World {
             Unit::Subnet(name) => self.subnet_state(name),
             Unit::Peering(pair) => self.peering_state(pair),
             Unit::Attachment(id) => self.attachment_state(id),
+            Unit::Node(name) => self.node_state(name),
         }
     }
 
     /// What the plan of a unit may look at, if the unit is [`UnitState::Live`].
     pub fn view(&self, unit: &Unit) -> Option<View<'_>> {
         match unit {
-            Unit::Vpc(name) => self.vpc(name).map(|vpc| View::Vpc(VpcView { vpc })),
+            Unit::Vpc(name) => self.vpc(name).map(|vpc| {
+                let is_primary = self.is_primary_vpc(name);
+                View::Vpc(VpcView { vpc, owner: self.owner_of_vpc(vpc), is_primary })
+            }),
             Unit::Subnet(name) => self.subnet_view(name).map(View::Subnet),
             Unit::Peering(pair) => self.peering(pair).map(|peering| View::Peering(PeeringView { peering })),
             Unit::Attachment(id) => self.attachment_view(id).map(View::Attachment),
+            Unit::Node(name) => self.node_view(name).map(View::Node),
+        }
+    }
+
+    /// Whose the rows of a unit are, if it is there, live or held: the UID of the object that it comes from, but for the VPC of the
+    /// primary network.
+    pub fn owner(&self, unit: &Unit) -> Option<&str> {
+        match unit {
+            Unit::Vpc(name) if self.is_primary_vpc(name) => Some(DEFAULT_VPC),
+            Unit::Peering(pair) if self.is_primary_vpc(pair.first()) => Some(DEFAULT_VPC),
+            _ => self.object_uid(unit),
         }
     }
 
     /// The UID of the object that a unit comes from, if it is there, live or held.
-    pub fn owner(&self, unit: &Unit) -> Option<&str> {
-        let owner = match unit {
+    pub fn object_uid(&self, unit: &Unit) -> Option<&str> {
+        let uid = match unit {
             Unit::Vpc(name) => self.vpcs.get(name)?.effective()?.meta.uid.as_str(),
             Unit::Subnet(name) => self.subnets.get(name)?.effective()?.meta.uid.as_str(),
             Unit::Peering(pair) => self.vpcs.get(pair.first())?.effective()?.meta.uid.as_str(),
             Unit::Attachment(id) => self.holdings.get_key_value(id)?.0.uid(),
+            Unit::Node(name) => self.nodes.get(name).map(|node| node.uid.as_str())?,
         };
-        Some(owner)
+        Some(uid)
     }
 
-    /// Every unit that is live: VPCs, then subnets, peerings and attachments, so that parents come first.
+    /// Every unit that is live: VPCs, then subnets, peerings, nodes and attachments, so that parents come first.
     pub fn units(&self) -> impl Iterator<Item = Unit> {
         let vpcs = self.vpcs().map(|vpc| Unit::Vpc(vpc.name.clone()));
         let subnets = self.subnets().map(|subnet| Unit::Subnet(subnet.name.clone()));
         let peerings =
             self.peerings.keys().filter(|pair| self.peering(pair).is_some()).cloned().map(Unit::Peering);
         let attachments = self.attachments().map(|attachment| Unit::Attachment(attachment.id.clone()));
-        vpcs.chain(subnets).chain(peerings).chain(attachments)
+        let nodes = self
+            .nodes
+            .keys()
+            .filter(|name| self.node_state(name) == UnitState::Live)
+            .cloned()
+            .map(Unit::Node);
+        vpcs.chain(subnets).chain(peerings).chain(nodes).chain(attachments)
     }
 
     // VPCs.
 
     /// The VPC of this name, if it is in effect.
     pub fn vpc(&self, name: &str) -> Option<&Vpc> {
-        let candidate = self.vpcs.get(name)?.effective()?;
-        candidate.value.as_ref().ok()
+        match self.vpcs.get(name).and_then(Rivals::effective) {
+            Some(candidate) => candidate.value.as_ref().ok(),
+            // It is there without an object.
+            None => self.primary_vpc.as_deref().filter(|vpc| vpc.name == name),
+        }
     }
 
-    /// The VPCs in effect, by name.
+    /// The VPCs in effect, by name, but for that of the primary network where no object is there for it: it comes last.
     pub fn vpcs(&self) -> impl Iterator<Item = &Vpc> {
-        self.vpcs.values().filter_map(|rivals| rivals.effective()?.value.as_ref().ok())
+        let objects = self.vpcs.values().filter_map(|rivals| rivals.effective()?.value.as_ref().ok());
+        objects.chain(self.primary_vpc.as_deref().filter(|vpc| !self.vpcs.contains_key(&vpc.name)))
+    }
+
+    /// Whether a VPC is that of the primary network.
+    pub fn is_primary_vpc(&self, name: &str) -> bool {
+        self.primary_vpc.as_deref().is_some_and(|vpc| vpc.name == name)
+    }
+
+    /// Whose the rows of a VPC are.
+    pub fn owner_of_vpc<'w>(&self, vpc: &'w Vpc) -> &'w str {
+        if self.is_primary_vpc(&vpc.name) { DEFAULT_VPC } else { &vpc.uid }
     }
 
     /// The peering of two VPCs, if it is in effect.
@@ -334,7 +379,7 @@ impl World {
     pub fn subnet_view(&self, name: &str) -> Option<SubnetView<'_>> {
         let subnet = self.subnet(name)?;
         let vpc = subnet.vpc().and_then(|name| self.vpc(name));
-        let vpc = vpc.map(|vpc| VpcRef { name: &vpc.name, uid: &vpc.uid });
+        let vpc = vpc.map(|vpc| VpcRef { name: &vpc.name, owner: self.owner_of_vpc(vpc) });
         // Who names one is not concerned by that of others.
         let tunnel_mtu = subnet.config.mtu.is_none().then(|| self.tunnel_mtu()).flatten();
         Some(SubnetView { subnet, vpc, tunnel_mtu })
@@ -378,6 +423,7 @@ impl World {
             subnet,
             chassis: attachment.node.as_deref().map(|n| self.chassis(n)),
             rates: self.rates(attachment, subnet.provider),
+            leaves_by: self.leaves_by(attachment),
         })
     }
 

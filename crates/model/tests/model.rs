@@ -4,6 +4,7 @@
 
 mod model {
     mod guest;
+    mod primary;
     mod properties;
     mod rates;
     mod requests;

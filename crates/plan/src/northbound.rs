@@ -6,11 +6,15 @@
 //! | subnet | a logical switch; its pair of ports with the VPC's router; DHCP options; ACLs if it is private |
 //! | peering | a pair of router ports that name each other |
 //! | attachment | a port of its subnet's switch; rules for its rates |
+//! | node | on the primary network: the way to its addresses and by it out of the cluster, and a group of ports that take it |
 
+mod acl_priority;
 mod attachment;
 mod dhcp;
 mod names;
+mod node;
 mod peering;
+mod primary;
 mod private;
 mod rates;
 mod router_advertisement;
@@ -19,6 +23,7 @@ mod subnet;
 mod tables;
 mod vpc;
 
+use ipnet::IpNet;
 use portolan_model::view::View;
 use portolan_model::{Unit, UnitState, World};
 
@@ -27,10 +32,12 @@ use crate::reconciler::Plan;
 use crate::rows::Rows;
 
 /// What a cluster's operator decides, and no object says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The MTU of subnets that name none. Unless it is given, it is what fits into the tunnels of every node.
     pub mtu: Option<u16>,
+    /// The prefixes of the Services that Portolan itself serves on the primary network; none where another does.
+    pub service_cidrs: Vec<IpNet>,
 }
 
 /// The MTU of subnets where nothing is known: Geneve over Ethernet, with the same room to spare that Kube-OVN leaves.
@@ -51,10 +58,11 @@ pub fn plan(unit: &Unit, world: &World, settings: &Settings) -> Plan<Rows> {
 /// The rows that a unit should have, given what its plan may look at.
 pub fn rows(unit: &Unit, view: &View<'_>, settings: &Settings) -> Rows {
     match view {
-        View::Vpc(view) => vpc::rows(unit, *view),
+        View::Vpc(view) => vpc::rows(unit, *view, settings),
         View::Subnet(view) => subnet::rows(unit, *view, settings),
         View::Peering(view) => peering::rows(unit, *view),
         View::Attachment(view) => attachment::rows(unit, *view),
+        View::Node(view) => node::rows(unit, view, settings),
     }
 }
 

@@ -179,7 +179,7 @@ pub(crate) async fn run(
     let traces = match arguments.trace.trace_address {
         Some(listen) => {
             let databases = Databases { northbound: ovn_nb, southbound: ovn_sb, tls: tls.files() };
-            let tracer = Tracer::connect(&databases, config.plan);
+            let tracer = Tracer::connect(&databases, config.plan.clone());
             let server = portolan_trace_server::Config { listen, service: arguments.trace.trace_service };
             let server = portolan_trace_server::Server::bind(server).await.context("--trace-address")?;
             Some(server.run(client.clone(), tracer, OfController(reader.clone())))

@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         }
     };
     let namespace = arguments.namespace.or(namespace).unwrap_or_else(|| "default".to_owned());
-    let settings = portolan_plan::Settings { mtu: arguments.mtu };
+    let settings = portolan_plan::Settings { mtu: arguments.mtu, ..Default::default() };
     let outcome = Outcome::of(objects, documents, &namespace, &settings)?;
     print(&without_control_characters(&outcome.to_string()))?;
     Ok(if outcome.is_nothing() { Exit::Success } else { Exit::WouldChange })

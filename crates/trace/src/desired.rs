@@ -2,6 +2,7 @@
 
 use ovsdb_core::{Atom, Datum, Row, Uuid};
 use portolan_api::portolan::HolderKind;
+use portolan_model::node_subnet::node_of_subnet;
 use portolan_model::{Unit, UnitState, World};
 use portolan_plan::table::Part;
 use portolan_plan::{DesiredRow, Plan, Settings, plan};
@@ -88,7 +89,11 @@ pub(crate) fn object_of(unit: &Unit) -> ObjectReference {
     };
     match unit {
         Unit::Vpc(name) => object("Vpc", None, name, None),
-        Unit::Subnet(name) => object("Subnet", None, name, None),
+        Unit::Subnet(name) => match node_of_subnet(name) {
+            Some(node) => object("Node", None, node, Some("spec.podCIDRs")),
+            None => object("Subnet", None, name, None),
+        },
+        Unit::Node(name) => object("Node", None, name, None),
         Unit::Peering(pair) => object("Vpc", None, pair.first(), Some("spec.vpcPeerings")),
         Unit::Attachment(id) => {
             let kind = match id.kind() {

@@ -182,7 +182,7 @@ impl Tracer {
         let on_path: Vec<Unit> = observed.datapaths.values().filter_map(|one| one.unit.clone()).collect();
         let ends = [&trip.start.from, &trip.start.to].into_iter().flatten().map(|port| port.unit.clone());
         let ends: Vec<Unit> = ends.collect();
-        let settings = self.settings;
+        let settings = self.settings.clone();
         let desired = worlds.read(move |world| desired(world, &on_path, &ends, &settings)).await?;
         if let Err(error) = self.look_up(packet, &mut observed, &routers, &desired).await {
             return Ok(Err(error));
@@ -305,12 +305,16 @@ fn lacks_route(traced: &Traced) -> bool {
         && traced.last_flow().is_some_and(|flow| flow.stage.starts_with("lr_in_ip_routing"))
 }
 
-/// The rows that everything on a path should have: the switches and routers, whatever else has ports on the routers, and the ends.
+/// The rows that everything on a path should have: the switches and routers, whatever else has ports on the routers, the ends, and their
+/// nodes.
 fn desired(world: &World, on_path: &[Unit], ends: &[Unit], settings: &Settings) -> Vec<Desired> {
     let mut units: BTreeSet<Unit> = on_path.iter().chain(ends).cloned().collect();
     for unit in ends {
         let Unit::Attachment(id) = unit else { continue };
-        units.extend(world.attachment(id).map(|attachment| Unit::Subnet(attachment.subnet.to_string())));
+        let attachment = world.attachment(id);
+        units.extend(attachment.map(|attachment| Unit::Subnet(attachment.subnet.to_string())));
+        let node = attachment.and_then(|attachment| attachment.node.as_deref());
+        units.extend(node.filter(|node| world.node_view(node).is_some()).map(|node| Unit::Node(node.into())));
     }
     for unit in on_path {
         let Unit::Vpc(vpc) = unit else { continue };

@@ -8,7 +8,7 @@ use kube::{Api, Client, Resource};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{HolderKind, IPLock};
 use portolan_api::{kubeovn, portolan};
-use portolan_model::{Settings, Source, World};
+use portolan_model::{FirstInterface, Settings, Source, World};
 use portolan_watch::{Listed, Unreadable, get, list};
 use serde::de::DeserializeOwned;
 
@@ -57,6 +57,10 @@ pub(crate) async fn gather(
         list::<portolan::Subnet>(client),
         list::<kubeovn::Subnet>(client),
     )?;
+    // Their prefixes are subnets too.
+    if settings.first_interface == FirstInterface::Portolan && references.subnet.is_some() {
+        take(&mut world, &list::<Node>(client).await?);
+    }
     take(&mut world, &vpcs);
     take(&mut world, &of_kube_ovn);
     take(&mut world, &subnets);

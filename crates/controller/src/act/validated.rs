@@ -1,7 +1,9 @@
 //! Judging subnets: lists, and what the engine says about them.
 
+use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use portolan_api::{kubeovn, portolan};
+use portolan_model::FirstInterface;
 use portolan_watch::{Plain, Unreadable, list};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -12,7 +14,7 @@ use crate::engine::{Candidates, Engine, Lists};
 impl Actor {
     /// Lists, and asks the engine. Its verdicts come back as conditions to be written.
     pub(super) async fn validate_subnets(&self, candidates: Candidates) {
-        match lists(&self.client).await {
+        match lists(&self.client, self.first_interface).await {
             Ok(lists) => self.answer(move |engine| engine.judge_and_write(&candidates, &lists)).await,
             Err(error) => {
                 tracing::warn!(error = %Plain(&error), "cannot list the subnets to validate new ones");
@@ -24,7 +26,7 @@ impl Actor {
 
 /// Subnets and VPCs that cannot be decoded are no reason to let the others wait. What can be told of such a Subnet's prefixes is compared
 /// with; where they are what cannot be read, its addresses are still locked.
-async fn lists(client: &Client) -> kube::Result<Lists> {
+async fn lists(client: &Client, first_interface: FirstInterface) -> kube::Result<Lists> {
     let (native, kubeovn) = (list::<portolan::Subnet>(client).await?, list::<kubeovn::Subnet>(client).await?);
     Ok(Lists {
         outlined_subnets: native.unreadable.iter().filter_map(outline).collect(),
@@ -33,6 +35,10 @@ async fn lists(client: &Client) -> kube::Result<Lists> {
         kubeovn_subnets: kubeovn.objects,
         vpcs: list(client).await?.objects,
         kubeovn_vpcs: list(client).await?.objects,
+        nodes: match first_interface {
+            FirstInterface::Portolan => list::<Node>(client).await?.objects,
+            FirstInterface::Other => Vec::new(),
+        },
     })
 }
 

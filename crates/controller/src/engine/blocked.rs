@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use portolan_api::portolan::HolderKind;
+use portolan_model::node_subnet::node_of_subnet;
 use portolan_model::{AttachmentId, Requester, Unit};
 use portolan_plan::Batch;
 
@@ -148,8 +149,15 @@ impl Engine {
     fn owner_of(&self, unit: &Unit) -> Option<(Subject, String)> {
         match unit {
             Unit::Attachment(id) => self.attachment_subject(id),
-            Unit::Vpc(_) | Unit::Peering(_) | Unit::Subnet(_) => None,
+            Unit::Node(name) => self.node_subject(name),
+            Unit::Subnet(name) => self.node_subject(node_of_subnet(name)?),
+            Unit::Vpc(_) | Unit::Peering(_) => None,
         }
+    }
+
+    fn node_subject(&self, name: &str) -> Option<(Subject, String)> {
+        let node = self.world.node(name)?;
+        Some((Subject::from(&Requester::node(name)), node.uid.clone()))
     }
 
     /// The pod that uses an attachment, where there is one.

@@ -456,7 +456,7 @@ impl Engine {
                     self.conditions.defer(&VPCS, vpc);
                 }
             }
-            Unit::Attachment(_) => {}
+            Unit::Attachment(_) | Unit::Node(_) => {}
         }
     }
 
@@ -627,8 +627,9 @@ impl Engine {
     pub(super) fn verdict_as_update(verdict: &Verdict) -> StatusUpdate {
         let (group, name) = verdict.subnet.clone();
         let kind = match group {
-            Group::Portolan => Kind::Subnet,
             Group::KubeOvn => Kind::KubeOvnSubnet,
+            // A verdict about a Node is no condition.
+            Group::Portolan | Group::Core => Kind::Subnet,
         };
         let (uid, generation) = verdict.judged.clone();
         let holds = verdict.errors.is_empty();

@@ -134,6 +134,7 @@ impl Observed for Node {
     fn after(engine: &mut Engine, change: &Change<Self>) {
         engine.nodes_changed = true;
         engine.observe_node_mtu(change);
+        engine.observe_prefixes(change);
     }
 }
 

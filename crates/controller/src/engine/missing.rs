@@ -75,7 +75,10 @@ impl Engine {
                 self.note(dirty, &Evidence::Event(BTreeSet::from_iter(owner)));
                 match read {
                     Read::Lock { name } => self.lock_read(name),
-                    Read::Node { .. } => self.nodes_changed = true,
+                    Read::Node { name } => {
+                        self.nodes_changed = true;
+                        self.observe_prefixes_of(name);
+                    }
                     _ if self.world.uid_of(read).is_none() => self.forget(read),
                     _ => {}
                 }

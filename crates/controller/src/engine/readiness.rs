@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use portolan_api::condition::ConditionStatus::{self, False, True, Unknown};
 use portolan_model::life::Life;
+use portolan_model::node_subnet::node_of_subnet;
 use portolan_model::world::GatewayProblem;
 use portolan_model::{Group, Subnet, Unit, UnitState, Validation, VpcPair};
 use portolan_plan::northbound::southbound::{Expected, expected};
@@ -149,7 +150,7 @@ impl Engine {
             }
             Ok(_) => {}
         }
-        if self.world.owner(&unit)? != facts.uid {
+        if self.world.object_uid(&unit)? != facts.uid {
             let message = format!(
                 "metadata.name: {name:?} is the name of {} of {}, which is the one in effect; delete one of the two",
                 if is_subnet(kind) { "a Subnet" } else { "a Vpc" },
@@ -173,7 +174,7 @@ impl Engine {
         let was_said = facts.ready.as_ref().is_some_and(|said| {
             ABOUT_COMMITTED_ROWS.contains(&said.reason()) || said.message().ends_with(LAST_VALID_STAYS)
         });
-        self.world.owner(unit) == Some(facts.uid.as_str()) && (has_rows || was_said)
+        self.world.object_uid(unit) == Some(facts.uid.as_str()) && (has_rows || was_said)
     }
 
     /// What stands in a subnet's way before OVN comes into play.
@@ -396,9 +397,13 @@ const NO_EFFECT: &str = "the object has no effect until this is corrected";
 /// Nothing is to be said.
 struct Silence;
 
-/// Attachments have no conditions, and there are many of them.
+/// Attachments have no conditions, and there are many of them; nor have nodes.
 pub(super) fn is_watched(unit: &Unit) -> bool {
-    !matches!(unit, Unit::Attachment(_))
+    match unit {
+        Unit::Attachment(_) | Unit::Node(_) => false,
+        Unit::Subnet(name) => node_of_subnet(name).is_none(),
+        Unit::Vpc(_) | Unit::Peering(_) => true,
+    }
 }
 
 /// The unit of a VPC or subnet.

@@ -91,6 +91,8 @@ pub(super) enum Topic {
     Northbound,
     /// Whether its finalizer can be written.
     Finalizer,
+    /// Whether the prefixes of its pods can be used.
+    Prefixes,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -109,7 +111,9 @@ impl Reports {
     pub(super) fn forget_decisions(&mut self) {
         self.told.retain(|(_, topic), _| match topic {
             Topic::Content | Topic::Object | Topic::Annotations => true,
-            Topic::Conditions | Topic::Request | Topic::Northbound | Topic::Finalizer => false,
+            Topic::Conditions | Topic::Request | Topic::Northbound | Topic::Finalizer | Topic::Prefixes => {
+                false
+            }
         });
     }
 
@@ -333,6 +337,7 @@ impl Engine {
             Topic::Request,
             Topic::Northbound,
             Topic::Finalizer,
+            Topic::Prefixes,
         ];
         for topic in topics {
             self.reports.told.remove(&(subject.clone(), topic));

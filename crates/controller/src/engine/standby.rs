@@ -85,7 +85,7 @@ impl Engine {
             Action::ConfirmAbsence { .. } | Action::SetConditions(_) | Action::Report { .. } => {}
             // So are finalizers, and what pods and agents are told.
             Action::SetFinalizer(_) | Action::ConfirmUnused(_) => {}
-            Action::ShowResults(_) | Action::TellMtu { .. } => {}
+            Action::ShowResults(_) | Action::TellMtu { .. } | Action::ServePrefixes { .. } => {}
         }
     }
 

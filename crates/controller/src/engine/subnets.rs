@@ -7,11 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::core::v1;
 use kube::{Resource, ResourceExt};
-use portolan_api::{kubeovn, portolan};
+use portolan_api::{FieldError, kubeovn, portolan};
 use portolan_model::doors::Meta;
-use portolan_model::validate::{Findings, VPC_IS_TERMINATING, validate};
-use portolan_model::{Group, Life, Source, Validation, World, doors};
+use portolan_model::node_subnet::node_subnet;
+use portolan_model::validate::{Findings, VPC_IS_TERMINATING, node_prefixes, validate};
+use portolan_model::{Group, Life, Node, Source, Subnet, Validation, World, doors};
 use portolan_watch::{Change, Listed};
 
 use super::{Action, Engine, Retry};
@@ -31,6 +33,8 @@ pub(super) struct SubnetGate {
     judging: Option<Candidates>,
     /// The ones whose lists failed: judged again after a pause.
     unjudged: BTreeSet<SubnetKey>,
+    /// Nodes whose prefixes nobody asks for, while a Subnet serves all nodes.
+    idle: BTreeSet<SubnetKey>,
     /// Something changed that may have stood in the way of a subnet.
     recheck: bool,
 }
@@ -52,15 +56,8 @@ struct Observed {
 pub(super) enum OpenSubnet {
     Portolan(Box<portolan::Subnet>),
     KubeOvn(Box<kubeovn::Subnet>),
-}
-
-impl OpenSubnet {
-    fn errors(&self, world: &World) -> BTreeSet<String> {
-        errors(&match self {
-            OpenSubnet::Portolan(subnet) => validate(&**subnet, world),
-            OpenSubnet::KubeOvn(subnet) => validate(&**subnet, world),
-        })
-    }
+    /// The prefixes of a Node.
+    Node(Box<Node>),
 }
 
 /// What consistent lists of the API server have.
@@ -74,6 +71,8 @@ pub struct Lists {
     pub vpcs: Vec<portolan::Vpc>,
     /// Of `kubeovn.io`.
     pub kubeovn_vpcs: Vec<kubeovn::Vpc>,
+    /// On the primary network: what else has prefixes in its VPC.
+    pub nodes: Vec<v1::Node>,
     /// Subnets of `portolan.dev` that cannot be decoded, as far as can be told: compared with, never judged.
     pub outlined_subnets: Vec<portolan::Subnet>,
     /// The same of `kubeovn.io`.
@@ -198,7 +197,66 @@ impl SubnetGate {
     pub(super) fn remove(&mut self, key: &SubnetKey) {
         self.observed.remove(key);
         self.to_judge.remove(key);
+        self.idle.remove(key);
         self.recheck = true;
+    }
+
+    /// Takes in the Node of this name as it is now.
+    pub(super) fn put_node(&mut self, name: &str, node: Option<&Node>) {
+        let key = (Group::Core, node_subnet(name));
+        let Some(node) = node.filter(|node| node.pod_cidrs.is_some()) else {
+            if self.observed.contains_key(&key) {
+                self.remove(&key);
+            }
+            return;
+        };
+        let validation = node.prefixes_validation();
+        // Prefixes never change.
+        let before = self.observed.get(&key).filter(|old| old.uid == node.uid);
+        if before.is_some_and(|old| old.validation == validation) {
+            return;
+        }
+        // No object says why it was refused.
+        let refusal = None;
+        let open = (validation != Validation::Current).then(|| OpenSubnet::Node(Box::new(node.clone())));
+        if open.is_some() {
+            self.to_judge.insert(key.clone());
+        } else {
+            self.to_judge.remove(&key);
+            self.idle.remove(&key);
+        }
+        self.recheck = true;
+        let (uid, generation, life) = (node.uid.clone(), None, Life::Protected);
+        self.observed.insert(key, Observed { uid, generation, life, validation, refusal, open });
+    }
+
+    /// The prefixes of a Node were refused.
+    pub(super) fn refuse_node(&mut self, key: &SubnetKey, why: String) {
+        if let Some(observed) = self.observed.get_mut(key) {
+            observed.refusal = Some(why);
+        }
+    }
+
+    /// Whether a subnet counts against the prefixes of a node. One that was refused does not: whoever makes a Subnet by mistake must not
+    /// keep nodes from joining. It is judged anew before it could be used.
+    pub(super) fn counts(&self, subnet: &Subnet) -> bool {
+        subnet.node().is_some()
+            || subnet.validation != Validation::Not
+            || self.refusal(&(subnet.group, subnet.name.clone())).is_none()
+    }
+
+    /// Whether a Subnet serves all nodes, or is about to.
+    fn serves_all_nodes(&self, world: &World) -> bool {
+        world.default_of_nodes().is_some_and(|subnet| self.counts(subnet))
+    }
+
+    /// Why a subnet is not valid, as far as is known here.
+    fn errors_of(&self, open: &OpenSubnet, world: &World) -> BTreeSet<String> {
+        match open {
+            OpenSubnet::Portolan(subnet) => errors(&validate(&**subnet, world)),
+            OpenSubnet::KubeOvn(subnet) => errors(&validate(&**subnet, world)),
+            OpenSubnet::Node(node) => texts(&node_prefixes(node, world, |other| self.counts(other))),
+        }
     }
 
     /// Why the current generation of a subnet was found not to fit the others.
@@ -228,6 +286,12 @@ impl SubnetGate {
 
     /// Everything is judged that has no verdict: one that was found may not have been written.
     pub(super) fn judge_all(&mut self) {
+        // Of a Node nothing but this process remembers that it was refused.
+        for ((group, _), one) in &mut self.observed {
+            if *group == Group::Core {
+                one.refusal = None;
+            }
+        }
         let open = self.observed.iter().filter(|(_, one)| one.open.is_some() && one.refusal.is_none());
         self.to_judge.extend(open.map(|(key, _)| key.clone()));
         self.recheck = true;
@@ -241,12 +305,22 @@ impl SubnetGate {
             let refused = self.observed.iter().filter_map(|(key, observed)| {
                 let (refusal, open) = (observed.refusal.as_ref()?, observed.open.as_ref()?);
                 (observed.life == Life::Protected).then_some(())?;
-                (join(&open.errors(world)) != *refusal).then(|| key.clone())
+                (join(&self.errors_of(open, world)) != *refusal).then(|| key.clone())
             });
+            let refused: Vec<_> = refused.collect();
             self.to_judge.extend(refused);
+            if !self.serves_all_nodes(world) {
+                self.to_judge.append(&mut self.idle);
+            }
         }
         if self.judging.is_some() || self.to_judge.is_empty() {
             return None;
+        }
+        if self.to_judge.iter().any(|(group, _)| *group == Group::Core) && self.serves_all_nodes(world) {
+            let (idle, others): (BTreeSet<_>, _) =
+                std::mem::take(&mut self.to_judge).into_iter().partition(|(group, _)| *group == Group::Core);
+            self.idle.extend(idle);
+            self.to_judge = others;
         }
         let candidates: Candidates = std::mem::take(&mut self.to_judge)
             .into_iter()
@@ -278,6 +352,7 @@ impl Engine {
     pub fn judge(&mut self, candidates: &Candidates, lists: &Lists) -> Vec<Verdict> {
         self.subnets.judging = None;
         let mut world = World::new(self.world.settings());
+        drop(world.reset(&lists.nodes));
         drop(world.reset(&lists.vpcs));
         drop(world.reset(&lists.kubeovn_vpcs));
         drop(world.reset(lists.subnets.iter().chain(&lists.outlined_subnets)));
@@ -285,7 +360,8 @@ impl Engine {
         let native = lists.subnets.iter().filter_map(|subnet| self.verdict(subnet, candidates, &world));
         let foreign =
             lists.kubeovn_subnets.iter().filter_map(|subnet| self.verdict(subnet, candidates, &world));
-        native.chain(foreign).collect()
+        let nodes = lists.nodes.iter().filter_map(|node| self.verdict_of_node(node, candidates, &world));
+        native.chain(foreign).chain(nodes).collect()
     }
 
     /// Judges candidates, and asks for the conditions that say so.
@@ -294,7 +370,11 @@ impl Engine {
             return self.subnets.end_judgement();
         }
         for verdict in self.judge(candidates, lists) {
-            self.actions.push(Action::SetConditions(Self::verdict_as_update(&verdict)));
+            if verdict.subnet.0 == Group::Core {
+                self.judged_node(verdict);
+            } else {
+                self.actions.push(Action::SetConditions(Self::verdict_as_update(&verdict)));
+            }
         }
     }
 
@@ -334,9 +414,13 @@ pub(super) fn is_refusal_of_vpc(refusal: Option<&str>) -> bool {
 }
 
 fn errors(findings: &Findings) -> BTreeSet<String> {
-    findings.errors.iter().map(ToString::to_string).collect()
+    texts(&findings.errors)
 }
 
-fn join(errors: &BTreeSet<String>) -> String {
+pub(super) fn texts(errors: &[FieldError]) -> BTreeSet<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+pub(super) fn join(errors: &BTreeSet<String>) -> String {
     errors.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
 }

@@ -43,6 +43,7 @@ struct Scene {
     creations: usize,
     shown: Vec<PodResults>,
     told_mtus: Vec<(String, u16)>,
+    served: Vec<(String, String)>,
     vips: BTreeMap<String, kubeovn::Vip>,
     pools: BTreeMap<String, kubeovn::IPPool>,
     network_attachments: BTreeMap<String, NetworkAttachment>,
@@ -51,7 +52,11 @@ struct Scene {
 impl Scene {
     /// A database that may have rows, and an engine to which nothing was listed yet.
     fn unlisted(nb: MemDb) -> Self {
-        let engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
+        Self::unlisted_with(nb, Settings::default())
+    }
+
+    fn unlisted_with(nb: MemDb, settings: Settings) -> Self {
+        let engine = Engine::new(settings, portolan_plan::Settings::default());
         let cache = nb.cache(DATABASE.indexes());
         Scene {
             engine,
@@ -73,6 +78,7 @@ impl Scene {
             creations: 0,
             shown: Vec::new(),
             told_mtus: Vec::new(),
+            served: Vec::new(),
             vips: BTreeMap::new(),
             pools: BTreeMap::new(),
             network_attachments: BTreeMap::new(),
@@ -272,6 +278,7 @@ impl Scene {
             }
             Action::ShowResults(results) => self.shown.push(results),
             Action::TellMtu { node, mtu } => self.told_mtus.push((node, mtu)),
+            Action::ServePrefixes { node, cidrs, .. } => self.served.push((node, cidrs)),
             Action::Report { reason, message, .. } => self.reported.push((reason, message)),
         }
     }
@@ -282,6 +289,7 @@ impl Scene {
         let is_there = match unit {
             Unit::Vpc(_) => self.vpcs.iter().any(|vpc| owns(vpc.uid())),
             Unit::Subnet(_) => self.subnets.iter().any(|subnet| owns(subnet.uid())),
+            Unit::Node(_) => self.nodes.iter().any(|node| owns(node.uid())),
             Unit::Attachment(_) => self.pods.values().any(|pod| owns(pod.uid())),
             Unit::Peering(pair) => {
                 let native = self.vpcs.clone();
@@ -809,6 +817,7 @@ mod locks;
 mod machines;
 mod network_attachments;
 mod node_mtus;
+mod node_prefixes;
 mod pages;
 mod readiness;
 mod results;

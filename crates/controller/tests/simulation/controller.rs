@@ -16,7 +16,9 @@ use portolan_controller::engine::{
     Lists, Observed, Retry, StatusUpdate, Usage,
 };
 use portolan_model::holder::{self, Read, Users};
-use portolan_model::{Requester, Settings, Unit, UnitState, World};
+use portolan_model::node::POD_CIDRS_ANNOTATION;
+use portolan_model::node_subnet::node_of_subnet;
+use portolan_model::{Requester, Unit, UnitState, World};
 use portolan_plan::memdb::MemDb;
 use portolan_plan::northbound::DATABASE;
 use portolan_plan::{Absence, Batch};
@@ -89,7 +91,7 @@ enum Written {
 impl Controller {
     /// A process that has just started.
     pub(crate) fn start(nb: &MemDb, faults: &mut Faults) -> Self {
-        let mut engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
+        let mut engine = Engine::new(faults.settings, portolan_plan::Settings::default());
         if faults.happens(2) {
             engine.compare_like_much();
         }
@@ -238,6 +240,15 @@ impl Controller {
                 if !newer && self.leads {
                     self.set_conditions(update);
                 }
+            }
+            (action @ Action::ServePrefixes { .. }, Some(Answer::Moved(false))) if self.leads => {
+                self.requests.push(Request {
+                    action,
+                    reads: VecDeque::new(),
+                    found: World::default(),
+                    answer: None,
+                    echo: false,
+                });
             }
             (Action::SetFinalizer(update), Some(Answer::Moved(false))) => {
                 let newer = self.requests.iter().any(|request| is_finalizer_of(request, &update));
@@ -491,7 +502,10 @@ fn feed_list<K: Served + Observed>(engine: &mut Engine, mut objects: Vec<K>, fau
 fn failed(action: &Action) -> Answer {
     match action {
         Action::CreateLock(_) => Answer::Created(Creation::Failed),
-        Action::MoveLock { .. } | Action::SetConditions(_) | Action::SetFinalizer(_) => Answer::Moved(false),
+        Action::MoveLock { .. }
+        | Action::SetConditions(_)
+        | Action::SetFinalizer(_)
+        | Action::ServePrefixes { .. } => Answer::Moved(false),
         Action::ConfirmUnused(_) => Answer::Usage(Usage::Failed),
         Action::DeleteLock { .. } => Answer::Deleted(false),
         Action::Confirm(_) | Action::ReadMissing(_) => Answer::Confirmed(Confirmation::Failed),
@@ -548,6 +562,7 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             let lists = Lists {
                 subnets: subnets.cloned().collect(),
                 vpcs: vpcs.cloned().collect(),
+                nodes: server.nodes.objects.values().cloned().collect(),
                 ..Lists::default()
             };
             Answer::Lists(Some(Box::new(lists)))
@@ -577,6 +592,16 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             match update.object.kind {
                 Kind::Vpc => server.set_finalizer::<Vpc>(update),
                 _ => server.set_finalizer::<Subnet>(update),
+            }
+            Answer::Moved(true)
+        }
+        Action::ServePrefixes { node, uid, cidrs } => {
+            let is_meant = server.get::<Node>(node).is_some_and(|node| node.uid().as_ref() == Some(uid));
+            if is_meant {
+                server.change::<Node>(node, |node| {
+                    let annotations = node.annotations_mut();
+                    annotations.insert(POD_CIDRS_ANNOTATION.to_owned(), cidrs.clone());
+                });
             }
             Answer::Moved(true)
         }
@@ -640,7 +665,11 @@ fn absence(unit: &Unit, owners: &BTreeSet<String>, found: &World, server: &Serve
     let owns = |uid: Option<String>| uid.is_some_and(|uid| owners.contains(&uid));
     let is_there = match unit {
         Unit::Vpc(name) => owns(server.get::<Vpc>(name).and_then(ResourceExt::uid)),
-        Unit::Subnet(name) => owns(server.get::<Subnet>(name).and_then(ResourceExt::uid)),
+        Unit::Node(name) => owns(server.get::<Node>(name).and_then(ResourceExt::uid)),
+        Unit::Subnet(name) => owns(match node_of_subnet(name) {
+            Some(node) => server.get::<Node>(node).and_then(ResourceExt::uid),
+            None => server.get::<Subnet>(name).and_then(ResourceExt::uid),
+        }),
         Unit::Attachment(id) => holder::released(found, id, &Users::default()).is_none(),
         Unit::Peering(pair) => {
             let mut world = World::default();

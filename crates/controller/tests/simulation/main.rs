@@ -37,11 +37,11 @@ mod users;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
 use kube::ResourceExt;
 use portolan_api::portolan::{IPLock, Subnet, Vpc};
 use portolan_controller::engine::{Action, Change};
-use portolan_model::{Requester, Validation, doors};
+use portolan_model::{FirstInterface, Requester, Settings, Validation, doors};
 use portolan_plan::memdb::MemDb;
 
 use self::controller::Controller;
@@ -71,6 +71,8 @@ pub(crate) struct Faults {
     /// Whether things fail.
     active: bool,
     broken: Option<Broken>,
+    /// What is the same for all controllers and agents.
+    settings: Settings,
 }
 
 impl Faults {
@@ -81,6 +83,11 @@ impl Faults {
     /// True once in so many times, while things fail.
     pub(crate) fn happens(&mut self, one_in: usize) -> bool {
         self.active && self.below(one_in) == 0
+    }
+
+    /// Whether the cluster's primary network is ours.
+    pub(crate) fn is_primary(&self) -> bool {
+        self.settings.first_interface == FirstInterface::Portolan
     }
 }
 
@@ -102,13 +109,17 @@ struct Simulation {
 
 impl Simulation {
     fn new(seed: u64, broken: Option<Broken>) -> Self {
-        let mut faults = Faults { random: fastrand::Rng::with_seed(seed), active: true, broken };
+        // A third of the clusters have their primary network of us.
+        let first_interface = if seed % 3 == 1 { FirstInterface::Portolan } else { FirstInterface::Other };
+        let settings = Settings { first_interface };
+        let random = fastrand::Rng::with_seed(seed);
+        let mut faults = Faults { random, active: true, broken, settings };
         let nb = MemDb::new(NB_SCHEMA).unwrap();
         let mut server = Server::default();
-        users::prepare(&mut server);
+        users::prepare(&mut server, &faults);
         let count = 1 + faults.below(3);
         let controllers = (0..count).map(|_| Controller::start(&nb, &mut faults)).collect();
-        let nodes = vec![Node::default(), Node::default()];
+        let nodes = vec![Node::new(settings), Node::new(settings)];
         let (guests, users) = (Guests::new(), users::Users);
         Simulation {
             faults,
@@ -208,7 +219,7 @@ impl Simulation {
                     busy |= node.add(&pod, &mut self.guests);
                 }
             }
-            busy |= self.users.settle(&mut self.server, &mut self.guests);
+            busy |= self.users.settle(&mut self.server, &mut self.guests, &self.faults);
             self.check()?;
             if !busy {
                 return Ok(());
@@ -276,6 +287,7 @@ impl Simulation {
         }
         self.check_let_go()?;
         self.check_subnets()?;
+        self.check_prefixes()?;
         self.check_ports()?;
         self.check_connected()
     }
@@ -297,13 +309,19 @@ impl Simulation {
             let subnets =
                 networks.iter().map(|network| self.server.get::<Subnet>(network).and_then(ResourceExt::uid));
             let vpc = self.server.get::<Vpc>("blue").and_then(ResourceExt::uid);
-            let owners: Vec<_> = subnets.chain([vpc]).collect();
+            let mut owners: Vec<_> = subnets.chain([vpc]).collect();
+            let mut networks = networks.len();
+            if self.faults.is_primary() {
+                let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+                owners.push(self.server.get::<NodeObject>(node).and_then(ResourceExt::uid));
+                networks += 1;
+            }
             let ports = names.iter().filter(|name| name.ends_with(&format!("/{uid}\"))"))).count();
             match self.connected.get(&uid) {
-                Some(before) if *before == owners && ports < networks.len() => {
+                Some(before) if *before == owners && ports < networks => {
                     return Err(format!("the port of running pod {uid} was removed"));
                 }
-                _ if ports == networks.len() && self.has_rows_of(&owners) => {
+                _ if ports == networks && self.has_rows_of(&owners) => {
                     drop(self.connected.insert(uid, owners));
                 }
                 _ => drop(self.connected.remove(&uid)),
@@ -380,7 +398,21 @@ impl Simulation {
         Ok(())
     }
 
-    /// All subnets are of one VPC, so an address is at most in one port.
+    /// The prefixes of a node and a subnet around them are not both valid.
+    fn check_prefixes(&self) -> Result<(), String> {
+        let valid = |subnet: &Subnet| doors::portolan::validation(subnet) == Validation::Current;
+        if !self.server.get::<Subnet>(users::AROUND_NODES).is_some_and(valid) {
+            return Ok(());
+        }
+        let is_served =
+            |node: &&NodeObject| doors::node::node(node).prefixes_validation() == Validation::Current;
+        match self.server.nodes.objects.values().find(is_served) {
+            Some(node) => Err(format!("node {} and the subnet around it are both valid", node.name_any())),
+            None => Ok(()),
+        }
+    }
+
+    /// No two subnets overlap, so an address is at most in one port.
     fn check_ports(&self) -> Result<(), String> {
         let mut seen = BTreeMap::new();
         for port in self.nb.content()["Logical_Switch_Port"].values() {
@@ -455,7 +487,14 @@ fn created_at(lock: &IPLock) -> u64 {
 /// Whether a subnet of a pod is not in effect: it has addresses, and starts when the subnet is.
 fn waits_for_subnet(controller: &Controller, pod: &Pod) -> bool {
     let world = controller.engine.world();
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+    // A node that was made again has other prefixes: who has an address of the former ones has none that works.
+    let uid = pod.uid().unwrap_or_default();
+    let mut held = world.holdings_of(&Requester::pod("default", pod.name_any())).into_iter();
+    let is_elsewhere = held.any(|id| id.uid() == uid && world.attachment(&id).is_none());
     users::networks(pod).iter().any(|network| world.subnet(network).is_none())
+        || controller.engine.world().node(node).is_none()
+        || is_elsewhere
 }
 
 /// An object as it was stored last.

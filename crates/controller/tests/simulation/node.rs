@@ -8,7 +8,7 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, LockAddress, LockName, Subnet, Vpc};
 use portolan_controller::engine::Change;
 use portolan_model::guest::{GuestState, guest};
-use portolan_model::{Source, World};
+use portolan_model::{Settings, Source, World};
 
 use super::server::{Served, Server};
 
@@ -16,7 +16,6 @@ use super::server::{Served, Server};
 pub(crate) type Guests = BTreeMap<String, BTreeSet<String>>;
 
 /// An agent whose watches lag.
-#[derive(Default)]
 pub(crate) struct Node {
     world: World,
     cursors: [usize; 6],
@@ -26,6 +25,10 @@ pub(crate) struct Node {
 pub(crate) const KINDS: usize = 6;
 
 impl Node {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { world: World::new(settings), cursors: [0; 6] }
+    }
+
     /// Delivers the next event of a kind. False if there is nothing new.
     pub(crate) fn follow(&mut self, server: &Server, kind: usize) -> bool {
         let (world, cursor) = (&mut self.world, &mut self.cursors[kind]);

@@ -1,7 +1,7 @@
 //! What users do, and what Kubernetes' own controllers do for them.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
-use k8s_openapi::api::core::v1::{Node as NodeObject, Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Node as NodeObject, NodeSpec, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
@@ -31,16 +31,41 @@ const REQUESTS: &[(&str, Option<(&str, &str)>)] = &[
 
 const PODS: usize = 9;
 
+/// A subnet of the primary network around the prefixes of all nodes.
+pub(crate) const AROUND_NODES: &str = "around";
+
 /// A VPC, its subnets and networks, and two nodes.
-pub(crate) fn prepare(server: &mut Server) {
+pub(crate) fn prepare(server: &mut Server, faults: &Faults) {
     server.create(mk_vpc("blue"));
     for subnet in ["tiny", "dual"] {
         server.create(subnet_object(subnet));
         server.create(mk_nad("default", subnet));
     }
-    for node in ["node-0", "node-1"] {
-        let metadata = ObjectMeta { name: Some(node.into()), ..ObjectMeta::default() };
-        server.create(NodeObject { metadata, ..NodeObject::default() });
+    for node in 0..2 {
+        server.create(node_object(node, faults.is_primary().then_some(0)));
+    }
+}
+
+/// A node, with one of its prefixes where the primary network is ours.
+fn node_object(node: usize, prefix: Option<usize>) -> NodeObject {
+    let metadata = ObjectMeta { name: Some(format!("node-{node}")), ..ObjectMeta::default() };
+    let prefixes =
+        |prefix: usize| vec![format!("10.60.{}.0/28", node * 2 + prefix), format!("fd00:6{node}::/64")];
+    let spec = prefix.map(|prefix| NodeSpec { pod_cidrs: Some(prefixes(prefix)), ..NodeSpec::default() });
+    NodeObject { metadata, spec, ..NodeObject::default() }
+}
+
+/// What happens only where the primary network is ours.
+fn act_on_nodes(server: &mut Server, faults: &mut Faults) {
+    match faults.below(4) {
+        0 => drop(server.create(subnet_object(AROUND_NODES))),
+        1 => drop(server.delete::<Subnet>(AROUND_NODES)),
+        _ => {
+            let node = faults.below(2);
+            if server.delete::<NodeObject>(&format!("node-{node}")).is_none() || faults.below(2) == 0 {
+                server.create(node_object(node, Some(faults.below(2))));
+            }
+        }
     }
 }
 
@@ -49,10 +74,12 @@ fn subnet_object(name: &str) -> Subnet {
     let (cidr, provider) = match name {
         "tiny" => ("10.0.2.0/29", Some("tiny.default.ovn")),
         "dual" => ("10.0.4.0/24,fd00::/64", Some("dual.default.ovn")),
+        AROUND_NODES => ("10.60.0.0/16", None),
         // Rivals for one prefix.
         _ => ("10.0.8.0/24", None),
     };
-    let mut subnet = mk_subnet(name, cidr, "blue");
+    let vpc = if name == AROUND_NODES { "ovn-cluster" } else { "blue" };
+    let mut subnet = mk_subnet(name, cidr, vpc);
     subnet.spec.provider = provider.map(str::to_owned);
     subnet.status = None;
     subnet
@@ -79,6 +106,9 @@ pub(crate) struct Users;
 impl Users {
     /// Someone does something.
     pub(crate) fn act(&mut self, server: &mut Server, guests: &mut Guests, faults: &mut Faults) {
+        if faults.is_primary() && faults.below(12) == 0 {
+            return act_on_nodes(server, faults);
+        }
         match faults.below(40) {
             0..12 => {
                 let (networks, annotation) = REQUESTS[faults.below(REQUESTS.len())];
@@ -142,8 +172,15 @@ impl Users {
     }
 
     /// Someone creates what is missing, and Kubernetes' controllers finish their work. False if there was nothing to do.
-    pub(crate) fn settle(&mut self, server: &mut Server, guests: &mut Guests) -> bool {
+    pub(crate) fn settle(&mut self, server: &mut Server, guests: &mut Guests, faults: &Faults) -> bool {
         let mut busy = finish_deletions(server, guests);
+        let around = server.get::<Subnet>(AROUND_NODES);
+        if around.is_some_and(|subnet| subnet.metadata.deletion_timestamp.is_none()) {
+            busy |= server.delete::<Subnet>(AROUND_NODES).is_some();
+        }
+        for node in 0..2 {
+            busy |= server.create(node_object(node, faults.is_primary().then_some(0)));
+        }
         if server.get::<Vpc>("blue").is_none() {
             busy |= server.create(mk_vpc("blue"));
         }

@@ -10,7 +10,8 @@ use portolan_ipam::{Decision, Ipam, ReleaseReason, WaitKey};
 use portolan_model::fixtures::*;
 use portolan_model::holder::{Read, Released};
 use portolan_model::pod::StatefulSet;
-use portolan_model::{Pod, PodController, Requester, Source, World};
+use portolan_model::view::View;
+use portolan_model::{FirstInterface, Node, Pod, PodController, Requester, Settings, Source, World};
 
 /// A World with its addresses.
 struct Scene {
@@ -476,4 +477,136 @@ fn excluded_addresses_and_the_gateway_are_not_given_from_a_pool() {
     scene.apply(&mk_ip_pool("gold", "web", &["10.0.0.0..10.0.0.3"], &["default"]));
     assert_eq!(scene.served("a", "net"), ["10-0-0-3.subnet-web"]);
     assert_eq!(scene.pod("b", "net").refusals.len(), 1);
+}
+
+/// A cluster whose primary network is ours, with nodes that have these prefixes.
+fn primary(nodes: &[(&str, &str)]) -> Scene {
+    let world = World::new(Settings { first_interface: FirstInterface::Portolan });
+    let mut scene = Scene { world, ipam: Ipam::new(), version: 0 };
+    for (name, cidrs) in nodes {
+        let node = if cidrs.is_empty() { mk_node(name) } else { mk_node_with(name, cidrs) };
+        scene.apply(&node);
+    }
+    scene
+}
+
+fn addresses(decision: &Decision) -> Vec<String> {
+    assert_eq!(refusals(decision), [""; 0]);
+    decision.create.iter().map(|lock| lock.spec.address.clone()).collect()
+}
+
+#[test]
+fn a_node_has_fixed_addresses_of_its_prefixes_and_no_pod_gets_them() {
+    let mut scene = primary(&[("node-1", "10.16.1.0/29,fd00:16:1::/64")]);
+    let mut got = BTreeSet::new();
+    // Pods that come first leave the node its own. A /29 has three addresses for pods.
+    for name in ["a", "b", "c"] {
+        scene.apply(&mk_pod("default", name, &[]));
+        let decision = scene.decide(name);
+        got.extend(addresses(&decision).into_iter().filter(|address| address.contains('.')));
+        decision.create.iter().for_each(|lock| scene.store(lock));
+    }
+    assert_eq!(got.into_iter().collect::<Vec<_>>(), ["10.16.1.4", "10.16.1.5", "10.16.1.6"]);
+    scene.apply(&mk_pod("default", "d", &[]));
+    assert_eq!(refusals(&scene.decide("d")).len(), 1, "there is none left");
+    let asked = mk_pod("default", "e", &[("ovn.kubernetes.io/ip_address", "10.16.1.3")]);
+    scene.apply(&asked);
+    let refused = refusals(&scene.decide("e"));
+    assert!(
+        refused[0].starts_with("10.16.1.3 is the node's own address in Subnet node:node-1"),
+        "{refused:?}"
+    );
+
+    let node = Requester::node("node-1");
+    let decision = scene.ipam.decide(&scene.world, &node);
+    assert_eq!(addresses(&decision), ["10.16.1.2", "10.16.1.3", "fd00:16:1::2", "fd00:16:1::3"]);
+    let mac = decision.create[0].spec.mac.clone();
+    assert_eq!(mac.as_deref(), Some("0a:58:0a:10:01:02"), "of the first address");
+    decision.create.iter().for_each(|lock| scene.store(lock));
+    assert!(scene.ipam.decide(&scene.world, &node).is_empty());
+    let unit = "attachment/node/node-1/node/node-node-1".parse().unwrap();
+    let Some(View::Attachment(view)) = scene.world.view(&unit) else { panic!("the port is not in effect") };
+    let own: Vec<_> = view.addresses().iter().map(ToString::to_string).collect();
+    assert_eq!(own, ["10.16.1.2", "10.16.1.3", "fd00:16:1::2", "fd00:16:1::3"]);
+}
+
+#[test]
+fn a_node_that_is_made_again_gives_back_what_the_former_one_had() {
+    let mut scene = primary(&[("node-1", "10.16.1.0/24")]);
+    let node = Requester::node("node-1");
+    let decision = scene.ipam.decide(&scene.world, &node);
+    decision.create.iter().for_each(|lock| scene.store(lock));
+    let again = Node { uid: "second".into(), ..mk_node_with("node-1", "10.16.7.0/24") };
+    scene.apply(&again);
+    let decision = scene.ipam.decide(&scene.world, &node);
+    assert_eq!(addresses(&decision), ["10.16.7.2", "10.16.7.3"]);
+    let released: Vec<_> = decision.releases.iter().map(|release| release.reason.to_string()).collect();
+    assert_eq!(released, ["its holder does not exist any more"; 2]);
+    // With the prefix of the former one it waits for that one's addresses.
+    scene.apply(&Node { uid: "third".into(), ..mk_node_with("node-1", "10.16.1.0/24") });
+    let decision = scene.ipam.decide(&scene.world, &node);
+    assert_eq!(decision.releases.len(), 2);
+    assert_eq!(decision.waits_for().len(), 2, "{:?}", decision.refusals);
+}
+
+#[test]
+fn without_prefixes_a_node_has_two_addresses_of_the_subnet_that_serves_all() {
+    let mut scene = primary(&[("node-1", "")]);
+    let mut all = mk_subnet("all", "10.60.0.0/16,fd00:60::/64", "ovn-cluster");
+    all.spec.default = true;
+    scene.apply(&all);
+    let node = Requester::node("node-1");
+    let decision = scene.ipam.decide(&scene.world, &node);
+    let chosen = addresses(&decision);
+    assert_eq!(chosen.iter().filter(|address| address.contains('.')).count(), 2, "{chosen:?}");
+    assert_eq!(chosen.iter().collect::<BTreeSet<_>>().len(), 4, "{chosen:?}");
+    // One of the locks is there already: the rest is completed.
+    scene.store(&decision.create[0]);
+    let rest = scene.ipam.decide(&scene.world, &node);
+    assert_eq!(rest.create.len(), 3, "{rest:?}");
+    rest.create.iter().for_each(|lock| scene.store(lock));
+    assert!(scene.ipam.decide(&scene.world, &node).is_empty());
+    assert_eq!(scene.world.attachments().count(), 1);
+}
+
+#[test]
+fn an_ordinal_keeps_only_what_can_follow_it_to_another_node() {
+    let mut scene = primary(&[("node-1", "10.16.1.0/24"), ("node-2", "10.16.2.0/24")]);
+    let mut web = mk_subnet("web", "10.0.0.0/24", "");
+    web.spec.provider = Some("net.default.ovn".to_owned());
+    scene.apply(&web);
+    scene.apply(&mk_nad("default", "net"));
+    scene.apply(&StatefulSet {
+        namespace: "default".into(),
+        name: "db".into(),
+        uid: "set-db".into(),
+        start: 0,
+        replicas: 1,
+    });
+    let pod = |uid: &str, node: &str| Pod {
+        uid: uid.into(),
+        node: Some(node.into()),
+        controller: PodController::StatefulSet { name: "db".into(), uid: "set-db".into() },
+        ..mk_pod("default", "db-0", &[(NETWORKS, "net")])
+    };
+    let first = pod("first", "node-1");
+    scene.apply(&first);
+    let decision = scene.decide("db-0");
+    assert!(addresses(&decision)[0].starts_with("10.16.1."));
+    let users: Vec<_> = decision.create.iter().map(|lock| lock.spec.user.is_some()).collect();
+    assert_eq!(users, [false, true]);
+    let kept = decision.create[1].spec.address.clone();
+    decision.create.iter().for_each(|lock| scene.store(lock));
+    assert!(scene.decide("db-0").is_empty(), "{:?}", scene.decide("db-0"));
+
+    scene.delete(&first);
+    scene.apply(&pod("second", "node-2"));
+    let decision = scene.decide("db-0");
+    assert_eq!(refusals(&decision), [""; 0]);
+    let created = addresses(&decision);
+    assert!(created.len() == 1 && created[0].starts_with("10.16.2."), "{created:?}");
+    assert_eq!(decision.moves.len(), 1, "the further interface follows");
+    assert!(decision.moves[0].lock.starts_with(&kept.replace('.', "-")), "{:?}", decision.moves);
+    let released: Vec<_> = decision.releases.iter().map(|release| release.lock.clone()).collect();
+    assert!(released.len() == 1 && released[0].starts_with("10-16-1-"), "{released:?}");
 }

@@ -62,6 +62,13 @@ impl Store {
     }
 }
 
+/// What pods get addresses of.
+#[derive(Clone, Copy, Debug)]
+struct Network {
+    cidr: &'static str,
+    of_node: bool,
+}
+
 /// A controller: what it has seen of the store, and what it makes of it.
 struct Decider {
     world: World,
@@ -70,11 +77,16 @@ struct Decider {
 }
 
 impl Decider {
-    fn new(cidr: &str) -> Self {
+    /// Pods get addresses of a node's prefixes, or of a subnet for all.
+    fn new(Network { cidr, of_node }: Network) -> Self {
         let mut world = World::new(Settings { first_interface: FirstInterface::Portolan });
-        let mut subnet = mk_subnet("web", cidr, "");
-        subnet.spec.default = true;
-        let _ = world.apply(&subnet);
+        if of_node {
+            let _ = world.apply(&mk_node_with("node-1", cidr));
+        } else {
+            let mut subnet = mk_subnet("web", cidr, "");
+            subnet.spec.default = true;
+            let _ = world.apply(&subnet);
+        }
         Self { world, ipam: Ipam::new(), seen: 0 }
     }
 
@@ -152,23 +164,35 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A /29 of a node has three addresses for pods: one with five pods has more.
+fn networks() -> impl Strategy<Value = Network> {
+    let of = |cidr, of_node| Network { cidr, of_node };
+    prop::sample::select(vec![
+        of("10.0.0.0/24", false),
+        of("10.0.0.0/29", false),
+        of("10.0.0.0/29,fd00::/125", false),
+        of("10.0.0.0/28,fd00::/124", true),
+        of("10.0.0.0/24", true),
+    ])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_address_has_two_holders_and_all_is_well_in_the_end(
         steps in steps(),
-        cidr in prop::sample::select(vec!["10.0.0.0/24", "10.0.0.0/29", "10.0.0.0/29,fd00::/125"]),
+        network in networks(),
     ) {
         let mut store = Store::default();
-        let mut deciders = [Decider::new(cidr), Decider::new(cidr)];
+        let mut deciders = [Decider::new(network), Decider::new(network)];
         for step in steps {
             match step {
                 Step::Start(pod) => store.start(PODS[pod]),
                 Step::Stop(pod) => store.stop(PODS[pod]),
                 Step::CatchUp(who, events) => deciders[who].catch_up(&store, events),
                 Step::Act(who, pod, writes) => deciders[who].act(&mut store, PODS[pod], writes),
-                Step::Restart(who) => deciders[who] = Decider::new(cidr),
+                Step::Restart(who) => deciders[who] = Decider::new(network),
             }
             for decider in &deciders {
                 check(&decider.world)?;
@@ -183,7 +207,7 @@ proptest! {
                 decider.catch_up(&store, usize::MAX);
             }
         }
-        let families = cidr.split(',').count();
+        let families = network.cidr.split(',').count();
         for decider in &mut deciders {
             decider.catch_up(&store, usize::MAX);
             for pod in PODS {
@@ -214,7 +238,8 @@ proptest! {
         for pod in pods {
             store.start(PODS[pod]);
         }
-        let mut deciders = [Decider::new("10.0.0.0/16,fd00::/64"), Decider::new("10.0.0.0/16,fd00::/64")];
+        let network = Network { cidr: "10.0.0.0/16,fd00::/64", of_node: false };
+        let mut deciders = [Decider::new(network), Decider::new(network)];
         for decider in &mut deciders {
             decider.catch_up(&store, usize::MAX);
         }

@@ -2,8 +2,12 @@
 
 use k8s_openapi::api::core::v1;
 use kube_core::ResourceExt;
+use portolan_api::cidr::{HostBits, parse_net};
+use portolan_api::{CidrBlock, FieldErrors, FieldPath, Reason};
 
-use crate::node::{CHASSIS_ANNOTATION, MTU_ANNOTATION, Node, TUNNEL_MTU_ANNOTATION, Tunnels};
+use crate::node::{
+    CHASSIS_ANNOTATION, MTU_ANNOTATION, Node, POD_CIDRS_ANNOTATION, TUNNEL_MTU_ANNOTATION, Tunnels,
+};
 
 /// A Node as a value.
 pub fn node(object: &v1::Node) -> Node {
@@ -24,13 +28,63 @@ pub fn node(object: &v1::Node) -> Node {
         addresses: internal.filter_map(|address| address.address.parse().ok()).collect(),
         tunnels,
         told_mtu: number(MTU_ANNOTATION),
+        pod_cidrs: object.spec.as_ref().and_then(pod_cidrs),
+        served_cidrs: object.annotations().get(POD_CIDRS_ANNOTATION).cloned(),
         name,
     }
 }
 
+/// The prefixes of a Node's pods: one of each family at most.
+fn pod_cidrs(spec: &v1::NodeSpec) -> Option<Result<CidrBlock, FieldErrors>> {
+    let listed = spec.pod_cidrs.as_deref().unwrap_or_default();
+    // The older field has the first of them.
+    let alone = spec.pod_cidr.as_slice();
+    let texts = if listed.is_empty() { alone } else { listed };
+    let texts: Vec<&String> = texts.iter().filter(|text| !text.is_empty()).collect();
+    let list = FieldPath::SPEC;
+    let list = list.field("podCIDRs");
+    let mut errors = FieldErrors::new();
+    let (mut v4, mut v6) = (None, None);
+    for (i, text) in texts.iter().enumerate() {
+        match parse_net(text, HostBits::Mask) {
+            Ok(ipnet::IpNet::V4(net)) if v4.is_none() => v4 = Some(net),
+            Ok(ipnet::IpNet::V6(net)) if v6.is_none() => v6 = Some(net),
+            Ok(_) => {
+                let message = "is a second prefix of its family; a node has one of each at most";
+                errors.add(&list.index(i), text, Reason::Duplicate, message);
+            }
+            Err(problem) => errors.add_problem(&list.index(i), text, &problem),
+        }
+    }
+    Some(errors.into_result(CidrBlock::from_parts(v4, v6)).transpose()?)
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_prefixes_of_its_pods() {
+        let read = |one: Option<&str>, all: &[&str]| {
+            let spec = v1::NodeSpec {
+                pod_cidr: one.map(str::to_owned),
+                pod_cidrs: Some(all.iter().map(|text| (*text).to_owned()).collect()),
+                ..Default::default()
+            };
+            let node = node(&v1::Node { spec: Some(spec), ..Default::default() });
+            node.pod_cidrs.map(|read| read.map_or_else(|e| e.to_string(), |cidr| cidr.to_string()))
+        };
+        assert_eq!(read(None, &[]), None);
+        assert_eq!(read(Some(""), &[""]), None);
+        assert_eq!(read(Some("10.1.0.0/24"), &[]).as_deref(), Some("10.1.0.0/24"));
+        let both = ["fd00:1::/64", "10.1.0.7/24"];
+        assert_eq!(read(Some("10.1.0.0/24"), &both).as_deref(), Some("10.1.0.0/24,fd00:1::/64"));
+        let twice = read(None, &["10.1.0.0/24", "10.2.0.0/24"]).unwrap();
+        assert!(twice.starts_with("spec.podCIDRs[1]: \"10.2.0.0/24\" is a second prefix"), "{twice}");
+        let wrong = read(None, &["here"]).unwrap();
+        assert!(wrong.starts_with("spec.podCIDRs[0]: \"here\" "), "{wrong}");
+    }
 
     #[test]
     fn what_the_agent_says_of_its_tunnels() {

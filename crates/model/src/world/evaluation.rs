@@ -6,10 +6,11 @@ use portolan_api::portolan::{Holder, HolderKind};
 
 use super::pods::machine_of;
 use super::requests::Topic;
-use super::{FirstInterface, Name, World};
-use crate::attachment::{NETWORK_ATTACHMENT_INTERFACE, NODE_INTERFACE};
+use super::{Name, World};
+use crate::attachment::NETWORK_ATTACHMENT_INTERFACE;
 use crate::doors::pod::{PodNetworks, requested_networks};
 use crate::holder;
+use crate::node_subnet::node_of_subnet;
 use crate::pod::Pod;
 use crate::request::{InterfaceRequest, Request, Requester, Wait};
 use crate::subnet::Subnet;
@@ -84,33 +85,8 @@ impl World {
         Some(evaluation)
     }
 
-    fn evaluate_node(&self, name: &str, requester: &Requester) -> Option<Evaluation<'_>> {
-        let node = self.nodes.get(name)?;
-        if self.settings.first_interface == FirstInterface::Other {
-            return None;
-        }
-        let mut evaluation = Evaluation::new(self, requester, name, String::new());
-        evaluation.request.holder = Holder {
-            kind: HolderKind::Node,
-            namespace: None,
-            name: name.to_owned(),
-            uid: node.uid.clone(),
-            interface: None,
-        };
-        evaluation.topics.insert(Topic::Default);
-        match self.default_subnets.get(&()).next() {
-            None => evaluation.request.waits.push(Wait::DefaultSubnet { namespace: "(nodes)".to_owned() }),
-            Some(subnet) => {
-                if evaluation.usable(subnet, "spec").is_some() {
-                    evaluation.request.interfaces.push(InterfaceRequest::new(NODE_INTERFACE, subnet));
-                }
-            }
-        }
-        Some(evaluation)
-    }
-
-    /// The subnet for the pods of a namespace that ask for no other, by name.
-    pub fn default_subnet(&self, namespace: &str) -> Option<&str> {
+    /// The subnet that is for the pods of a namespace in particular, by name.
+    pub(super) fn subnet_of_namespace(&self, namespace: &str) -> Option<&str> {
         let mut named = self.subnets_by_namespace.get(namespace).map(String::as_str).peekable();
         let first = named.peek().copied();
         let usable = named.find(|name| self.subnet(name).is_some());
@@ -118,8 +94,7 @@ impl World {
             let vpcs = self.vpcs_by_namespace.get(namespace).filter_map(|name| self.vpc(name));
             vpcs.filter_map(|vpc| vpc.config.default_subnet.as_deref()).next()
         };
-        let default = || self.default_subnets.get(&()).next().map(String::as_str);
-        usable.or(first).or_else(by_vpc).or_else(default)
+        usable.or(first).or_else(by_vpc)
     }
 
     /// True if pods of a namespace may have interfaces on a subnet.
@@ -147,6 +122,7 @@ impl<'w> Evaluation<'w> {
         let request = Request {
             requester: requester.clone(),
             holder: Holder::default(),
+            former: None,
             user: None,
             node: node.to_owned(),
             host_ip: world.node(node).and_then(|node| node.addresses.first().copied()),
@@ -168,7 +144,20 @@ impl<'w> Evaluation<'w> {
         if let Some(machine) = machine_of(pod) {
             self.topics.insert(Topic::Machine(machine));
         }
-        match holder::of_pod(self.world, pod) {
+        // An address of a node's prefixes cannot follow to another node, so what outlives the pod cannot keep it.
+        for interface in &mut self.request.interfaces {
+            let stays = node_of_subnet(&interface.subnet).is_some();
+            interface.holder = stays.then(|| holder::pod::holder(pod));
+        }
+        let own: BTreeSet<&str> = self.request.interfaces_of_pod().collect();
+        let only_own = !own.is_empty() && own.len() == self.request.interfaces.len();
+        let outlives = holder::of_pod(self.world, pod, &own);
+        match outlives {
+            Ok((holder, _)) if only_own => {
+                self.request.former = holder.kind.is_sticky().then_some(holder);
+                self.request.holder = holder::pod::holder(pod);
+            }
+            Err(_) if only_own => self.request.holder = holder::pod::holder(pod),
             Ok((holder, user)) => (self.request.holder, self.request.user) = (holder, user),
             Err(waits) => self.request.waits.extend(waits),
         }

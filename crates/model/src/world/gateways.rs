@@ -64,6 +64,9 @@ impl fmt::Display for GatewayProblem {
 impl World {
     /// Why a subnet cannot have the gateway that it names, if it cannot.
     pub fn gateway_problem(&self, subnet: &Subnet) -> Option<GatewayProblem> {
+        if !has_locks(subnet) {
+            return None;
+        }
         let own = || self.gateway_locks(subnet);
         if let Some(lock) = own().find(|lock| lock.domain != subnet.domain) {
             let (from, to) = (lock.domain.clone(), subnet.domain.clone());
@@ -98,7 +101,7 @@ impl World {
         let ids = self.held_in_name(HolderKind::Subnet, None, name);
         let locks = ids.filter_map(|id| self.holdings.get(id));
         let held: usize = locks.map(|holding| holding.locks.len()).sum();
-        match self.known_subnet(name).filter(|subnet| subnet.validation != Validation::Not) {
+        match self.known_subnet(name).filter(|subnet| is_locked(subnet)) {
             None => held == 0,
             Some(subnet) => {
                 let has = |ip| {
@@ -112,7 +115,7 @@ impl World {
     }
 
     pub(super) fn evaluate_subnet(&self, name: &str, requester: &Requester) -> Option<Evaluation<'_>> {
-        let subnet = self.known_subnet(name).filter(|subnet| subnet.validation != Validation::Not)?;
+        let subnet = self.known_subnet(name).filter(|subnet| is_locked(subnet))?;
         let mut evaluation = Evaluation::new(self, requester, "", String::new());
         evaluation.topics.clear();
         evaluation.topics.insert(Topic::Subnet(name.to_owned()));
@@ -176,12 +179,21 @@ impl World {
     }
 }
 
+/// Whether the gateway's addresses are locked. Those of a node follow from its prefixes, which never change: no guest is given one.
+fn has_locks(subnet: &Subnet) -> bool {
+    subnet.node().is_none()
+}
+
+fn is_locked(subnet: &Subnet) -> bool {
+    has_locks(subnet) && subnet.validation != Validation::Not
+}
+
 fn is_own(lock: &Lock, subnet: &Subnet) -> bool {
     let id = &lock.attachment;
     id.kind() == HolderKind::Subnet && id.name() == subnet.name && id.uid() == subnet.uid
 }
 
 fn gateway_lock_names(subnet: &Subnet) -> Vec<String> {
-    let addresses = subnet.config.gateway.addresses();
+    let addresses = subnet.config.gateway.addresses().filter(|_| has_locks(subnet));
     addresses.map(|ip| LockName::new(&subnet.domain, LockAddress::Ip(ip)).to_string()).collect()
 }

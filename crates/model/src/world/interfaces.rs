@@ -3,6 +3,7 @@
 use portolan_api::nad::NadConfig;
 use portolan_api::nfn_network::{NFN_ROUTES, NfnRoute};
 use portolan_api::pod_annotations::{self, IpPool, parse_interface_request};
+use portolan_api::portolan::HolderKind;
 use portolan_api::{Family, FieldError, GuestRoute, Provider, Reason};
 
 use super::evaluation::Evaluation;
@@ -13,6 +14,7 @@ use crate::doors::pod::{
 };
 use crate::group::Group;
 use crate::life::Life;
+use crate::node_subnet::node_subnet;
 use crate::pod::Pod;
 use crate::request::{InterfaceRequest, Pool, Wait};
 use crate::subnet::{DEFAULT_VPC, Subnet};
@@ -122,7 +124,9 @@ impl<'w> Evaluation<'w> {
             self.topics.insert(Topic::Namespace(self.namespace.clone()));
             self.topics.insert(Topic::Default);
             self.topics.extend(world.subnets_by_namespace.get(&self.namespace).cloned().map(Topic::Subnet));
-            let found = world.default_subnet(&self.namespace).map(str::to_owned);
+            self.topics.extend(world.default_subnets().map(|name| Topic::Subnet(name.to_owned())));
+            self.topics.insert(Topic::Subnet(node_subnet(&self.request.node)));
+            let found = world.first_subnet(&self.namespace, &self.request.node);
             if found.is_none() {
                 self.request.waits.push(Wait::DefaultSubnet { namespace: self.namespace.clone() });
             }
@@ -172,10 +176,18 @@ impl<'w> Evaluation<'w> {
         };
         // Nodes and Vips are in no namespace.
         let is_namespaced = self.request.holder.kind.is_namespaced();
-        if is_namespaced && !world.may_use(subnet, &self.namespace) {
+        if let Some(node) = subnet.node() {
+            let is_port = matches!(self.request.holder.kind, HolderKind::Pod | HolderKind::Node);
+            if !is_port || *node != *self.request.node {
+                let message =
+                    format!("asks for the prefixes of Node {node}, which are for the pods on that node");
+                self.problem(path, None, Reason::Forbidden, message);
+                return None;
+            }
+        } else if is_namespaced && !world.may_use(subnet, &self.namespace) {
             let field = match subnet.group {
-                Group::Portolan => "spec.allowedNamespaces",
                 Group::KubeOvn => "spec.namespaces",
+                Group::Portolan | Group::Core => "spec.allowedNamespaces",
             };
             let message = format!(
                 "asks for Subnet {name}, which namespace {0} may not use; whoever owns the Subnet can add {0} to its {field}",
@@ -240,6 +252,8 @@ impl<'w> Evaluation<'w> {
             interface: wanted.interface.clone(),
             subnet,
             provider,
+            holder: None,
+            count: 1,
             addresses: if wanted.addresses.is_empty() { asked.addresses } else { wanted.addresses.clone() },
             pool,
             mac: wanted.mac.or(asked.mac),
@@ -371,7 +385,9 @@ impl InterfaceRequest {
             interface: interface.to_owned(),
             subnet: subnet.to_owned(),
             provider: None,
+            holder: None,
             addresses: Vec::new(),
+            count: 1,
             pool: Pool::Any,
             mac: None,
             routes: Vec::new(),

@@ -1,4 +1,4 @@
-//! Locks, the attachments they make, and the nodes those are on.
+//! Locks, and the attachments they make.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,6 @@ use crate::attachment::{Attachment, AttachmentId, PortHolder};
 use crate::dirty::{Dirty, LockChange};
 use crate::holder;
 use crate::lock::{Claim, Lock, UnreadableLock};
-use crate::node::Node;
-use crate::request::Requester;
 use crate::unit::{Unit, UnitState};
 
 impl World {
@@ -68,6 +66,7 @@ impl World {
                 dirty.units.insert(Unit::Attachment(id.clone()));
             }
         }
+        self.note_nodes(&mut dirty);
         dirty
     }
 
@@ -78,6 +77,7 @@ impl World {
         if self.released.remove(id) && before != self.attachment_state(id) {
             dirty.units.insert(Unit::Attachment(id.clone()));
         }
+        self.note_nodes(&mut dirty);
         dirty
     }
 
@@ -294,34 +294,6 @@ impl World {
             }
             state => state,
         }
-    }
-
-    pub(super) fn set_node(&mut self, name: &str, new: Option<Node>, dirty: &mut Dirty) {
-        if self.nodes.get(name) == new.as_ref() {
-            return;
-        }
-        let before = self.chassis(name).to_owned();
-        let tunnel_mtu_before = self.tunnel_mtu();
-        if let Some(mtu) = self.nodes.get(name).and_then(Node::mtu_bound) {
-            self.nodes_by_mtu_bound.remove(&mtu, name);
-        }
-        if let Some(mtu) = new.as_ref().and_then(Node::mtu_bound) {
-            self.nodes_by_mtu_bound.insert(mtu, name.to_owned());
-        }
-        match new {
-            Some(node) => self.nodes.insert(name.to_owned(), node),
-            None => self.nodes.remove(name),
-        };
-        if tunnel_mtu_before != self.tunnel_mtu() {
-            let concerned = self.subnets().filter(|subnet| subnet.config.mtu.is_none());
-            dirty.units.extend(concerned.map(|subnet| Unit::Subnet(subnet.name.clone())));
-        }
-        if before != self.chassis(name) {
-            let ids = self.holdings_by_node.get(name).filter(|id| self.attachment(id).is_some());
-            dirty.units.extend(ids.cloned().map(Unit::Attachment));
-        }
-        self.publish(&[super::Topic::Node(name.to_owned())], dirty);
-        self.reconsider(&Requester::node(name), dirty);
     }
 }
 

@@ -42,6 +42,7 @@ impl World {
         for key in missing {
             self.missing.extend(O::read(&key));
         }
+        self.note_nodes(&mut dirty);
         dirty
     }
 
@@ -126,6 +127,7 @@ impl World {
             // Asked only about holders.
             Read::Subnet { .. } => {}
         }
+        self.note_nodes(&mut dirty);
         dirty
     }
 

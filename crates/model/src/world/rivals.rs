@@ -1,4 +1,4 @@
-//! Objects of two API groups that share one name.
+//! Objects of several API groups that share one name.
 
 use portolan_api::{FieldErrors, Provider};
 
@@ -32,11 +32,12 @@ impl<T> Candidate<T> {
 pub(crate) struct Rivals<T> {
     portolan: Option<Candidate<T>>,
     kubeovn: Option<Candidate<T>>,
+    core: Option<Candidate<T>>,
 }
 
 impl<T> Default for Rivals<T> {
     fn default() -> Self {
-        Self { portolan: None, kubeovn: None }
+        Self { portolan: None, kubeovn: None, core: None }
     }
 }
 
@@ -45,6 +46,7 @@ impl<T> Rivals<T> {
         match group {
             Group::Portolan => self.portolan.as_ref(),
             Group::KubeOvn => self.kubeovn.as_ref(),
+            Group::Core => self.core.as_ref(),
         }
     }
 
@@ -52,11 +54,12 @@ impl<T> Rivals<T> {
         match group {
             Group::Portolan => self.portolan = candidate,
             Group::KubeOvn => self.kubeovn = candidate,
+            Group::Core => self.core = candidate,
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.portolan.is_none() && self.kubeovn.is_none()
+        self.iter().next().is_none()
     }
 
     /// The one that has the name: the validated one, then the older, then Portolan's. A function of the objects alone, so
@@ -68,13 +71,14 @@ impl<T> Rivals<T> {
                     |c: &Candidate<T>| (c.validation == Validation::Not, c.meta.created.unwrap_or(i64::MAX));
                 Some(if rank(a) <= rank(b) { a } else { b })
             }
-            (one, other) => one.as_ref().or(other.as_ref()),
+            (one, other) => one.as_ref().or(other.as_ref()).or(self.core.as_ref()),
         }
     }
 
-    /// Both, with their groups.
+    /// All of them, with their groups.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Group, &Candidate<T>)> {
-        let groups = [(Group::Portolan, &self.portolan), (Group::KubeOvn, &self.kubeovn)];
+        let groups =
+            [(Group::Portolan, &self.portolan), (Group::KubeOvn, &self.kubeovn), (Group::Core, &self.core)];
         groups.into_iter().filter_map(|(group, candidate)| candidate.as_ref().map(|c| (group, c)))
     }
 }

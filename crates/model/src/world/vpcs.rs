@@ -13,7 +13,9 @@ use crate::vpc::Vpc;
 impl World {
     pub(super) fn vpc_state(&self, name: &str) -> UnitState {
         let effective = self.vpcs.get(name).and_then(|rivals| rivals.effective());
-        effective.map_or(UnitState::Absent, Candidate::state)
+        // That of the primary network is there without an object.
+        let without = if self.is_primary_vpc(name) { UnitState::Live } else { UnitState::Absent };
+        effective.map_or(without, Candidate::state)
     }
 
     /// True if there is a VPC of this name in this group, whether or not it has the name.
@@ -62,6 +64,9 @@ impl World {
         }
         if state_before != state || old != new {
             dirty.units.insert(Unit::Vpc(name.to_owned()));
+        }
+        if state_before != state && self.is_primary_vpc(name) {
+            dirty.units.extend(self.nodes.keys().cloned().map(Unit::Node));
         }
         // A subnet looks at whether its VPC is there, and which.
         let uid = |vpc: Option<&Vpc>| vpc.map(|vpc| vpc.uid.clone());
@@ -161,7 +166,7 @@ impl World {
             let peering = vpc.config.peerings.iter().find(|peering| peering.remote_vpc == remote.name)?;
             Some(PeeringEnd {
                 vpc: vpc.name.clone(),
-                vpc_uid: vpc.uid.clone(),
+                owner: self.owner_of_vpc(vpc).to_owned(),
                 local_connect: peering.local_connect,
             })
         };

@@ -65,8 +65,9 @@ impl Object {
     }
 }
 
-const VPCS: [&str; 3] = ["blue", "green", "red"];
+const VPCS: [&str; 4] = ["blue", "green", "red", "ovn-cluster"];
 const SUBNETS: [&str; 3] = ["web", "db", "vm"];
+const NODE_SUBNETS: [&str; 2] = ["node:node-1", "node:node-2"];
 const PODS: [&str; 3] = ["a", "b-0", "b-1"];
 const TUNNELS: [Tunnels; 4] =
     [Tunnels::Unreported, Tunnels::Mtu(600), Tunnels::Mtu(1342), Tunnels::Mtu(1442)];
@@ -111,7 +112,8 @@ fn kubeovn_vpc() -> impl Strategy<Value = Object> {
 
 fn subnet() -> impl Strategy<Value = Object> {
     let cidrs = ["10.0.0.0/24", "10.0.1.0/24,fd00::/64", "broken"];
-    let fields = (pick(&SUBNETS), pick(&cidrs), pick(&["", "blue", "green"]), 0..4_u8, 0..32_u8);
+    let vpcs = ["", "blue", "green", "ovn-cluster"];
+    let fields = (pick(&SUBNETS), pick(&cidrs), pick(&vpcs), 0..4_u8, 0..32_u8);
     fields.prop_map(|(name, cidr, vpc, validated, flags)| {
         let mut subnet = mk_subnet(name, cidr, vpc);
         match validated {
@@ -182,9 +184,11 @@ fn pod() -> impl Strategy<Value = Object> {
 }
 
 fn lock() -> impl Strategy<Value = Object> {
-    let addresses = ["10.0.0.5", "10.0.0.6", "10.0.1.5", "fd00::5", "02:00:00:00:00:01"];
+    let addresses = ["10.0.0.5", "10.0.0.6", "10.0.1.5", "fd00::5", "02:00:00:00:00:01", "10.60.0.5"];
+    let subnets = [&SUBNETS[..], &NODE_SUBNETS].concat();
+    let domains = ["vpc/blue", "vpc/green", "subnet/web", "vpc/ovn-cluster"];
     let fields = (
-        (pick(&addresses), pick(&PODS), pick(&SUBNETS), pick(&["vpc/blue", "vpc/green", "subnet/web"])),
+        (pick(&addresses), pick(&PODS), pick(&subnets), pick(&domains)),
         (1..4_u64, any::<[bool; 4]>(), pick(&["eth0", "net1"]), pick(&["node-1", "node-2"])),
     );
     fields.prop_map(
@@ -218,33 +222,76 @@ fn lock() -> impl Strategy<Value = Object> {
     )
 }
 
+/// A lock of a node's port.
+fn node_lock() -> impl Strategy<Value = Object> {
+    let addresses = ["10.60.0.2", "10.60.0.3", "10.0.0.7", "10.0.0.8"];
+    let subnets = [&SUBNETS[..], &NODE_SUBNETS].concat();
+    (pick(&addresses), pick(&subnets), pick(&["node-1", "node-2"]), any::<bool>(), 1..4_u64).prop_map(
+        |(address, subnet, node, second_life, version)| {
+            let mut lock = mk_lock("vpc/ovn-cluster", subnet, address, node, version);
+            let holder = &mut lock.spec.holder;
+            (holder.kind, holder.namespace) = (HolderKind::Node, None);
+            holder.uid = format!("node-{node}{}", if second_life { "-2" } else { "" });
+            holder.interface = Some("node".to_owned());
+            lock.spec.node = Some(node.to_owned());
+            lock.spec.interfaces = vec![portolan_api::portolan::DecidedInterface {
+                interface: "node".to_owned(),
+                families: vec![portolan_api::Family::IPv4; 2],
+            }];
+            Object::Lock(lock)
+        },
+    )
+}
+
+/// A node of the primary network.
+fn primary_node() -> impl Strategy<Value = Object> {
+    let cidrs = ["10.60.0.0/24", "10.60.0.0/28,fd00:60::/64", "10.61.0.0/24"];
+    (pick(&["node-1", "node-2"]), pick(&cidrs), any::<[bool; 3]>()).prop_map(
+        |(name, cidrs, [served, second_life, moved])| {
+            let mut node = mk_node_with(name, cidrs);
+            if !served {
+                node.served_cidrs = None;
+            }
+            if second_life {
+                node.uid.push_str("-2");
+            }
+            if moved {
+                node.addresses = vec![[192, 168, 0, 9].into()];
+            }
+            Object::Node(node)
+        },
+    )
+}
+
 fn other() -> impl Strategy<Value = Object> {
     prop_oneof![
-        any::<bool>().prop_map(|foreign| Object::Nad(if foreign {
+        2 => node_lock(),
+        2 => primary_node(),
+        1 => any::<bool>().prop_map(|foreign| Object::Nad(if foreign {
             mk_nad_of("default", "net", r#"{"type":"macvlan"}"#)
         } else {
             mk_nad("default", "net")
         })),
-        Just(Object::Nad(mk_nad_of("default", "foreign", r#"{"type":"macvlan"}"#))),
-        Just(Object::Nad(mk_nad_of("default", "nfn", r#"{"type":"ovn4nfvk8s-cni"}"#))),
-        (pick(&["node-1", "node-2"]), pick(&["node-1", "chassis-7"]), pick(&TUNNELS)).prop_map(
+        1 => Just(Object::Nad(mk_nad_of("default", "foreign", r#"{"type":"macvlan"}"#))),
+        1 => Just(Object::Nad(mk_nad_of("default", "nfn", r#"{"type":"ovn4nfvk8s-cni"}"#))),
+        1 => (pick(&["node-1", "node-2"]), pick(&["node-1", "chassis-7"]), pick(&TUNNELS)).prop_map(
             |(name, chassis, tunnels)| {
                 Object::Node(Node { chassis: chassis.to_owned(), tunnels, ..mk_node(name) })
             }
         ),
-        (0..3_u32).prop_map(|replicas| Object::StatefulSet(StatefulSet {
+        1 => (0..3_u32).prop_map(|replicas| Object::StatefulSet(StatefulSet {
             namespace: "default".to_owned(),
             name: "b".to_owned(),
             uid: "set-b".to_owned(),
             start: 0,
             replicas,
         })),
-        pick(&["m1", "m2"]).prop_map(|uid| Object::Machine(VirtualMachine {
+        1 => pick(&["m1", "m2"]).prop_map(|uid| Object::Machine(VirtualMachine {
             namespace: "default".to_owned(),
             name: "machine".to_owned(),
             uid: uid.to_owned(),
         })),
-        (
+        1 => (
             pick(&["pool-1", "pool-2"]),
             pick(&SUBNETS),
             pick(&["10.0.0.5..10.0.0.9", "10.0.1.5", "broken"]),
@@ -254,20 +301,20 @@ fn other() -> impl Strategy<Value = Object> {
                 let namespaces: &[&str] = if own { &["default"] } else { &[] };
                 Object::IpPool(mk_ip_pool(name, subnet, &[ips], namespaces))
             }),
-        pick(&SUBNETS).prop_map(|subnet| {
+        1 => pick(&SUBNETS).prop_map(|subnet| {
             let spec = serde_json::json!({"subnet": subnet, "v4ip": "10.0.0.6"});
             let mut vip = portolan_api::kubeovn::Vip::new("front", serde_json::from_value(spec).unwrap());
             vip.metadata.uid = Some("vip-front".to_owned());
             Object::Vip(vip)
         }),
-        pick(&SUBNETS)
+        1 => pick(&SUBNETS)
             .prop_map(|subnet| Object::NetworkAttachment(mk_network_attachment("default", "n", subnet))),
     ]
 }
 
 fn object() -> impl Strategy<Value = Object> {
     prop_oneof![
-        2 => vpc(), 1 => kubeovn_vpc(), 3 => subnet(), 1 => kubeovn_subnet(), 3 => pod(), 4 => lock(), 3 => other()
+        2 => vpc(), 1 => kubeovn_vpc(), 3 => subnet(), 1 => kubeovn_subnet(), 3 => pod(), 4 => lock(), 4 => other()
     ]
 }
 
@@ -280,10 +327,11 @@ fn settings() -> impl Strategy<Value = Settings> {
 /// Every unit that could be.
 fn units(world: &World) -> BTreeSet<Unit> {
     let vpcs = VPCS.iter().map(|name| Unit::Vpc((*name).to_owned()));
-    let subnets = SUBNETS.iter().map(|name| Unit::Subnet((*name).to_owned()));
+    let subnets = SUBNETS.iter().chain(&NODE_SUBNETS).map(|name| Unit::Subnet((*name).to_owned()));
+    let nodes = ["node-1", "node-2"].map(|name| Unit::Node(name.to_owned()));
     let pairs = VPCS.iter().flat_map(|a| VPCS.iter().filter_map(|b| VpcPair::new(a, b))).map(Unit::Peering);
     let attachments = world.holders().cloned().map(Unit::Attachment);
-    vpcs.chain(subnets).chain(pairs).chain(attachments).collect()
+    vpcs.chain(subnets).chain(nodes).chain(pairs).chain(attachments).collect()
 }
 
 /// What planners see of every unit.

@@ -103,7 +103,7 @@ fn the_first_interface_is_ours_in_a_cluster_of_ours() {
     assert_eq!(
         waits(&ask(&mut world, &plain)),
         [
-            "waiting for a Subnet for the pods of namespace default; none names it in spec.namespaces, and none is the default"
+            "waiting for a Subnet for the pods of namespace default; none names it in spec.namespaces, none is the default, and no spec.podCIDRs were allocated to the pod's Node"
         ]
     );
     let mut all = mk_subnet("all", "10.1.0.0/16", "");

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ovn_schema::nb::{LogicalSwitch, LogicalSwitchPort};
+use ovn_schema::nb::{LogicalSwitch, LogicalSwitchPort, PortGroup};
+use portolan_api::portolan::HolderKind;
 use portolan_api::{Domain, Family};
 use portolan_model::Unit;
 use portolan_model::view::AttachmentView;
@@ -11,7 +12,7 @@ use super::{names, rates as rate_rules};
 use crate::rows::Rows;
 
 pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
-    let AttachmentView { attachment, subnet, chassis, rates } = view;
+    let AttachmentView { attachment, subnet, chassis, rates, leaves_by } = view;
     let mut rows = Rows::new(unit, attachment.owner());
     if matches!(subnet.domain, Domain::Vni(_)) {
         // The VXLAN fabric carries it, without OVN.
@@ -27,9 +28,11 @@ pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
     // A late interface of the pod's former life must not bind the port.
     let version = attachment.pod_uid().map(|uid| ("iface-id-ver".to_owned(), uid.to_owned()));
     let addresses = addresses(view);
+    // What the node forwards has the addresses of others.
+    let forwards = attachment.id.kind() == HolderKind::Node;
     let port = LogicalSwitchPort {
         name: attachment.iface_id(),
-        port_security: addresses.clone(),
+        port_security: if forwards { BTreeSet::new() } else { addresses.clone() },
         addresses,
         dhcpv4_options: dhcp(Family::IPv4),
         dhcpv6_options: dhcp(Family::IPv6),
@@ -39,7 +42,10 @@ pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
     for (key, rule) in rate_rules::rules(&port.name, rates) {
         rows.child(key, switch.column(LogicalSwitch::QOS_RULES), rule);
     }
-    rows.child(names::THE_ONE, switch.column(LogicalSwitch::PORTS), port);
+    let port = rows.child(names::THE_ONE, switch.column(LogicalSwitch::PORTS), port);
+    if let Some(node) = leaves_by {
+        rows.row_member(&port, &names::node_group_row(node), PortGroup::PORTS);
+    }
     rows
 }
 

@@ -3,10 +3,12 @@
 //! Names are for `ovn-nbctl show`. Kubernetes names have neither colons nor slashes, so no two of these are alike;
 //! switch ports and router ports share one space of names in OVN.
 
-use ovn_schema::nb::{DhcpOptions, LogicalRouter, LogicalSwitch};
+use ovn_schema::nb::{DhcpOptions, LogicalRouter, LogicalSwitch, PortGroup};
 use ovsdb_core::Uuid;
 use portolan_api::Family;
 use portolan_model::Unit;
+use portolan_model::node_subnet::node_of_subnet;
+use portolan_model::view::NodeRef;
 
 use crate::rows::RowRef;
 
@@ -15,9 +17,12 @@ pub(super) fn router(vpc: &str) -> String {
     format!("vpc:{vpc}")
 }
 
-/// The switch of a subnet, and the prefix of its router port's name.
+/// The switch of a subnet, and the prefix of its router port's name. That of a node has the node's name, as the subnet itself.
 pub(super) fn switch(subnet: &str) -> String {
-    format!("subnet:{subnet}")
+    match node_of_subnet(subnet) {
+        Some(_) => subnet.to_owned(),
+        None => format!("subnet:{subnet}"),
+    }
 }
 
 /// The router's port on a subnet's switch.
@@ -35,9 +40,25 @@ pub(super) fn peer_port(vpc: &str, remote: &str) -> String {
     format!("{}/{}", router(vpc), router(remote))
 }
 
+/// The router's port by which everything leaves that is for no network of its own.
+pub(super) fn void_port(vpc: &str) -> String {
+    format!("{}/void", router(vpc))
+}
+
+/// The group of a node's ports on subnets that span nodes. OVN's matches take names of letters, digits, `_` and `.` only, and no node has
+/// a `_` in its name.
+pub(super) fn node_group(node: &str) -> String {
+    format!("node.{}", node.replace('-', "_"))
+}
+
+/// The row of that group.
+pub(super) fn node_group_row(node: NodeRef<'_>) -> RowRef<PortGroup> {
+    RowRef::new(&Unit::Node(node.name.to_owned()), node.uid, THE_ONE)
+}
+
 /// The row of a VPC's router.
-pub(super) fn router_row(vpc: &str, uid: &str) -> RowRef<LogicalRouter> {
-    RowRef::new(&Unit::Vpc(vpc.to_owned()), uid, THE_ONE)
+pub(super) fn router_row(vpc: &str, owner: &str) -> RowRef<LogicalRouter> {
+    RowRef::new(&Unit::Vpc(vpc.to_owned()), owner, THE_ONE)
 }
 
 /// The row of a subnet's switch.

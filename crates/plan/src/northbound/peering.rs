@@ -13,7 +13,7 @@ pub(super) fn rows(unit: &Unit, view: PeeringView<'_>) -> Rows {
     let mut rows = Rows::new(unit, view.peering.owner());
     let [first, second] = &view.peering.ends;
     for (end, other) in [(first, second), (second, first)] {
-        let router = names::router_row(&end.vpc, &end.vpc_uid);
+        let router = names::router_row(&end.vpc, &end.owner);
         rows.child(&end.vpc, router.column(LogicalRouter::PORTS), router_port(end, other));
     }
     rows

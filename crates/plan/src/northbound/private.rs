@@ -6,8 +6,7 @@
 use ovn_schema::nb::Acl;
 use portolan_api::{Family, SubnetConfig};
 
-const ALLOW_PRIORITY: i64 = 1001;
-const DROP_PRIORITY: i64 = 1000;
+use super::acl_priority::{PRIVATE_ALLOW as ALLOW_PRIORITY, PRIVATE_DROP as DROP_PRIORITY};
 
 /// The ACLs of a private subnet, each with what tells it from the others.
 pub(super) fn acls(config: &SubnetConfig) -> impl Iterator<Item = (String, Acl)> {

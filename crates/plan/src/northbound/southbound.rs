@@ -6,6 +6,7 @@
 
 use ovsdb_core::Uuid;
 use portolan_api::Family;
+use portolan_model::node_subnet::node_subnet;
 use portolan_model::{Unit, VpcPair, World};
 
 use super::names;
@@ -28,7 +29,7 @@ pub fn expected(unit: &Unit, world: &World) -> Expected {
             let stands =
                 |remote: &&str| VpcPair::new(name, remote).is_some_and(|pair| world.peering(&pair).is_some());
             Expected {
-                datapath: Some(names::router_row(name, &vpc.uid).uuid()),
+                datapath: Some(names::router_row(name, world.owner_of_vpc(vpc)).uuid()),
                 patch_ports: remotes.filter(stands).map(|remote| names::peer_port(name, remote)).collect(),
             }
         }
@@ -45,7 +46,7 @@ pub fn expected(unit: &Unit, world: &World) -> Expected {
                 patch_ports: ports.into_iter().flatten().collect(),
             }
         }
-        Unit::Peering(_) | Unit::Attachment(_) => Expected::default(),
+        Unit::Peering(_) | Unit::Attachment(_) | Unit::Node(_) => Expected::default(),
     }
 }
 
@@ -54,6 +55,7 @@ pub fn unit_of_datapath(name: &str) -> Option<Unit> {
     let unit = match name.split_once(':')? {
         ("vpc", name) => Unit::Vpc(name.to_owned()),
         ("subnet", name) => Unit::Subnet(name.to_owned()),
+        ("node", node) => Unit::Subnet(node_subnet(node)),
         _ => return None,
     };
     // Only what reads back is ours.
@@ -100,9 +102,11 @@ mod tests {
         }
         assert_eq!(unit_of_datapath("subnet:web"), Some(web));
         assert_eq!(unit_of_datapath("vpc:blue"), Some(Unit::Vpc("blue".into())));
+        assert_eq!(unit_of_datapath("node:a"), Some(Unit::Subnet("node:a".into())));
+        assert_eq!(units_of_patch_port("vpc:ovn-cluster/node:a"), [Unit::Subnet("node:a".into())]);
         let [blue, green] = ["blue", "green"].map(|name| Unit::Vpc(name.into()));
         assert_eq!(units_of_patch_port("vpc:blue/vpc:green"), [blue, green]);
-        for foreign in ["join", "vpc:", "vpc:A b", "node:x", "rtos-web"] {
+        for foreign in ["join", "vpc:", "vpc:A b", "node:", "rtos-web"] {
             assert_eq!(unit_of_datapath(foreign), None, "{foreign}");
             assert_eq!(units_of_patch_port(foreign), []);
         }

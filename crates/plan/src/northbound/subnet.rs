@@ -62,7 +62,7 @@ fn connect(
         options: config.mtu.map(|mtu| ("gateway_mtu".into(), mtu.to_string())).into_iter().collect(),
         ..Default::default()
     };
-    let router = names::router_row(vpc.name, vpc.uid);
+    let router = names::router_row(vpc.name, vpc.owner);
     rows.child(names::THE_ONE, router.column(LogicalRouter::PORTS), router_port);
     rows.child(names::THE_ONE, switch.column(LogicalSwitch::PORTS), switch_port);
 }

@@ -131,6 +131,7 @@ planned!(LogicalSwitchPort, held by [LogicalSwitch::PORTS], unique: NAME, owns [
 planned!(LogicalRouterStaticRoute, held by [LogicalRouter::STATIC_ROUTES], unique: None, owns [
     Owned::whole(LogicalRouterStaticRoute::IP_PREFIX.name()),
     Owned::whole(LogicalRouterStaticRoute::NEXTHOP.name()),
+    Owned::whole(LogicalRouterStaticRoute::OUTPUT_PORT.name()),
     Owned::whole(LogicalRouterStaticRoute::POLICY.name()),
     Owned::keys(LogicalRouterStaticRoute::OPTIONS.name(), &["ecmp_symmetric_reply"]),
 ]);

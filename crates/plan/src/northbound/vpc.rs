@@ -7,15 +7,15 @@ use portolan_api::vpc_config::{PolicyAction, PolicyRouteConfig, RoutePolicy, Sta
 use portolan_model::Unit;
 use portolan_model::view::VpcView;
 
-use super::names;
+use super::{Settings, names, primary};
 use crate::rows::Rows;
 
 /// After how many seconds a router forgets a neighbour that it learned.
 const MAC_BINDING_AGE: &str = "300";
 
-pub(super) fn rows(unit: &Unit, view: VpcView<'_>) -> Rows {
+pub(super) fn rows(unit: &Unit, view: VpcView<'_>, settings: &Settings) -> Rows {
     let vpc = view.vpc;
-    let mut rows = Rows::new(unit, &vpc.uid);
+    let mut rows = Rows::new(unit, view.owner);
     let router = rows.root(
         names::THE_ONE,
         LogicalRouter {
@@ -38,6 +38,9 @@ pub(super) fn rows(unit: &Unit, view: VpcView<'_>) -> Rows {
         let key = format!("{} {}", route.priority, route.matches);
         rows.child(&key, router.column(LogicalRouter::POLICIES), policy_route(route));
     }
+    if view.is_primary {
+        primary::add_exits(&mut rows, &router, vpc, settings);
+    }
     rows
 }
 
@@ -53,7 +56,7 @@ fn static_route(route: &StaticRouteConfig, policy: &str) -> LogicalRouterStaticR
     }
 }
 
-fn policy(policy: RoutePolicy) -> &'static str {
+pub(super) fn policy(policy: RoutePolicy) -> &'static str {
     match policy {
         RoutePolicy::Destination => "dst-ip",
         RoutePolicy::Source => "src-ip",

@@ -24,9 +24,10 @@ pub(crate) struct Driver {
 pub(crate) const FOREIGN: &str = "someone/else";
 
 impl Driver {
-    pub(crate) fn new(database: MemDb) -> Self {
+    pub(crate) fn new(database: MemDb, world: World) -> Self {
         let cache = database.cache(DATABASE.indexes());
-        let (world, dirty, marked) = (World::default(), BTreeSet::new(), BTreeSet::new());
+        // The primary network is there before any object.
+        let (dirty, marked) = (world.units().collect(), BTreeSet::new());
         Driver { world, database, cache, dirty, marked }
     }
 
@@ -145,9 +146,7 @@ pub(crate) fn is_ours(columns: &Columns) -> bool {
 
 /// What a database would hold if it had been made for this World at once.
 pub(crate) fn made_at_once(world: &World) -> Content {
-    let mut driver = Driver::new(northbound());
-    driver.world = world.clone();
-    driver.restart();
+    let mut driver = Driver::new(northbound(), world.clone());
     driver.settle(usize::MAX);
     driver.database.content().clone()
 }

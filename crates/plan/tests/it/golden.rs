@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use ovsdb_core::{Datum, Uuid};
 use portolan_model::Unit;
-use portolan_plan::{DesiredRow, Plan, Rows, Settings, plan};
+use portolan_plan::{DesiredRow, Plan, Rows, plan};
 
 use crate::scene::{self, Scene};
 
@@ -20,7 +20,7 @@ fn every_feature_has_the_rows_that_its_snapshot_shows() {
 
 fn render(scene: &Scene) -> String {
     let world = scene.world();
-    let rows = |unit: &Unit| match plan(unit, &world, &Settings::default()) {
+    let rows = |unit: &Unit| match plan(unit, &world, &scene.settings) {
         Plan::Desired(rows) => Some(rows),
         Plan::Hold { .. } | Plan::Remove => None,
     };

@@ -1,11 +1,12 @@
 //! Histories: what may happen to a World, to a database, and to the driver between them.
 
 use ovsdb_core::{Atom, Clause, Datum, Map, Mutation, Mutator, Operation, Set, SmolStr, Transaction, Uuid};
+use portolan_model::{FirstInterface, Settings, World};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::driver::{Driver, FOREIGN};
-use crate::object::{Guest, Object, pod, subnet, vpc};
+use crate::object::{Guest, Object, node_port, pod, primary_node, subnet, vpc};
 use crate::support::northbound;
 
 /// A place for an object, and which object of many is there.
@@ -14,6 +15,18 @@ pub(crate) enum Slot {
     Vpc(usize, VpcKind),
     Subnet(usize, SubnetKind),
     Guest(usize, GuestKind),
+    Node(usize, NodeKind),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeKind {
+    life: u8,
+    /// Prefixes of its own, found free of clashes.
+    prefixes: bool,
+    /// Its port has its addresses.
+    port: bool,
+    dual: bool,
+    address: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +75,8 @@ pub(crate) enum Damage {
     Rewrite,
 }
 
-const VPCS: [&str; 3] = ["a", "b", "c"];
+const VPCS: [&str; 3] = ["a", "b", "ovn-cluster"];
+const NODES: [&str; 2] = ["node-1", "node-2"];
 const SUBNETS: [&str; 4] = ["s0", "s1", "s2", "s3"];
 const GUESTS: [&str; 6] = ["g0", "g1", "g2", "g3", "g4", "g5"];
 
@@ -78,10 +92,13 @@ pub(crate) fn slot() -> impl Strategy<Value = Slot> {
         .prop_map(|(life, vpc, dual, dhcp, private)| SubnetKind { life, vpc, dual, dhcp, private });
     let guest_kind = (0..2_u8, 0..SUBNETS.len(), vpc(), any::<bool>())
         .prop_map(|(life, subnet, vpc, dual)| GuestKind { life, subnet, vpc, dual });
+    let node_kind = (0..2_u8, any::<[bool; 3]>(), 0..2_u8)
+        .prop_map(|(life, [prefixes, port, dual], address)| NodeKind { life, prefixes, port, dual, address });
     prop_oneof![
         1 => (0..VPCS.len(), vpc_kind).prop_map(|(at, kind)| Slot::Vpc(at, kind)),
         1 => (0..SUBNETS.len(), subnet_kind).prop_map(|(at, kind)| Slot::Subnet(at, kind)),
         2 => (0..GUESTS.len(), guest_kind).prop_map(|(at, kind)| Slot::Guest(at, kind)),
+        1 => (0..NODES.len(), node_kind).prop_map(|(at, kind)| Slot::Node(at, kind)),
     ]
 }
 
@@ -103,6 +120,7 @@ impl Slot {
             Slot::Vpc(at, _) => (0, at),
             Slot::Subnet(at, _) => (1, at),
             Slot::Guest(at, _) => (2, at),
+            Slot::Node(at, _) => (3, at),
         }
     }
 
@@ -115,7 +133,24 @@ impl Slot {
                 vec![subnet(SUBNETS[at], &format!("uid-{}-{}", SUBNETS[at], kind.life), &kind.spec(at))]
             }
             Slot::Guest(at, kind) => kind.guest(at).locks().collect(),
+            Slot::Node(at, kind) => kind.objects(at),
         }
+    }
+}
+
+impl NodeKind {
+    fn objects(self, at: usize) -> Vec<Object> {
+        const V4: [[&str; 2]; 2] = [["10.60.0.2", "10.60.0.3"], ["10.60.1.2", "10.60.1.3"]];
+        const V6: [[&str; 2]; 2] = [["fd00:60::2", "fd00:60::3"], ["fd00:61::2", "fd00:61::3"]];
+        let v6 = if self.dual { format!(",fd00:6{at}::/64") } else { String::new() };
+        let cidrs = if self.prefixes { format!("10.60.{at}.0/24{v6}") } else { String::new() };
+        let addresses = [format!("192.168.0.{}", self.address)];
+        let uid = format!("uid-{}-{}", NODES[at], self.life);
+        let node = primary_node(NODES[at], &uid, &cidrs, &addresses);
+        let v6 = if self.dual { &V6[at][..] } else { &[] };
+        let port = node_port(NODES[at], &uid, &[&V4[at][..], v6].concat());
+        let locks: Vec<_> = if self.port { port.locks().collect() } else { Vec::new() };
+        std::iter::once(node).chain(locks).collect()
     }
 }
 
@@ -188,10 +223,11 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(first_interface: FirstInterface) -> Self {
         let mut database = northbound();
         database.transact(&foreign_rows()).unwrap();
-        History { driver: Driver::new(database), present: Vec::new() }
+        let world = World::new(Settings { first_interface });
+        History { driver: Driver::new(database, world), present: Vec::new() }
     }
 
     pub(crate) fn happen(&mut self, event: &Event) {

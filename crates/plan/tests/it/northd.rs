@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use ovsdb::{Client, Endpoint, Monitor, SmolStr};
 use portolan_plan::northbound::DATABASE;
-use portolan_plan::{Plan, Settings, batches, plan};
+use portolan_plan::{Plan, batches, plan};
 use portolan_testbed::{OvnCentral, TestLab};
 
 use crate::object::{Guest, pod};
@@ -34,6 +34,7 @@ impl Ovn {
         client.ready().await;
         // northd complains of a port that asks for a chassis it does not know.
         central.sbctl(&["chassis-add", "chassis-of-node-1", "geneve", "127.0.0.1"]).unwrap();
+        central.sbctl(&["chassis-add", "chassis-of-node-2", "geneve", "127.0.0.2"]).unwrap();
         let ovn = Ovn { lab, central, client };
         ovn.bring_about(scene).await;
         ovn
@@ -43,7 +44,7 @@ impl Ovn {
         let world = scene.world();
         let rows: Vec<_> = world
             .units()
-            .filter_map(|unit| match plan(&unit, &world, &Settings::default()) {
+            .filter_map(|unit| match plan(&unit, &world, &scene.settings) {
                 Plan::Desired(rows) => Some(rows),
                 _ => None,
             })
@@ -83,7 +84,8 @@ impl Ovn {
 
     /// What becomes of a packet, as `ovn-trace` tells it.
     fn trace(&self, options: &[&str], from: &Guest, packet: &str) -> String {
-        let datapath = format!("subnet:{}", from.subnet);
+        let is_of_node = from.subnet.starts_with("node:");
+        let datapath = if is_of_node { from.subnet.to_owned() } else { format!("subnet:{}", from.subnet) };
         let flow = format!("inport == \"{}\" && eth.src == {} && {packet}", from.port(), from.mac());
         let trace = self.lab.command("ovn-trace").arg(format!("--db={}", self.central.sb().endpoint()));
         trace.args(["--minimal", "--no-leader-only"]).args(options).args([datapath, flow]).read().unwrap()
@@ -327,5 +329,63 @@ fn the_port_of_a_virtual_machine_is_bound_for_the_pod_that_runs_it() {
         let options =
             ovn.central.sbctl(&["get", "Port_Binding", "port:default/vm/eth0/uid-vm", "options"]).unwrap();
         assert_eq!(options, "{iface-id-ver=uid-launcher, requested-chassis=chassis-of-node-1}");
+    });
+}
+
+#[test]
+fn pods_of_the_primary_network_reach_each_other_and_every_node() {
+    in_ovn(scene::primary_network, |ovn| {
+        let ([web, app, far], [n1, n2]) = (scene::primary_pods(), scene::node_ports());
+        for (to, port) in [
+            ("10.16.2.10", &far),
+            ("fd00:16:2::10", &far),
+            ("10.16.2.2", &n2),
+            ("fd00:16:2::2", &n2),
+            // By the address that a node has in its own network.
+            ("172.30.0.11", &n1),
+            ("172.30.0.12", &n2),
+            ("fd00:30::12", &n2),
+        ] {
+            assert_eq!(ovn.routed(&web, "10.16.1.1", to), [port.port()], "{to}");
+            assert_eq!(
+                ovn.routed(&app, "10.50.0.1", to),
+                [port.port()],
+                "from the subnet of a namespace: {to}"
+            );
+        }
+        // The node itself, and what it forwards; the subnet is private.
+        assert_eq!(ovn.routed(&n1, "10.16.1.1", "10.50.0.10"), [app.port()]);
+        assert_eq!(ovn.routed(&n1, "10.16.1.1", "fd00:50::10"), [app.port()]);
+        assert_eq!(ovn.routed(&n2, "10.16.2.1", "10.50.0.10"), [""; 0], "another node is let in by nobody");
+        let outside = "192.0.2.9";
+        assert_eq!(ovn.reaches(&n1, outside, "10.16.1.10", &web.mac(), "icmp4.type == 8"), [web.port()]);
+    });
+}
+
+#[test]
+fn what_leaves_the_cluster_leaves_by_the_node_of_its_pod() {
+    in_ovn(scene::primary_network, |ovn| {
+        let ([web, app, far], [n1, n2]) = (scene::primary_pods(), scene::node_ports());
+        for to in ["192.0.2.1", "2001:db8::1"] {
+            assert_eq!(ovn.routed(&web, "10.16.1.1", to), [n1.port()], "{to}");
+            assert_eq!(ovn.routed(&far, "10.16.2.1", to), [n2.port()], "{to}");
+            // Its addresses say nothing about its node.
+            assert_eq!(ovn.routed(&app, "10.50.0.1", to), [n1.port()], "{to}");
+        }
+        // Services that are not there, and what is only of a node, go nowhere; the metadata of clouds is the node's business.
+        for to in ["10.96.0.99", "fd96::99", "169.254.169.3"] {
+            assert_eq!(ovn.routed(&web, "10.16.1.1", to), [""; 0], "{to}");
+        }
+        assert_eq!(ovn.routed(&web, "10.16.1.1", "169.254.169.254"), [n1.port()]);
+    });
+}
+
+#[test]
+fn one_subnet_may_serve_all_nodes() {
+    in_ovn(scene::primary_network_of_one_subnet, |ovn| {
+        let web = pod("web", "all", "vpc/ovn-cluster", &["10.16.0.10"]);
+        let port = "port:node-1/node/uid-node";
+        assert_eq!(ovn.routed(&web, "10.16.0.1", "192.0.2.1"), [port]);
+        assert_eq!(ovn.routed(&web, "10.16.0.1", "172.30.0.11"), [port]);
     });
 }

@@ -4,7 +4,7 @@ use portolan_api::portolan::{
     DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockUser, Subnet, Vpc,
 };
 use portolan_api::{Domain, Family};
-use portolan_model::fixtures::mk_node;
+use portolan_model::fixtures::{mk_node, mk_node_with};
 use portolan_model::node::Tunnels;
 use portolan_model::{AttachmentId, Dirty, Node, Pod, World};
 use serde_json::{Value, json};
@@ -67,6 +67,32 @@ pub(crate) fn node(name: &str, chassis: &str) -> Object {
     Object::Node(node)
 }
 
+/// A node of the primary network, with prefixes that were found free of clashes, or none, and with its own addresses.
+pub(crate) fn primary_node(name: &str, uid: &str, pod_cidrs: &str, addresses: &[String]) -> Object {
+    let node = if pod_cidrs.is_empty() { mk_node(name) } else { mk_node_with(name, pod_cidrs) };
+    let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    let (uid, chassis) = (uid.to_owned(), format!("chassis-of-{name}"));
+    Object::Node(Node { uid, chassis, addresses, ..node })
+}
+
+/// The port of a node, in its own subnet.
+pub(crate) fn node_port(node: &'static str, uid: &str, addresses: &[&'static str]) -> Guest {
+    Guest {
+        kind: HolderKind::Node,
+        uid: uid.to_owned(),
+        node: Some(node),
+        ..pod(node, node_subnet_name(node), "vpc/ovn-cluster", addresses)
+    }
+}
+
+/// The name of a node's subnet.
+pub(crate) fn node_subnet_name(node: &str) -> &'static str {
+    match node {
+        "node-1" => "node:node-1",
+        _ => "node:node-2",
+    }
+}
+
 /// A node whose tunnels carry packets of this size.
 pub(crate) fn tunnelling(name: &str, mtu: u16) -> Object {
     Object::Node(Node { tunnels: Tunnels::Mtu(mtu), ..mk_node(name) })
@@ -122,16 +148,20 @@ impl Guest {
     pub(crate) fn holder(&self) -> Holder {
         Holder {
             kind: self.kind,
-            namespace: Some("default".into()),
+            namespace: self.kind.is_namespaced().then(|| "default".into()),
             name: self.name.into(),
             uid: self.uid.clone(),
-            interface: Some("eth0".into()),
+            interface: Some(self.interface().into()),
         }
+    }
+
+    fn interface(&self) -> &'static str {
+        if self.kind == HolderKind::Node { "node" } else { "eth0" }
     }
 
     /// The name of its port.
     pub(crate) fn port(&self) -> String {
-        AttachmentId::new(&self.holder(), "eth0").unwrap().iface_id()
+        AttachmentId::new(&self.holder(), self.interface()).unwrap().iface_id()
     }
 
     pub(crate) fn mac(&self) -> String {
@@ -154,7 +184,7 @@ impl Guest {
             host_ip: self.node.map(|_| "192.168.0.1".to_owned()),
             user: self.user.clone(),
             iface_id: Some(self.port()),
-            interfaces: vec![DecidedInterface { interface: "eth0".into(), families }],
+            interfaces: vec![DecidedInterface { interface: self.interface().into(), families }],
             ..IPLockSpec::default()
         };
         let mac = self.mac.into_iter();

@@ -1,7 +1,8 @@
 //! Any history of any World, with interference and sudden deaths, ends in the database that the World asks for.
 
+use portolan_model::{FirstInterface, Settings, World};
 use portolan_plan::northbound::DATABASE;
-use portolan_plan::{Diff, Plan, Settings, plan};
+use portolan_plan::{Diff, Plan, plan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -16,14 +17,18 @@ fn config() -> ProptestConfig {
     if asked_for { default } else { ProptestConfig { cases: 192, ..default } }
 }
 
+fn first_interface() -> impl Strategy<Value = FirstInterface> {
+    prop_oneof![Just(FirstInterface::Other), Just(FirstInterface::Portolan)]
+}
+
 proptest! {
     #![proptest_config(config())]
 
     #[test]
     fn any_history_ends_in_the_database_that_the_world_asks_for(
-        events in vec(event(), 1..60), limit in 1..20_usize, order in any::<u64>(),
+        events in vec(event(), 1..60), limit in 1..20_usize, order in any::<u64>(), first in first_interface(),
     ) {
-        let mut history = History::new();
+        let mut history = History::new(first);
         for event in &events {
             history.happen(event);
         }
@@ -44,23 +49,28 @@ proptest! {
             }
         }
         history.driver.settle(limit);
-        prop_assert_eq!(history.driver.our_rows(), []);
-        let mut theirs = northbound();
-        theirs.transact(&foreign_rows()).unwrap();
-        prop_assert_eq!(history.driver.database.content(), theirs.content());
+        let nothing = made_at_once(&World::new(Settings { first_interface: first }));
+        prop_assert_eq!(ours(history.driver.database.content()), ours(&nothing));
+        if first == FirstInterface::Other {
+            let mut theirs = northbound();
+            theirs.transact(&foreign_rows()).unwrap();
+            prop_assert_eq!(history.driver.database.content(), theirs.content());
+        }
     }
 
     #[test]
-    fn a_plan_is_the_same_every_time_and_its_uuids_are_all_different(slots in vec(slot(), 1..30)) {
-        let mut history = History::new();
+    fn a_plan_is_the_same_every_time_and_its_uuids_are_all_different(
+        slots in vec(slot(), 1..30), first in first_interface(),
+    ) {
+        let mut history = History::new(first);
         for slot in slots {
             history.happen(&Event::Apply(slot));
         }
         let world = &history.driver.world;
         let mut seen = std::collections::BTreeSet::new();
         for unit in world.units() {
-            let planned = plan(&unit, world, &Settings::default());
-            prop_assert_eq!(&planned, &plan(&unit, world, &Settings::default()));
+            let planned = plan(&unit, world, &portolan_plan::Settings::default());
+            prop_assert_eq!(&planned, &plan(&unit, world, &portolan_plan::Settings::default()));
             if let Plan::Desired(rows) = planned {
                 for row in &rows {
                     prop_assert!(seen.insert(row.uuid()), "{} twice", row.uuid());
@@ -68,7 +78,7 @@ proptest! {
             }
         }
         // A diff does not depend on the order in which units are given.
-        let rows: Vec<_> = world.units().filter_map(|unit| match plan(&unit, world, &Settings::default()) {
+        let rows: Vec<_> = world.units().filter_map(|unit| match plan(&unit, world, &portolan_plan::Settings::default()) {
             Plan::Desired(rows) => Some(rows),
             _ => None,
         }).collect();

@@ -1,16 +1,21 @@
 //! One scene per feature: what users wrote. `golden.rs` shows the rows that follow, `northd.rs` the traffic.
 
 use portolan_api::portolan::{HolderKind, LockUser};
-use portolan_model::World;
+use portolan_model::{FirstInterface, World};
+use portolan_plan::Settings;
 use serde_json::json;
 
-use crate::object::{Guest, Object, annotated, node, pod, subnet, tunnelling, vpc};
+use crate::object::{Guest, Object, annotated, node, node_port, pod, primary_node, subnet, tunnelling, vpc};
 
 pub(crate) struct Scene {
     pub(crate) name: &'static str,
     pub(crate) objects: Vec<Object>,
     /// The units whose rows are worth showing.
     pub(crate) shown: &'static [&'static str],
+    /// Who makes first interfaces.
+    pub(crate) first_interface: FirstInterface,
+    /// What the operator decides.
+    pub(crate) settings: Settings,
 }
 
 impl Scene {
@@ -22,11 +27,20 @@ impl Scene {
     ) -> Self {
         let nodes = [node("node-1", "chassis-of-node-1")];
         let locks = guests.iter().flat_map(Guest::locks);
-        Scene { name, shown, objects: nodes.into_iter().chain(objects).chain(locks).collect() }
+        let objects = nodes.into_iter().chain(objects).chain(locks).collect();
+        let (first_interface, settings) = (FirstInterface::Other, Settings::default());
+        Scene { name, shown, objects, first_interface, settings }
+    }
+
+    /// Portolan is the cluster's primary network, and serves its Services.
+    fn primary(self) -> Self {
+        let service_cidrs = ["10.96.0.0/16", "fd96::/112"].map(|net| net.parse().unwrap()).into();
+        let settings = Settings { service_cidrs, ..self.settings };
+        Scene { first_interface: FirstInterface::Portolan, settings, ..self }
     }
 
     pub(crate) fn world(&self) -> World {
-        let mut world = World::default();
+        let mut world = World::new(portolan_model::Settings { first_interface: self.first_interface });
         for object in &self.objects {
             drop(object.apply(&mut world));
         }
@@ -50,6 +64,8 @@ pub(crate) fn all() -> Vec<Scene> {
         rates(),
         smallest_tunnel(),
         vxlan_subnet(),
+        primary_network(),
+        primary_network_of_one_subnet(),
     ]
 }
 
@@ -291,4 +307,61 @@ pub(crate) fn vxlan_subnet() -> Scene {
     let guest = pod("v", "fabric", "vni/7", &["10.7.0.10"]);
     let shown = &["subnet/fabric", "attachment/pod/default/v/eth0/uid-v"];
     Scene::new("vxlan_subnet", shown, objects, &[guest])
+}
+
+/// Each node has a switch with its pods' prefixes. A subnet that is bound to a namespace spans nodes; its pods leave the cluster by the node
+/// that they are on, and that node may always talk to them.
+pub(crate) fn primary_network() -> Scene {
+    let apps = json!({
+        "vpc": "ovn-cluster", "cidrBlock": "10.50.0.0/24,fd00:50::/64", "namespaces": ["default"], "private": true,
+    });
+    let objects = [
+        primary_node("node-1", "uid-node-1", "10.16.1.0/24,fd00:16:1::/64", &addresses(11)),
+        primary_node("node-2", "uid-node-2", "10.16.2.0/24,fd00:16:2::/64", &addresses(12)),
+        subnet("apps", "uid-apps", &apps),
+    ];
+    let shown = &[
+        "vpc/ovn-cluster",
+        "subnet/node:node-1",
+        "node/node-1",
+        "attachment/node/node-1/node/uid-node-1",
+        "attachment/pod/default/web/eth0/uid-web",
+        "attachment/pod/default/app/eth0/uid-app",
+    ];
+    let [n1, n2] = node_ports();
+    let [web, app, far] = primary_pods();
+    Scene::new("primary_network", shown, objects, &[n1, n2, web, app, far]).primary()
+}
+
+fn addresses(last: u8) -> [String; 2] {
+    [format!("172.30.0.{last}"), format!("fd00:30::{last}")]
+}
+
+pub(crate) fn node_ports() -> [Guest; 2] {
+    [
+        node_port("node-1", "uid-node-1", &["10.16.1.2", "10.16.1.3", "fd00:16:1::2", "fd00:16:1::3"]),
+        node_port("node-2", "uid-node-2", &["10.16.2.2", "10.16.2.3", "fd00:16:2::2", "fd00:16:2::3"]),
+    ]
+}
+
+/// One on its node's switch, one on the subnet of its namespace, and one on the other node's switch.
+pub(crate) fn primary_pods() -> [Guest; 3] {
+    [
+        pod("web", "node:node-1", "vpc/ovn-cluster", &["10.16.1.10", "fd00:16:1::10"]),
+        pod("app", "apps", "vpc/ovn-cluster", &["10.50.0.10", "fd00:50::10"]),
+        Guest {
+            node: Some("node-2"),
+            ..pod("far", "node:node-2", "vpc/ovn-cluster", &["10.16.2.10", "fd00:16:2::10"])
+        },
+    ]
+}
+
+/// Without prefixes of nodes one subnet serves all of them, as in Kube-OVN.
+pub(crate) fn primary_network_of_one_subnet() -> Scene {
+    let spec = json!({"vpc": "ovn-cluster", "cidrBlock": "10.16.0.0/16", "default": true});
+    let objects = [primary_node("node-1", "uid-node-1", "", &addresses(11)), subnet("all", "uid-all", &spec)];
+    let port = Guest { subnet: "all", ..node_port("node-1", "uid-node-1", &["10.16.7.7", "10.16.8.8"]) };
+    let shown = &["node/node-1", "attachment/pod/default/web/eth0/uid-web"];
+    let web = pod("web", "all", "vpc/ovn-cluster", &["10.16.0.10"]);
+    Scene::new("primary_network_of_one_subnet", shown, objects, &[port, web]).primary()
 }

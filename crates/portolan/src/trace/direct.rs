@@ -40,7 +40,7 @@ pub(super) async fn answer(
     let question = Question::of(&trace.metadata.namespace, &trace.spec)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let _waiting = Waiting::start("asking OVN");
-    let tracer = Tracer::connect(&databases, portolan_plan::Settings { mtu });
+    let tracer = Tracer::connect(&databases, portolan_plan::Settings { mtu, ..Default::default() });
     // Whoever has access to OVN and to all objects may see all names.
     let visible: BTreeSet<String> =
         snapshot.lists.pods.iter().filter_map(|pod| pod.metadata.namespace.clone()).collect();

@@ -29,7 +29,7 @@ fn lists(subnets: &[Subnet]) -> Lists {
 }
 
 /// A subnet with the verdict on it.
-fn refused(mut subnet: Subnet, verdict: &Verdict) -> Subnet {
+pub(super) fn refused(mut subnet: Subnet, verdict: &Verdict) -> Subnet {
     let update = portolan_api::condition::ConditionUpdate {
         type_: portolan_api::condition::VALIDATED,
         status: false.into(),

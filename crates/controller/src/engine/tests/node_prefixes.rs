@@ -1,0 +1,188 @@
+//! The prefixes of nodes: judged with the Subnets of the primary network, and said on the Node.
+
+use k8s_openapi::api::core::v1::NodeSpec;
+use portolan_model::FirstInterface;
+use portolan_model::node::POD_CIDRS_ANNOTATION;
+
+use super::*;
+
+fn primary() -> Scene {
+    let settings = Settings { first_interface: FirstInterface::Portolan };
+    let mut scene = Scene::unlisted_with(MemDb::new(NB_SCHEMA).unwrap(), settings);
+    scene.list_all(Vec::new(), Vec::new(), Vec::new());
+    scene
+}
+
+fn node(name: &str, cidr: &str) -> Node {
+    let spec = NodeSpec { pod_cidrs: Some(vec![cidr.to_owned()]), ..NodeSpec::default() };
+    Node { metadata: named(name, &format!("uid-{name}")), spec: Some(spec), ..Node::default() }
+}
+
+fn served(mut node: Node, cidrs: &str) -> Node {
+    node.annotations_mut().insert(POD_CIDRS_ANNOTATION.to_owned(), cidrs.to_owned());
+    node
+}
+
+fn in_cluster(name: &str, cidr: &str) -> Subnet {
+    mk_subnet(name, cidr, "ovn-cluster")
+}
+
+fn unvalidated(name: &str, cidr: &str) -> Subnet {
+    Subnet { status: None, ..in_cluster(name, cidr) }
+}
+
+impl Scene {
+    /// The names of what the engine wants judged now.
+    fn wants_judged(&mut self) -> Option<Candidates> {
+        let mut candidates = None;
+        for action in self.engine.actions() {
+            match action {
+                Action::ValidateSubnets(wanted) => candidates = Some(wanted),
+                other => self.perform(other),
+            }
+        }
+        candidates
+    }
+
+    /// Judges whatever is to be judged by these objects, and answers what is said to Nodes.
+    fn judge_by(&mut self, subnets: &[Subnet], nodes: &[Node]) -> Vec<(String, String)> {
+        let Some(candidates) = self.wants_judged() else { return Vec::new() };
+        let lists = Lists { subnets: subnets.to_vec(), nodes: nodes.to_vec(), ..Lists::default() };
+        self.engine.judge_and_write(&candidates, &lists);
+        drop(self.wants_judged());
+        std::mem::take(&mut self.served)
+    }
+
+    fn sees<K: Observed + Clone>(&mut self, object: &K) {
+        self.engine.feed(&Change::Applied(object.clone()));
+    }
+}
+
+fn is(node: &str, cidrs: &str) -> Vec<(String, String)> {
+    vec![(node.to_owned(), cidrs.to_owned())]
+}
+
+#[test]
+fn prefixes_that_overlap_nothing_are_used_once_that_is_said() {
+    let mut scene = primary();
+    let n1 = node("n1", "10.16.1.0/24");
+    scene.sees(&n1);
+    assert_eq!(scene.judge_by(&[], std::slice::from_ref(&n1)), is("n1", "10.16.1.0/24"));
+    assert_eq!(scene.wants_judged(), None);
+    // The Node changes in other ways all the time.
+    let mut changed = n1.clone();
+    changed.metadata.resource_version = Some("9".into());
+    scene.sees(&changed);
+    assert_eq!(scene.wants_judged(), None);
+    scene.sees(&served(n1.clone(), "10.16.1.0/24"));
+    assert!(scene.engine.world().subnet("node:n1").is_some());
+    assert_eq!(scene.wants_judged(), None);
+    // Someone takes it away.
+    scene.sees(&n1);
+    assert_eq!(scene.judge_by(&[], &[n1]), is("n1", "10.16.1.0/24"));
+    assert_eq!(scene.reasons(), [""; 0]);
+}
+
+#[test]
+fn a_node_whose_prefixes_are_taken_is_told_and_judged_again_once_they_are_free() {
+    let mut scene = primary();
+    let (around, n1) = (in_cluster("around", "10.16.0.0/16"), node("n1", "10.16.1.0/24"));
+    scene.sees(&around);
+    scene.sees(&n1);
+    assert_eq!(scene.judge_by(std::slice::from_ref(&around), std::slice::from_ref(&n1)), []);
+    assert_eq!(scene.reasons(), ["PodCIDRsNotUsed"]);
+    assert!(scene.reported[0].1.contains("overlaps 10.16.0.0/16 of Subnet around"), "{:?}", scene.reported);
+    // A change of something else is no reason to list everything again.
+    scene.sees(&in_cluster("elsewhere", "10.99.0.0/24"));
+    assert_eq!(scene.wants_judged(), None);
+    scene.engine.feed(&Change::deleted(&around));
+    assert_eq!(scene.judge_by(&[], &[n1]), is("n1", "10.16.1.0/24"));
+    assert_eq!(scene.reasons(), ["PodCIDRsNotUsed", "Resolved"]);
+}
+
+#[test]
+fn a_subnet_that_was_refused_keeps_no_node_from_joining() {
+    let mut scene = primary();
+    let n1 = served(node("n1", "10.16.1.0/24"), "10.16.1.0/24");
+    scene.sees(&n1);
+    let around = unvalidated("around", "10.16.0.0/16");
+    scene.sees(&around);
+    let judged = scene.wants_judged().unwrap();
+    let lists = Lists { subnets: vec![around.clone()], nodes: vec![n1.clone()], ..Lists::default() };
+    let verdict = scene.engine.judge(&judged, &lists).remove(0);
+    assert!(verdict.errors.contains("overlaps 10.16.1.0/24 of Node n1 (spec.podCIDRs)"), "{verdict:?}");
+    // While that is not known, neither may come about.
+    let n2 = node("n2", "10.16.2.0/24");
+    scene.sees(&n2);
+    assert_eq!(scene.judge_by(std::slice::from_ref(&around), &[n1.clone(), n2.clone()]), []);
+    let refused = gate::refused(around, &verdict);
+    scene.sees(&refused);
+    let told = scene.judge_by(std::slice::from_ref(&refused), &[n1, n2]);
+    assert_eq!(told, is("n2", "10.16.2.0/24"));
+}
+
+#[test]
+fn where_a_subnet_serves_all_nodes_their_prefixes_are_left_alone() {
+    let mut scene = primary();
+    let mut all = in_cluster("all", "10.16.0.0/16");
+    all.spec.default = true;
+    scene.sees(&all);
+    let n1 = node("n1", "10.16.1.0/24");
+    scene.sees(&n1);
+    assert_eq!(scene.wants_judged(), None);
+    assert_eq!(scene.reasons(), [""; 0], "nothing is wrong with that");
+    scene.engine.feed(&Change::deleted(&all));
+    assert_eq!(scene.judge_by(&[], &[n1]), is("n1", "10.16.1.0/24"));
+}
+
+#[test]
+fn prefixes_that_make_no_sense_are_told_too() {
+    let mut scene = primary();
+    for (name, cidr, message) in
+        [("n1", "10.16.1.0/31", "is too small"), ("n2", "nonsense", "spec.podCIDRs[0]: \"nonsense\"")]
+    {
+        let node = node(name, cidr);
+        scene.sees(&node);
+        assert_eq!(scene.judge_by(&[], &[node]), []);
+        let (reason, said) = scene.reported.pop().unwrap();
+        assert_eq!(reason, "PodCIDRsNotUsed");
+        assert!(said.contains(message), "{said}");
+    }
+}
+
+#[test]
+fn a_node_that_was_made_again_is_another() {
+    let mut scene = primary();
+    let first = node("n1", "10.16.1.0/24");
+    scene.sees(&first);
+    let judged = scene.wants_judged().unwrap();
+    let mut second = node("n1", "10.16.7.0/24");
+    second.metadata.uid = Some("second".into());
+    scene.engine.feed(&Change::deleted(&first));
+    scene.sees(&second);
+    // What was found about the first says nothing about it.
+    let lists = Lists { nodes: vec![second.clone()], ..Lists::default() };
+    assert_eq!(scene.engine.judge(&judged, &lists), []);
+    assert_eq!(scene.judge_by(&[], &[second]), is("n1", "10.16.7.0/24"));
+}
+
+#[test]
+fn a_node_comes_about_in_the_database_and_leaves_nothing_there() {
+    let mut scene = primary();
+    let n1 = served(node("n1", "10.16.1.0/24"), "10.16.1.0/24");
+    scene.nodes.push(n1.clone());
+    scene.sees(&n1);
+    scene.settle();
+    assert!(scene.units().contains(&"node/n1".to_owned()), "{:?}", scene.units());
+    assert!(scene.units().contains(&"subnet/node:n1".to_owned()));
+    let port = "attachment/node/n1/node/uid-n1".to_owned();
+    assert!(scene.units().contains(&port), "{:?}", scene.units());
+    assert_eq!(scene.locks.len(), 2);
+    scene.nodes.retain(|node| node.name_any() != "n1");
+    scene.engine.feed(&Change::deleted(&n1));
+    scene.settle();
+    assert_eq!(scene.units().iter().filter(|unit| unit.contains("n1")).count(), 0, "{:?}", scene.units());
+    assert_eq!(scene.locks.len(), 0);
+    // The router and the node that was there from the beginning stay.
+    assert!(scene.units().contains(&"vpc/ovn-cluster".to_owned()));
+}
