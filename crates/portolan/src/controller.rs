@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use futures::future::OptionFuture;
+use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_controller::{Config, LeaderElection, Log, Reader};
 use portolan_model::World;
@@ -29,6 +30,10 @@ pub(crate) struct Arguments {
     /// plugin makes them, and Portolan makes further ones.
     #[arg(long)]
     primary: bool,
+    /// A prefix of the Services that Portolan itself serves on the primary network; may be repeated. What goes to an address of it that no
+    /// Service has is dropped, so it must not be given where kube-proxy serves them.
+    #[arg(long, value_name = "CIDR", requires = "primary")]
+    service_cidr: Vec<IpNet>,
     /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug, to be read, to connections from this host; a
     /// port alone means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
@@ -168,6 +173,7 @@ pub(crate) async fn run(
     config.sb.clone_from(&ovn_sb);
     config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;
+    config.plan.service_cidrs = arguments.service_cidr.iter().map(IpNet::trunc).collect();
     config.settings.first_interface = crate::first_interface(arguments.primary);
     config.health = arguments.health_address;
     config.debug = arguments.debug_address;
@@ -254,6 +260,17 @@ mod tests {
         let addresses = [health_address, debug_address, trace.trace_address, webhook.webhook_address];
         let addresses = addresses.map(|address| address.unwrap().to_string());
         assert_eq!(addresses, ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"]);
+    }
+
+    #[test]
+    fn services_are_served_on_the_primary_network_only() {
+        use clap::Parser as _;
+        let error = Cli::try_parse_from(["controller", "--service-cidr=10.96.0.0/16"]).unwrap_err();
+        assert!(error.to_string().contains("--primary"), "{error}");
+        let both = ["controller", "--primary", "--service-cidr=10.96.0.0/16", "--service-cidr=fd96::/112"];
+        assert_eq!(Cli::try_parse_from(both).unwrap().arguments.service_cidr.len(), 2);
+        let error = Cli::try_parse_from(["controller", "--primary", "--service-cidr=here"]).unwrap_err();
+        assert!(error.to_string().contains("'here'"), "{error}");
     }
 
     #[test]

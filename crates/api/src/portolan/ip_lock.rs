@@ -69,8 +69,8 @@ pub struct IPLockSpec {
          "message": "address must be an IP address or a MAC address in canonical form"}
     ]))]
     pub address: String,
-    /// The subnet it was taken from. Immutable.
-    #[schemars(length(min = 1, max = 253), extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "subnet is immutable"}]))]
+    /// The subnet it was taken from; `node:<name>` for the prefixes of a Node. Immutable.
+    #[schemars(length(min = 1, max = 258), extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "subnet is immutable"}]))]
     pub subnet: String,
     /// The MAC address of the interface. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]

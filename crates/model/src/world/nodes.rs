@@ -135,13 +135,8 @@ impl World {
     /// The subnet for a node's own port: its own, or else one that serves all nodes.
     fn subnet_for_node(&self, name: &str) -> Option<String> {
         let own = node_subnet(name);
-        if self.subnet(&own).is_some() {
-            return Some(own);
-        }
-        self.default_of_nodes().map(|subnet| subnet.name.clone()).or_else(|| {
-            let is_there = self.subnet_state(&own) != UnitState::Absent;
-            is_there.then_some(own)
-        })
+        let in_effect = self.subnet(&own).is_some().then_some(own);
+        in_effect.or_else(|| Some(self.default_of_nodes()?.name.clone()))
     }
 
     /// The Subnet that serves all nodes which do not serve prefixes of their own, whether or not it is in effect.
@@ -165,6 +160,8 @@ impl World {
         evaluation.topics.extend([Topic::Default, Topic::Subnet(node_subnet(name))]);
         evaluation.topics.extend(self.default_subnets().map(|name| Topic::Subnet(name.to_owned())));
         match self.subnet_for_node(name) {
+            // It asks once its prefixes were found free of clashes. If they are not, that is said by itself.
+            None if self.subnet_state(&node_subnet(name)) != UnitState::Absent => {}
             None => evaluation.request.waits.push(Wait::NodePrefixes),
             Some(subnet) => {
                 if let Some(usable) = evaluation.usable(&subnet, "spec.podCIDRs") {

@@ -9,11 +9,11 @@ use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt as _};
 use portolan_api::nad::NetworkAttachmentDefinition;
-use portolan_api::portolan::{IPLock, NetworkAttachment};
+use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
 use portolan_ipam::Ipam;
 use portolan_model::validate::{Findings, validate};
-use portolan_model::{Group, Settings, World};
+use portolan_model::{FirstInterface, Group, Settings, World};
 use portolan_watch::{Listed, list_page};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -203,7 +203,7 @@ impl Snapshot {
     /// What the model makes of these objects.
     pub(crate) fn of(lists: Lists) -> Self {
         // As the controller has it.
-        let mut world = World::new(Settings::default());
+        let mut world = World::new(settings(&lists));
         macro_rules! feed {
             ($($list:ident),*) => {
                 // Nobody acts on what this changes: the world is only looked at.
@@ -245,6 +245,14 @@ impl Snapshot {
         }
         Self { ipam: Ipam::of(&world), world, vpcs, subnets, lists }
     }
+}
+
+/// What controller and agents were started with, as far as it shows: on the primary network every node has a port.
+fn settings(lists: &Lists) -> Settings {
+    let is_of_node = |lock: &IPLock| lock.spec.holder.kind == HolderKind::Node;
+    let is_primary = lists.locks.iter().any(is_of_node);
+    let first_interface = if is_primary { FirstInterface::Portolan } else { FirstInterface::Other };
+    Settings { first_interface }
 }
 
 impl Described {

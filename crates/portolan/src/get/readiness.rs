@@ -158,7 +158,7 @@ impl Readiness {
 
     /// If another object has the name.
     fn of_name(snapshot: &Snapshot, described: &Described, unit: &Unit) -> Option<Self> {
-        let owner = snapshot.world.owner(unit)?;
+        let owner = snapshot.world.object_uid(unit)?;
         (owner != described.uid).then(|| {
             let other = described.group.other();
             let message =
