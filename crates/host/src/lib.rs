@@ -11,6 +11,8 @@
 //!  directory_monitor  changes of files in a directory
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
 //!  guard_monitor changes of guards
+//!  masquerade   translation of what leaves the cluster from this node
+//!  change_monitor that something about links, addresses, routes or nftables changed
 //! ```
 //!
 //! Everything here is synchronous and takes milliseconds; an async caller uses a blocking thread. Namespaces are named by open
@@ -18,6 +20,7 @@
 //! model, and is the only one that may contain `unsafe`. Start reading at [`rtnetlink`].
 
 pub mod announce;
+pub mod change_monitor;
 pub mod directory_monitor;
 mod error;
 pub mod ethtool;
@@ -25,17 +28,21 @@ pub mod genl;
 pub mod guard;
 pub mod guard_monitor;
 pub mod link_monitor;
+pub mod masquerade;
 mod netlink;
 pub mod netns;
+mod nft;
 pub mod rtnetlink;
 pub mod tap;
 
+pub use change_monitor::ChangeMonitor;
 pub use directory_monitor::{DirectoryChange, DirectoryMonitor};
 pub use error::{Error, Result};
 pub use ethtool::Ethtool;
 pub use guard::Admits;
 pub use guard_monitor::{GuardChange, GuardMonitor};
 pub use link_monitor::{LinkChange, LinkMonitor};
+pub use masquerade::Masquerade;
 pub use rtnetlink::{Link, LinkAddress, LinkKind, Route, Rtnetlink, Veth};
 pub use tap::Tap;
 

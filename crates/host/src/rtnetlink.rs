@@ -14,7 +14,7 @@ use netlink_packet_route::link::{
     LinkMessage,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use nix::libc::ENODEV;
+use nix::libc::{EADDRNOTAVAIL, ENODEV};
 use nix::sys::socket::SockProtocol;
 
 use crate::error::{Error, Result};
@@ -194,6 +194,20 @@ impl Rtnetlink {
         }
         let what = || format!("give link {} the address {address}", link.name);
         self.change(NEW_ADDRESS, CREATE | REPLACE, &message, what)
+    }
+
+    /// Takes an address from a link; it is no error if it has none such.
+    pub fn remove_address(&mut self, link: &Link, address: IpNet) -> Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.family = family(address.addr());
+        message.header.prefix_len = address.prefix_len();
+        message.header.index = link.index;
+        message.attributes.push(AddressAttribute::Local(address.addr()));
+        let what = || format!("take the address {address} from link {}", link.name);
+        match self.change(DELETE_ADDRESS, 0, &message, what) {
+            Err(error) if error.os_error() == Some(EADDRNOTAVAIL) => Ok(()),
+            outcome => outcome,
+        }
     }
 
     fn change(

@@ -105,6 +105,18 @@ impl Rtnetlink {
         Ok(())
     }
 
+    /// Removes a route by a link; it is no error if there is none.
+    pub fn remove_route(&mut self, link: &Link, route: Route) -> Result<()> {
+        for existing in self.routes_to(route.destination)? {
+            let is_meant = existing.link == Some(link.index) && existing.route.gateway == route.gateway;
+            if is_meant && existing.message.header.protocol != RouteProtocol::Kernel {
+                let what = || format!("remove route {route} by {}", link.name);
+                self.change(DELETE_ROUTE, 0, &existing.message, what)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The routes by a link, those of the kernel's own making included.
     pub fn routes(&mut self, link: &Link) -> Result<Vec<Route>> {
         let what = || format!("list the routes by {}", link.name);

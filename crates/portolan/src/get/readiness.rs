@@ -159,8 +159,8 @@ impl Readiness {
     /// If another object has the name.
     fn of_name(snapshot: &Snapshot, described: &Described, unit: &Unit) -> Option<Self> {
         let owner = snapshot.world.object_uid(unit)?;
+        let other = described.group.other()?;
         (owner != described.uid).then(|| {
-            let other = described.group.other();
             let message =
                 format!("{other} has an object of this name too, and that one is in effect; rename or delete one of them");
             Self::no(NAME_TAKEN, message)
