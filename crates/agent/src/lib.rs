@@ -35,6 +35,7 @@ mod links;
 mod metrics;
 mod network_status;
 mod node_lock;
+mod node_network;
 mod pending;
 mod pods;
 mod reconcile;
@@ -179,6 +180,7 @@ async fn work(
         never = attachment_status::run(agent) => match never {},
         ended = reconcile::run(agent, recoveries) => ended,
         ended = chassis::run(agent) => ended,
+        ended = node_network::run(agent) => ended,
         never = chassis::report(agent) => match never {},
         never = in_step => match never {},
     }

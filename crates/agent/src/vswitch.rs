@@ -1,6 +1,7 @@
 //! The node's Open vSwitch: ports of OVN's bridge, by its database. `chassis` has the bridge itself.
 
 mod chassis;
+mod node_port;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -12,6 +12,7 @@
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
 //!  guard_monitor changes of guards
 //!  masquerade   translation of what leaves the cluster from this node
+//!  sysctl       settings of the kernel
 //!  change_monitor that something about links, addresses, routes or nftables changed
 //! ```
 //!
@@ -33,6 +34,7 @@ mod netlink;
 pub mod netns;
 mod nft;
 pub mod rtnetlink;
+pub mod sysctl;
 pub mod tap;
 
 pub use change_monitor::ChangeMonitor;

@@ -58,7 +58,8 @@ impl Masquerade {
             }
             let from_pods = family.matches("==", "saddr", &pods);
             let to_none = family.matches("!=", "daddr", &pods);
-            let leaves = [self.link("!=", "oifname"), from_pods.clone(), to_none, json!({ "masquerade": null })];
+            let leaves =
+                [self.link("!=", "oifname"), from_pods.clone(), to_none, json!({ "masquerade": null })];
             commands.push(rule("postrouting", &leaves));
             for own in self.own.iter().filter(|own| Ip::of(**own) == family) {
                 let source = json!({ "snat": { "family": family.name(), "addr": own.to_string() } });
@@ -137,7 +138,8 @@ impl Ip {
     fn set(self, networks: &[IpNet]) -> Vec<Value> {
         let of_family: Vec<IpNet> =
             networks.iter().filter(|net| Ip::of(net.addr()) == self).map(IpNet::trunc).collect();
-        let prefix = |net: IpNet| json!({ "prefix": { "addr": net.addr().to_string(), "len": net.prefix_len() } });
+        let prefix =
+            |net: IpNet| json!({ "prefix": { "addr": net.addr().to_string(), "len": net.prefix_len() } });
         IpNet::aggregate(&of_family).into_iter().map(prefix).collect()
     }
 

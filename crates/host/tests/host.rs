@@ -13,8 +13,8 @@ use nix::sys::socket::{
 };
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{
-    Admits, Ethtool, GuardChange, GuardMonitor, LinkChange, LinkKind, LinkMonitor, Route, Rtnetlink, Tap,
-    Veth, announce, guard, netns, tap,
+    Admits, ChangeMonitor, Ethtool, GuardChange, GuardMonitor, LinkChange, LinkKind, LinkMonitor, Masquerade, Route, Rtnetlink, Tap,
+    Veth, announce, guard, masquerade, netns, tap,
 };
 use portolan_testbed::{Lab, Namespace};
 
@@ -396,5 +396,72 @@ fn after_a_loss_nothing_older_than_the_loss_is_reported_and_everything_newer_is(
         guard::guard_all(&[("pt0", Admits::Nothing)]).unwrap();
         let read = std::iter::from_fn(|| monitor.read().ok());
         assert_eq!(read.flatten().collect::<Vec<_>>(), [GuardChange::Present("pt0".into())]);
+    });
+}
+
+#[test]
+fn addresses_and_routes_are_taken_away_again() {
+    portolan_testbed::test(async |lab| {
+        let mut place = place(&lab);
+        place.host.set_link("pt0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        let mut inside = Rtnetlink::open_in(place.netns.as_fd()).unwrap();
+        inside.set_link("eth0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        let link = place.host.link("pt0").unwrap().unwrap();
+        for (address, destination, gateway) in
+            [("10.9.0.2/24", "10.8.0.0/16", "10.9.0.1"), ("fd00:9::2/64", "fd00:8::/48", "fd00:9::1")]
+        {
+            let (address, gateway) = (address.parse().unwrap(), Some(gateway.parse().unwrap()));
+            let route = Route { destination: destination.parse().unwrap(), gateway };
+            place.host.add_address(&link, address).unwrap();
+            place.host.set_route(&link, route).unwrap();
+            assert!(place.host.routes(&link).unwrap().contains(&route));
+            // Once more is no error.
+            for _ in 0..2 {
+                place.host.remove_route(&link, route).unwrap();
+                assert!(!place.host.routes(&link).unwrap().contains(&route));
+            }
+            for _ in 0..2 {
+                place.host.remove_address(&link, address).unwrap();
+                assert!(!place.host.addresses(&link).unwrap().contains(&address));
+            }
+        }
+    });
+}
+
+#[test]
+fn the_table_that_masquerades_is_written_whole_and_seen_to_be_changed() {
+    portolan_testbed::test(async |lab| {
+        let wanted = Masquerade {
+            link: "pt0".into(),
+            // One of them lies in another, as where a node's prefix is in that of the cluster.
+            pods: ["10.16.0.0/14", "10.16.1.0/24", "fd00:16::/48"].map(|net| net.parse().unwrap()).into(),
+            own: ["10.16.1.3", "fd00:16::3"].map(|address| address.parse().unwrap()).into(),
+        };
+        assert_eq!(masquerade::listed().unwrap(), None);
+        masquerade::remove().unwrap();
+        let changes = ChangeMonitor::of_nftables().unwrap();
+        wanted.apply().unwrap();
+        assert!(!changes.read().unwrap().is_empty());
+        let written = masquerade::listed().unwrap().unwrap();
+        wanted.apply().unwrap();
+        assert_eq!(masquerade::listed().unwrap(), Some(written.clone()), "writing it again changes nothing");
+        let text = lab.command("nft").args(["list", "table", "inet", "portolan"]).read().unwrap();
+        for rule in [
+            "oifname != \"pt0\" ip saddr 10.16.0.0/14 ip daddr != 10.16.0.0/14 masquerade",
+            "oifname \"pt0\" ct status dnat ip saddr 10.16.0.0/14 snat ip to 10.16.1.3",
+            "oifname \"pt0\" ct status dnat ip6 saddr fd00:16::/48 snat ip6 to fd00:16::3",
+            "iifname \"pt0\" oifname \"pt0\" drop",
+        ] {
+            assert!(text.contains(rule), "{rule}: {text}");
+        }
+        lab.command("nft").args(["flush", "chain", "inet", "portolan", "postrouting"]).read().unwrap();
+        assert_ne!(masquerade::listed().unwrap(), Some(written.clone()));
+        wanted.apply().unwrap();
+        assert_eq!(masquerade::listed().unwrap(), Some(written));
+        lab.command("nft").args(["flush", "ruleset"]).read().unwrap();
+        assert_eq!(masquerade::listed().unwrap(), None);
+        wanted.apply().unwrap();
+        masquerade::remove().unwrap();
+        assert_eq!(masquerade::listed().unwrap(), None);
     });
 }

@@ -56,6 +56,7 @@ struct Inner {
     kubeconfig: std::path::PathBuf,
     tasks: Tasks,
     name: String,
+    is_primary: bool,
     underlay: Underlay,
     lab: Lab,
 }
@@ -69,6 +70,11 @@ impl Cluster {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// Whether Portolan is its primary network.
+    pub fn is_primary(&self) -> bool {
+        self.inner.is_primary
     }
 
     /// The lab it runs in.

@@ -17,6 +17,7 @@
 
 mod holder;
 mod names;
+mod node_network;
 mod observed;
 mod planning;
 mod target;
@@ -24,6 +25,7 @@ mod target;
 mod tests;
 
 pub use names::{HolderTag, LinkName, Note, Sandbox, Tag};
+pub use node_network::{NODE_LINK, NodeNetwork, node_network};
 pub use observed::{Datapath, Guard, Internal, Observed, ObservedLink, ObservedPort};
 pub use planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap, Facts, plan};
 pub use target::{Change, Key, Node};

@@ -77,7 +77,7 @@ impl Sandbox {
         })
     }
 
-    /// Calls the plugin as a container runtime does, chained after another for the first interface. A plugin that fails says why on
+    /// Calls the plugin as a container runtime does, chained after another for the first interface unless that is Portolan's. A plugin that fails says why on
     /// standard output, which is then the error.
     ///
     /// # Panics
@@ -87,7 +87,8 @@ impl Sandbox {
             "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_UID={}",
             self.namespace, self.name, self.uid
         );
-        let config = json!({"cniVersion": "1.0.0", "name": "portolan", "type": "portolan-cni", "interfaces": "further"});
+        let interfaces = if self.testbed.is_primary() { "all" } else { "further" };
+        let config = json!({"cniVersion": "1.0.0", "name": "portolan", "type": "portolan-cni", "interfaces": interfaces});
         let programs = Programs::built().expect("the whole workspace is built");
         let output = self
             .node()

@@ -179,6 +179,11 @@ impl TestbedBuilder {
         self.with(|cluster| cluster.datapath(datapath))
     }
 
+    /// Portolan is its primary network. These are the networks of all pods.
+    pub fn primary(self, networks: &[&str]) -> Self {
+        self.with(|cluster| cluster.primary(networks))
+    }
+
     /// Its API server writes an audit log.
     pub fn audit_log(self) -> Self {
         self.with(|cluster| cluster.audit(Audit::On))

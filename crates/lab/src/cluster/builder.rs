@@ -46,6 +46,8 @@ pub struct ClusterBuilder {
     node_software: NodeSoftware,
     programs: Option<Programs>,
     datapath: Datapath,
+    /// The networks of pods, if Portolan is the primary network.
+    primary: Option<Vec<String>>,
     progress: Tell,
 }
 
@@ -95,6 +97,7 @@ impl ClusterBuilder {
             node_software: NodeSoftware::AgentAndRuntime,
             programs: None,
             datapath: Datapath::default(),
+            primary: None,
             progress: Box::new(|_| Ok(())),
         }
     }
@@ -167,6 +170,12 @@ impl ClusterBuilder {
         self
     }
 
+    /// Portolan is its primary network: it makes pods' first interfaces, and nodes have ports. These are the networks of all pods.
+    pub fn primary(mut self, networks: &[&str]) -> Self {
+        self.primary = Some(networks.iter().map(|network| (*network).to_owned()).collect());
+        self
+    }
+
     /// Told of each step when it begins and when it is done. An error ends the raising.
     pub fn progress(mut self, progress: impl Fn(&Progress) -> Result<()> + Send + Sync + 'static) -> Self {
         self.progress = Box::new(progress);
@@ -223,6 +232,7 @@ impl ClusterBuilder {
             kubeconfig,
             tasks,
             name: self.name,
+            is_primary: self.primary.is_some(),
             underlay,
             lab: lab.clone(),
         });
@@ -309,6 +319,7 @@ impl Raising<'_> {
                 "--kubeconfig",
             ])
             .arg(self.kubeconfig("portolan-controller", api)?)
+            .args(self.how.primary.as_ref().map(|_| "--primary"))
             .start(self.lab.home())
     }
 
@@ -326,8 +337,15 @@ impl Raising<'_> {
         Daemon::new(format!("{}/agent", node.name()), programs.portolan())
             .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
             .arg(self.kubeconfig(node.name(), api)?)
+            .args(self.primary_of_agents())
             .ready(Ready::Notify)
             .start(node.namespace())
+    }
+
+    fn primary_of_agents(&self) -> Vec<String> {
+        let Some(networks) = &self.how.primary else { return Vec::new() };
+        let networks = networks.iter().map(|network| format!("--cluster-network={network}"));
+        std::iter::once("--primary".to_owned()).chain(networks).collect()
     }
 
     fn runtime(&self, node: &Node, client: &Client) -> Result<NodeRuntime> {

@@ -1,0 +1,226 @@
+//! Keeps the node's own part in the primary network as it should be: its port, the addresses and routes of that link, and the translation
+//! of what leaves the cluster.
+//!
+//! Everything is compared at start, and whenever the cluster, Open vSwitch, a link, an address, a route or nftables changes. It is one
+//! unit: a change costs a look at all of it, which is a link with a few addresses and routes.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use anyhow::Context;
+use ipnet::IpNet;
+use portolan_host::rtnetlink::LinkSettings;
+use portolan_host::{ChangeMonitor, Link, Masquerade, Route, Rtnetlink, masquerade, sysctl};
+use portolan_model::FirstInterface;
+use portolan_plan::host::{NODE_LINK, NodeNetwork, node_network};
+use serde_json::Value;
+
+use crate::blocking::blocking;
+use crate::links::with_causes;
+use crate::reconcile::{next, watched};
+use crate::server::Agent;
+
+/// Pauses before something that failed is tried again.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// Runs until it fails.
+pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
+    let is_primary = agent.config.settings.first_interface == FirstInterface::Portolan;
+    // Before anything is looked at: what changes after that is reported.
+    let routing = watched(ChangeMonitor::of_routing()?).context("watch routes")?;
+    let nftables = is_primary.then(ChangeMonitor::of_nftables).transpose()?;
+    let nftables = nftables.map(watched).transpose().context("watch nftables")?;
+    let mut cluster = agent.cluster.revisions();
+    let mut vswitch = agent.vswitch.changes();
+    let mut state = State::default();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let failed = match is_primary {
+            true => keep(agent, &mut state).await,
+            false => remove(agent, &mut state).await,
+        };
+        let retry = async {
+            match &failed {
+                Ok(()) => std::future::pending().await,
+                Err(_) => tokio::time::sleep(pause).await,
+            }
+        };
+        if let Err(error) = &failed {
+            tracing::warn!(error, "the node's own part in the primary network is not as it should be");
+        }
+        tokio::select! {
+            changed = next(Some(&routing), ChangeMonitor::read) => drop(changed.context("watch routes")?),
+            changed = next(nftables.as_ref(), ChangeMonitor::read) => {
+                changed.context("watch nftables")?;
+                state.table_changed = true;
+            }
+            batch = vswitch.next() => anyhow::ensure!(batch.is_some(), "the client of Open vSwitch has ended"),
+            changed = cluster.changed() => {
+                changed.expect("invariant: the agent keeps the sender alive");
+                cluster.borrow_and_update();
+                // Most of what changes in the cluster is none of this node's own.
+                state.only_if_changed = failed.is_ok();
+            }
+            () = retry => {}
+        }
+        pause = if failed.is_ok() { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        while let Ok(changes) = routing.get_ref().read() {
+            state.only_if_changed &= changes.is_empty();
+        }
+        while nftables.as_ref().is_some_and(|monitor| monitor.get_ref().read().is_ok()) {
+            (state.table_changed, state.only_if_changed) = (true, false);
+        }
+        while vswitch.try_next().is_some() {
+            state.only_if_changed = false;
+        }
+    }
+}
+
+/// What is known of earlier rounds.
+#[derive(Default)]
+struct State {
+    /// What was made.
+    made: Option<NodeNetwork>,
+    /// The table as nft listed it once it had been written, and what was written.
+    table: Option<(Masquerade, Value)>,
+    /// Somebody has changed nftables since that was listed.
+    table_changed: bool,
+    /// Nothing but the cluster has changed: there is something to do only if that asks for something else.
+    only_if_changed: bool,
+    /// Whether nothing is left of what was made in another mode.
+    is_removed: bool,
+}
+
+/// Makes the node as it should be, as far as that is known.
+async fn keep(agent: &Agent, state: &mut State) -> Result<(), String> {
+    let only_if_changed = std::mem::take(&mut state.only_if_changed);
+    let config = &agent.config;
+    let wanted = agent.cluster.read(|known| {
+        let mtu = config.mtu.or_else(|| known.world.node(&config.node)?.told_mtu)?;
+        node_network(&known.world, &config.node, &config.cluster_networks, mtu)
+    });
+    let Some(wanted) = wanted else { return Ok(()) };
+    if only_if_changed && state.made.as_ref() == Some(&wanted) {
+        return Ok(());
+    }
+    if state.made.as_ref().map(|made| &made.refused) != Some(&wanted.refused) && !wanted.refused.is_empty() {
+        tracing::warn!(networks = ?wanted.refused, "--cluster-network contains an address of this node, and is not routed to pods");
+    }
+    let changed = agent.vswitch.assert_node_port(&config.node, &wanted).await?;
+    if changed {
+        tracing::info!(iface_id = wanted.iface_id, "made the node's port in Open vSwitch");
+    }
+    let (host, table, table_changed) =
+        (wanted.clone(), state.table.take(), std::mem::take(&mut state.table_changed));
+    let done = blocking(move || Ok::<_, anyhow::Error>(make(&host, table, table_changed))).await;
+    let (outcome, table) = done.map_err(|error| error.to_string())?;
+    state.table = table;
+    if outcome? {
+        state.made = Some(wanted);
+    }
+    Ok(())
+}
+
+type Table = Option<(Masquerade, Value)>;
+
+/// Makes links, addresses, routes and translation as they should be. False if Open vSwitch has not made the link yet.
+fn make(wanted: &NodeNetwork, table: Table, table_changed: bool) -> (Result<bool, String>, Table) {
+    // What leaves the cluster is translated from the first packet on.
+    let (outcome, table) = match make_table(wanted, table, table_changed) {
+        Ok(table) => (Ok(()), Some(table)),
+        Err(error) => (Err(with_causes(&error)), None),
+    };
+    let made = make_link(wanted).map_err(|error| with_causes(&error));
+    (outcome.and(made), table)
+}
+
+fn make_table(
+    wanted: &NodeNetwork,
+    table: Table,
+    changed: bool,
+) -> portolan_host::Result<(Masquerade, Value)> {
+    let (link, pods, own) = (NODE_LINK.to_owned(), wanted.pods.clone(), wanted.masquerade.clone());
+    let masquerade = Masquerade { link, pods, own };
+    match table {
+        Some((written, listed)) if written == masquerade => {
+            if !changed || masquerade::listed()?.as_ref() == Some(&listed) {
+                return Ok((written, listed));
+            }
+            tracing::warn!("somebody changed the table inet portolan of nftables; it is written again");
+        }
+        _ => {}
+    }
+    masquerade.apply()?;
+    Ok((masquerade, masquerade::listed()?.unwrap_or_default()))
+}
+
+/// False if there is no link yet.
+fn make_link(wanted: &NodeNetwork) -> portolan_host::Result<bool> {
+    let mut host = Rtnetlink::open()?;
+    let Some(link) = host.link(NODE_LINK)? else { return Ok(false) };
+    if link.mac != Some(wanted.mac.octets()) {
+        // Open vSwitch is about to give it.
+        return Ok(false);
+    }
+    for (setting, value) in SETTINGS {
+        sysctl::set(setting, value)?;
+    }
+    if wanted.addresses.iter().any(|address| address.addr().is_ipv6()) {
+        sysctl::forward_ipv6()?;
+    }
+    if !link.up {
+        host.set_link(NODE_LINK, LinkSettings { up: true, ..LinkSettings::default() })?;
+    }
+    make_addresses(&mut host, &link, &wanted.addresses)?;
+    let existing = host.routes(&link)?;
+    let routes: Vec<Route> = wanted
+        .routes
+        .iter()
+        .map(|(destination, gateway)| Route { destination: *destination, gateway: Some(*gateway) })
+        .collect();
+    for route in routes.iter().filter(|route| !existing.contains(route)) {
+        host.set_route(&link, *route)?;
+    }
+    // Those without a router are the kernel's own.
+    let left = existing.iter().filter(|route| route.gateway.is_some() && !routes.contains(route));
+    for route in left {
+        host.remove_route(&link, *route)?;
+    }
+    Ok(true)
+}
+
+fn make_addresses(host: &mut Rtnetlink, link: &Link, wanted: &[IpNet]) -> portolan_host::Result<()> {
+    let existing = host.addresses(link)?;
+    for address in wanted.iter().filter(|address| !existing.contains(address)) {
+        host.add_address(link, *address)?;
+    }
+    let is_link_local = |net: &IpNet| matches!(net, IpNet::V6(v6) if v6.addr().is_unicast_link_local());
+    for address in existing.iter().filter(|address| !wanted.contains(address) && !is_link_local(address)) {
+        host.remove_address(link, *address)?;
+    }
+    Ok(())
+}
+
+/// Settings of the kernel. A node forwards what leaves the cluster, and must not tell pods of a shorter way: what it translates has to pass
+/// it. Redirects are sent if either of the two settings says so.
+const SETTINGS: [(&str, &str); 3] = [
+    ("/proc/sys/net/ipv4/ip_forward", "1"),
+    ("/proc/sys/net/ipv4/conf/all/send_redirects", "0"),
+    ("/proc/sys/net/ipv4/conf/portolan0/send_redirects", "0"),
+];
+
+/// Removes what was made when this was the cluster's primary network.
+async fn remove(agent: &Agent, state: &mut State) -> Result<(), String> {
+    if state.is_removed || agent.vswitch.behind().is_some() {
+        return Ok(());
+    }
+    if agent.vswitch.has_node_port() {
+        // The port goes last: it says that there is something to remove.
+        blocking(masquerade::remove).await.map_err(|error| error.to_string())?;
+        agent.vswitch.remove_node_port().await?;
+        tracing::info!("removed the node's port: this is not the cluster's primary network any more");
+    }
+    state.is_removed = true;
+    Ok(())
+}

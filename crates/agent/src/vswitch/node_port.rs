@@ -1,0 +1,132 @@
+//! The port of the node itself in the primary network: an internal port of OVN's bridge, whose link Open vSwitch makes.
+
+use std::collections::BTreeMap;
+
+use ovn_schema::vswitch::{Bridge, Interface, Port};
+use ovsdb::{Atom, Cache, Rows, Transaction, Uuid};
+use portolan_plan::host::{NODE_LINK, NodeNetwork};
+use portolan_plan::row_uuid;
+
+use super::{BY_NAME, IFACE_ID, OWNER, Vswitch, find_bridge, take_from_others};
+
+/// The tag of what is made for the node itself.
+const NODE: &str = "portolan/node";
+const INTERNAL: &str = "internal";
+
+/// A port of the node's name that is somebody else's.
+const FOREIGN: &str = "Open vSwitch has a port portolan0 that is not Portolan's; remove it";
+
+impl Vswitch {
+    /// Makes the node's port as it should be; false if it is, or if there is no bridge yet.
+    pub(crate) async fn assert_node_port(&self, node: &str, network: &NodeNetwork) -> Result<bool, String> {
+        let transaction = self.node_port_transaction(node, network)?;
+        if transaction.is_empty() {
+            return Ok(false);
+        }
+        let outcome = self.client.transact(&transaction).await;
+        outcome.map(|_| true).map_err(|error| error.to_string())
+    }
+
+    /// Whether there is a port of the node.
+    pub(crate) fn has_node_port(&self) -> bool {
+        find_port(&self.client.read()).is_some_and(|(_, row)| row.external_ids.contains_key(NODE))
+    }
+
+    /// Removes the node's port, if it is there.
+    pub(crate) async fn remove_node_port(&self) -> Result<(), String> {
+        let mut transaction = Transaction::new();
+        {
+            let cache = self.client.read();
+            let ours = |(uuid, row): (Uuid, Port)| row.external_ids.contains_key(NODE).then_some(uuid);
+            if let Some(port) = find_port(&cache).and_then(ours) {
+                for (bridge, row) in cache.rows::<Bridge>() {
+                    if row.is_ok_and(|row| row.ports.contains(&port)) {
+                        transaction.mutate(Rows::uuid(bridge), [Bridge::PORTS.delete([port])]).any();
+                    }
+                }
+            }
+        }
+        if transaction.is_empty() {
+            return Ok(());
+        }
+        self.client.transact(&transaction).await.map(drop).map_err(|error| error.to_string())
+    }
+
+    fn node_port_transaction(&self, node: &str, network: &NodeNetwork) -> Result<Transaction, String> {
+        let cache = self.client.read();
+        let mut transaction = Transaction::new();
+        let Some((bridge, bridge_row)) = find_bridge(&cache, &self.bridge) else { return Ok(transaction) };
+        let tags: BTreeMap<String, String> =
+            [(NODE.to_owned(), node.to_owned()), (OWNER.to_owned(), network.owner.clone())].into();
+        let mut external_ids = tags.clone();
+        external_ids.insert(IFACE_ID.to_owned(), network.iface_id.clone());
+        let [port, interface] = ["Port", "Interface"].map(|table| row_uuid(table, "", NODE_LINK, ""));
+        let wanted = Interface {
+            name: NODE_LINK.to_owned(),
+            r#type: INTERNAL.to_owned(),
+            mac: Some(network.mac.to_string()),
+            mtu_request: Some(network.mtu.into()),
+            external_ids,
+            ..Interface::default()
+        };
+        let Some((found, row)) = find_port(&cache) else {
+            transaction.require::<Bridge>(bridge);
+            take_from_others(&mut transaction, &cache, &network.iface_id, interface);
+            transaction.insert(interface, &wanted);
+            let interfaces = [interface].into();
+            let row = Port { name: NODE_LINK.to_owned(), interfaces, external_ids: tags, ..Port::default() };
+            transaction.insert(port, &row);
+            transaction.mutate(Rows::uuid(bridge), [Bridge::PORTS.insert([port])]).expect(1);
+            return Ok(transaction);
+        };
+        if !row.external_ids.contains_key(NODE) {
+            return Err(FOREIGN.to_owned());
+        }
+        if !bridge_row.ports.contains(&found) {
+            // It is on another bridge: it is made anew here once it is gone from there.
+            for (other, row) in cache.rows::<Bridge>() {
+                if row.is_ok_and(|row| row.ports.contains(&found)) {
+                    transaction.mutate(Rows::uuid(other), [Bridge::PORTS.delete([found])]).any();
+                }
+            }
+            return Ok(transaction);
+        }
+        let differing = |is: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| {
+            let differs = |(key, value): &(&String, &String)| is.get(*key) != Some(*value);
+            wanted.iter().filter(differs).map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+        };
+        let tags = differing(&row.external_ids, &tags);
+        if !tags.is_empty() {
+            let without = Port::EXTERNAL_IDS.delete_keys(tags.iter().map(|(key, _)| key.clone()));
+            transaction.mutate(Rows::uuid(found), [without, Port::EXTERNAL_IDS.insert(tags)]).any();
+        }
+        for (uuid, is) in
+            row.interfaces.iter().filter_map(|uuid| Some((*uuid, interface_row(&cache, *uuid)?)))
+        {
+            let ids = differing(&is.external_ids, &wanted.external_ids);
+            if !ids.is_empty() {
+                take_from_others(&mut transaction, &cache, &network.iface_id, uuid);
+                let without = Interface::EXTERNAL_IDS.delete_keys(ids.iter().map(|(key, _)| key.clone()));
+                transaction.mutate(Rows::uuid(uuid), [without, Interface::EXTERNAL_IDS.insert(ids)]).any();
+            }
+            if (&is.r#type, &is.mac, is.mtu_request) != (&wanted.r#type, &wanted.mac, wanted.mtu_request) {
+                let columns = [
+                    Interface::TYPE.set(&wanted.r#type),
+                    Interface::MAC.set(&wanted.mac),
+                    Interface::MTU_REQUEST.set(&wanted.mtu_request),
+                ];
+                transaction.update(Rows::uuid(uuid), columns).any();
+            }
+        }
+        Ok(transaction)
+    }
+}
+
+fn find_port(cache: &Cache) -> Option<(Uuid, Port)> {
+    let key = Atom::from(NODE_LINK);
+    cache.find::<Port>(BY_NAME, &key).find_map(|(uuid, row)| Some((uuid, row.ok()?)))
+}
+
+fn interface_row(cache: &Cache, uuid: Uuid) -> Option<Interface> {
+    cache.get::<Interface>(uuid).ok()?
+}

@@ -1,0 +1,160 @@
+//! The cluster of these tests: three nodes whose pods' first interfaces are Portolan's. The test calls the CNI plugin as a runtime does.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use portolan_testbed::{Namespace, Node, Northbound, Pod, TestLab, Testbed};
+
+/// What goes each way of a connection.
+const STREAM: usize = 200_000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const SUBNET: &str = r#"
+apiVersion: portolan.dev/v1alpha1
+kind: Subnet
+metadata: {name: apps}
+spec: {vpc: ovn-cluster, cidrBlock: "10.50.0.0/24,fd00:50::/64", namespaces: [default]}
+"#;
+
+pub(crate) struct Stage {
+    pub(crate) testbed: Testbed,
+    pub(crate) northbound: Northbound,
+}
+
+impl Stage {
+    /// Raises everything and waits until every node has its port.
+    pub(crate) fn start(lab: &TestLab) -> Self {
+        let networks = ["10.16.0.0/14", "fd00:16::/32"];
+        let testbed = Testbed::builder().nodes(3).primary(&networks).without_runtimes().start(lab).unwrap();
+        let northbound = testbed.northbound();
+        let stage = Self { testbed, northbound };
+        for number in 1..=3 {
+            stage.give_prefixes(&format!("node{number}"), number);
+        }
+        stage.wait_for_node_ports();
+        stage
+    }
+
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        self.testbed.kubectl().unwrap().args(arguments).read().unwrap()
+    }
+
+    /// As kube-controller-manager does.
+    pub(crate) fn give_prefixes(&self, node: &str, number: u8) {
+        let (v4, v6) = (format!("10.16.{number}.0/24"), format!("fd00:16:{number}::/64"));
+        let patch = format!(r#"{{"spec": {{"podCIDR": "{v4}", "podCIDRs": ["{v4}", "{v6}"]}}}}"#);
+        self.kubectl(&["patch", "node", node, "--type=merge", "-p", &patch]);
+    }
+
+    /// As a kubelet does that registers its node.
+    pub(crate) fn make_node(&self, name: &str) {
+        let address = self.testbed.node(name).unwrap().address();
+        let node = format!(r#"{{"apiVersion": "v1", "kind": "Node", "metadata": {{"name": "{name}"}}}}"#);
+        self.testbed.kubectl().unwrap().args(["create", "-f-"]).stdin(node).read().unwrap();
+        let status =
+            format!(r#"{{"status": {{"addresses": [{{"type": "InternalIP", "address": "{address}"}}]}}}}"#);
+        self.kubectl(&["patch", "node", name, "--subresource=status", "--type=merge", "-p", &status]);
+    }
+
+    pub(crate) fn wait_for_node_ports(&self) {
+        self.northbound.wait_until(|cache| {
+            let units = Northbound::units_in(cache);
+            units.iter().filter(|unit| unit.starts_with("attachment/node/")).count() == 3
+        });
+    }
+
+    /// A pod with a sandbox on a node.
+    pub(crate) fn pod(&self, name: &str, node: &str) -> Pod {
+        self.testbed.pod(name).on(node).create().unwrap();
+        self.testbed.sandbox(name).unwrap().add().unwrap()
+    }
+
+    /// Whether a pod has addresses of both families of a node's prefixes.
+    pub(crate) fn is_of_node(&self, pod: &Pod, number: u8) -> bool {
+        let prefixes = [format!("10.16.{number}."), format!("fd00:16:{number}::")];
+        let has = |prefix: &String| pod.addresses().iter().any(|one| one.to_string().starts_with(prefix));
+        prefixes.iter().all(has)
+    }
+
+    pub(crate) fn bind_subnet_to_default_namespace(&self) {
+        self.testbed.apply(SUBNET).unwrap();
+        self.kubectl(&["wait", "--for=condition=Ready", "subnets.portolan.dev/apps", "--timeout=30s"]);
+    }
+
+    /// Sends each way over a connection from one namespace to an address of another.
+    #[track_caller]
+    pub(crate) fn transfer(&self, from: &Namespace, to: &Namespace, address: IpAddr) {
+        let listener = to.run(move || TcpListener::bind((address, 0))).unwrap();
+        let port = listener.local_addr().unwrap();
+        let server = to.spawn_thread("server", move || exchange(listener.accept()?.0)).unwrap();
+        let client = from.spawn_thread("client", move || exchange(connect(port)?)).unwrap();
+        let (client, server) = (client.join().unwrap(), server.join().unwrap());
+        assert_eq!((client.unwrap(), server.unwrap()), (STREAM, STREAM), "{address}");
+    }
+
+    /// The address that a pod has for a server outside the cluster.
+    pub(crate) fn seen_outside(&self, pod: &Pod) -> Ipv4Addr {
+        let outside = self.testbed.underlay().home_address();
+        let listener = TcpListener::bind((outside, 0)).unwrap();
+        let to = listener.local_addr().unwrap();
+        let client = pod.netns().spawn_thread("client", move || connect(to)).unwrap();
+        let (_, peer) = listener.accept().unwrap();
+        client.join().unwrap().unwrap();
+        match peer.ip() {
+            IpAddr::V4(v4) => v4,
+            IpAddr::V6(v6) => panic!("{v6}"),
+        }
+    }
+
+    /// A node reaches a pod: at once, or once what was restarted is back.
+    #[track_caller]
+    pub(crate) fn node_reaches(&self, node: &Node, pod: &Pod) {
+        for address in pod.addresses() {
+            node.command("ping").args(["-c1", "-w30", &address.to_string()]).read().unwrap();
+        }
+    }
+
+    /// The node's own part, as the kernel and Open vSwitch have it.
+    pub(crate) fn of_host(&self, node: &Node) -> String {
+        let read = |words: &[&str]| {
+            let output = node.command(words[0]).args(&words[1..]).output().unwrap();
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        // Without what is another every time: numbers of links, and what is on its way.
+        let parts = [
+            read(&["ip", "-br", "address", "show", "dev", "portolan0", "scope", "global"]),
+            read(&["ip", "-4", "route", "show", "dev", "portolan0"]),
+            read(&["ip", "-6", "route", "show", "dev", "portolan0", "proto", "static"]),
+            read(&["nft", "list", "table", "inet", "portolan"]),
+            read(&["sysctl", "net.ipv4.conf.all.send_redirects"]),
+        ];
+        parts.join("---\n")
+    }
+
+    /// Waits until the node's own part is like this again. What is waited for are changes of the kernel; the deadline is the test's.
+    pub(crate) fn wait_for_host(&self, node: &Node, expected: &str) {
+        while self.of_host(node) != expected {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn connect(to: std::net::SocketAddr) -> std::io::Result<TcpStream> {
+    TcpStream::connect_timeout(&to, PATIENCE)
+}
+
+/// Sends, and receives the same amount.
+fn exchange(mut stream: TcpStream) -> std::io::Result<usize> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut writer = stream.try_clone()?;
+    let sender = std::thread::spawn(move || {
+        writer.write_all(&vec![7; STREAM])?;
+        writer.shutdown(std::net::Shutdown::Write)
+    });
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received)?;
+    sender.join().map_err(|_| std::io::Error::other("the sender panicked"))??;
+    Ok(received.len())
+}
