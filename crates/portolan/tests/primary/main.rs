@@ -62,7 +62,7 @@ fn restarts_change_nothing_and_what_somebody_removes_comes_back() {
         let testbed = &stage.testbed;
         let [a, c] = [("a", "node1"), ("c", "node2")].map(|(name, node)| stage.pod(name, node));
         let node = testbed.node("node1").unwrap();
-        let before = (testbed.central().nbctl(&["show"]).unwrap(), stage.of_host(node));
+        let before = (stage.of_ovn(), stage.whole_host(node, 1));
         for process in [testbed.controller().unwrap(), &testbed.agents()[0], node.vswitchd()] {
             process.kill().unwrap();
             process.restart().unwrap();
@@ -70,7 +70,8 @@ fn restarts_change_nothing_and_what_somebody_removes_comes_back() {
         stage.node_reaches(node, &c);
         stage.node_reaches(node, &a);
         assert_eq!(stage.seen_outside(&a), node.address());
-        assert_eq!((testbed.central().nbctl(&["show"]).unwrap(), stage.of_host(node)), before);
+        stage.wait_for_host(node, &before.1);
+        assert_eq!(stage.of_ovn(), before.0);
         assert!(testbed.agents().iter().all(Process::is_alive));
 
         for damage in [

@@ -1,5 +1,6 @@
 //! The cluster of these tests: three nodes whose pods' first interfaces are Portolan's. The test calls the CNI plugin as a runtime does.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -72,7 +73,7 @@ impl Stage {
 
     /// Whether a pod has addresses of both families of a node's prefixes.
     pub(crate) fn is_of_node(&self, pod: &Pod, number: u8) -> bool {
-        let prefixes = [format!("10.16.{number}."), format!("fd00:16:{number}::")];
+        let prefixes = [format!("10.16.{number}."), format!("fd00:16:{number}:")];
         let has = |prefix: &String| pod.addresses().iter().any(|one| one.to_string().starts_with(prefix));
         prefixes.iter().all(has)
     }
@@ -115,6 +116,22 @@ impl Stage {
         }
     }
 
+    /// OVN's switches and routers with their ports, in an order of their own.
+    pub(crate) fn of_ovn(&self) -> BTreeSet<String> {
+        self.testbed.central().nbctl(&["show"]).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// The node's own part, once it is whole. Its last route is that of the second address.
+    pub(crate) fn whole_host(&self, node: &Node, number: u8) -> String {
+        loop {
+            let host = self.of_host(node);
+            if host.contains(&format!("fd00:16:{number}::3 via")) {
+                return host;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// The node's own part, as the kernel and Open vSwitch have it.
     pub(crate) fn of_host(&self, node: &Node) -> String {
         let read = |words: &[&str]| {
@@ -123,7 +140,12 @@ impl Stage {
         };
         // Without what is another every time: numbers of links, and what is on its way.
         let parts = [
-            read(&["ip", "-br", "address", "show", "dev", "portolan0", "scope", "global"]),
+            // A tap that is up may say that it does not know.
+            read(&["ip", "-br", "address", "show", "dev", "portolan0", "scope", "global"])
+                .split_whitespace()
+                .map(|word| if word == "UNKNOWN" { "UP" } else { word })
+                .collect::<Vec<_>>()
+                .join(" "),
             read(&["ip", "-4", "route", "show", "dev", "portolan0"]),
             read(&["ip", "-6", "route", "show", "dev", "portolan0", "proto", "static"]),
             read(&["nft", "list", "table", "inet", "portolan"]),
