@@ -220,7 +220,7 @@ impl Cluster {
                         let of_holders = of_subnet.filter(|id| id.kind() == HolderKind::NetworkAttachment);
                         holders.extend(of_holders.map(|id| LinkName::of_attachment(id.uid())));
                     }
-                    Unit::Vpc(_) | Unit::Peering(_) => {}
+                    Unit::Vpc(_) | Unit::Peering(_) | Unit::Node(_) => {}
                 }
             }
             (attachments, holders)

@@ -97,7 +97,7 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<(), String> {
     let only_if_changed = std::mem::take(&mut state.only_if_changed);
     let config = &agent.config;
     let wanted = agent.cluster.read(|known| {
-        let mtu = config.mtu.or_else(|| known.world.node(&config.node)?.told_mtu)?;
+        let mtu = config.mtu_of_subnets(known)?;
         node_network(&known.world, &config.node, &config.cluster_networks, mtu)
     });
     let Some(wanted) = wanted else { return Ok(()) };

@@ -13,8 +13,8 @@ use nix::sys::socket::{
 };
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{
-    Admits, ChangeMonitor, Ethtool, GuardChange, GuardMonitor, LinkChange, LinkKind, LinkMonitor, Masquerade, Route, Rtnetlink, Tap,
-    Veth, announce, guard, masquerade, netns, tap,
+    Admits, ChangeMonitor, Ethtool, GuardChange, GuardMonitor, LinkChange, LinkKind, LinkMonitor, Masquerade,
+    Route, Rtnetlink, Tap, Veth, announce, guard, masquerade, netns, tap,
 };
 use portolan_testbed::{Lab, Namespace};
 

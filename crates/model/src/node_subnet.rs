@@ -174,10 +174,7 @@ mod tests {
     fn other_prefixes_than_those_that_were_found_free_are_not_in_use() {
         let other = Node { served_cidrs: Some("10.9.0.0/24".into()), ..mk_node("w1") };
         assert_eq!(other.prefixes_validation(), Validation::Not);
-        let node = Node {
-            pod_cidrs: Some(Ok("10.1.0.0/24".parse::<ipnet::Ipv4Net>().unwrap()).map(CidrBlock::V4)),
-            ..other
-        };
+        let node = Node { pod_cidrs: Some(Ok(CidrBlock::V4("10.1.0.0/24".parse().unwrap()))), ..other };
         assert_eq!(node.prefixes_validation(), Validation::Not);
     }
 }

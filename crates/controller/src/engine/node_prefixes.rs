@@ -22,7 +22,7 @@ impl Engine {
         match change {
             Change::Applied(node) => self.observe_prefixes_of(&node.name_any()),
             Change::Deleted(node) => {
-                self.observe_prefixes_of(&node.metadata.name.clone().unwrap_or_default())
+                self.observe_prefixes_of(&node.metadata.name.clone().unwrap_or_default());
             }
             // It stays what it was.
             Change::Unreadable(_) => {}

@@ -56,7 +56,7 @@ fn pod_cidrs(spec: &v1::NodeSpec) -> Option<Result<CidrBlock, FieldErrors>> {
             Err(problem) => errors.add_problem(&list.index(i), text, &problem),
         }
     }
-    Some(errors.into_result(CidrBlock::from_parts(v4, v6)).transpose()?)
+    errors.into_result(CidrBlock::from_parts(v4, v6)).transpose()
 }
 
 #[cfg(test)]

@@ -182,8 +182,8 @@ fn a_node_comes_about_in_the_database_and_leaves_nothing_there() {
     scene.nodes.push(n1.clone());
     scene.sees(&n1);
     scene.settle();
-    assert!(scene.units().contains(&"node/n1".to_owned()), "{:?}", scene.units());
-    assert!(scene.units().contains(&"subnet/node:n1".to_owned()));
+    assert!(scene.units().contains("node/n1"), "{:?}", scene.units());
+    assert!(scene.units().contains("subnet/node:n1"));
     let port = "attachment/node/n1/node/uid-n1".to_owned();
     assert!(scene.units().contains(&port), "{:?}", scene.units());
     assert_eq!(scene.locks.len(), 2);
@@ -193,5 +193,5 @@ fn a_node_comes_about_in_the_database_and_leaves_nothing_there() {
     assert_eq!(scene.units().iter().filter(|unit| unit.contains("n1")).count(), 0, "{:?}", scene.units());
     assert_eq!(scene.locks.len(), 0);
     // The router and the node that was there from the beginning stay.
-    assert!(scene.units().contains(&"vpc/ovn-cluster".to_owned()));
+    assert!(scene.units().contains("vpc/ovn-cluster"));
 }
