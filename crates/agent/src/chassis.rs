@@ -178,8 +178,12 @@ async fn compare(
     let found = Found { external_ids, bridge, links, addresses, kernel };
     let (node, mtu, own_mtus) = agent.cluster.read(|known| {
         let told = known.world.node(&config.node).and_then(|node| node.told_mtu);
-        let own = known.world.subnets().filter_map(|subnet| subnet.config.mtu).collect();
-        (known.node.clone(), config.mtu.or(told), own)
+        let mtu = config.mtu.or(told);
+        let is_larger = |is: &u32| mtu.is_some_and(|mtu| *is > u32::from(mtu));
+        // Subnets may be many, and pods with more than the others have few.
+        let any_larger = host.pods.values().any(is_larger);
+        let subnets = any_larger.then(|| known.world.subnets()).into_iter().flatten();
+        (known.node.clone(), mtu, subnets.filter_map(|subnet| subnet.config.mtu).collect())
     });
     let chassis = chassis(&config.chassis, &config.node, &config.bridge, &node, &found);
     let mut problem = problem(&chassis, mtu).or_else(|| old_mtu(&host.pods, mtu?, &own_mtus));

@@ -53,14 +53,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// What pods' packets must not exceed because of this node, if anything is known: what fits into its tunnels, and what it was told
-    /// before. Pods that run have that, and packets of others that are larger would not reach them: so what was told may fall by itself, and
-    /// does not rise when a node goes or cannot say where its tunnels end.
-    pub(crate) fn mtu_bound(&self) -> Option<u16> {
-        let tunnels = match self.tunnels {
-            Tunnels::Mtu(mtu) => Some(mtu),
+    /// What fits into its tunnels, if that is anything that pods can do with.
+    pub(crate) fn tunnel_mtu(&self) -> Option<u16> {
+        match self.tunnels {
+            Tunnels::Mtu(mtu) => Some(mtu).filter(|mtu| *mtu >= LEAST_IPV4_MTU),
             Tunnels::Unreported | Tunnels::Nowhere => None,
-        };
-        tunnels.into_iter().chain(self.told_mtu).filter(|mtu| *mtu >= LEAST_IPV4_MTU).min()
+        }
+    }
+
+    /// What its pods may have, because it was told so before.
+    pub(crate) fn mtu_of_pods(&self) -> Option<u16> {
+        self.told_mtu.filter(|mtu| *mtu >= LEAST_IPV4_MTU)
     }
 }

@@ -132,7 +132,9 @@ pub struct World {
     holdings_by_subnet: Index<String, AttachmentId>,
     holdings_by_node: Index<String, AttachmentId>,
     /// By the size of packets that fits into their tunnels: those where that is usable.
-    nodes_by_mtu_bound: Index<u16, String>,
+    nodes_by_tunnel_mtu: Index<u16, String>,
+    /// By the MTU that they were told.
+    nodes_by_told_mtu: Index<u16, String>,
     pods_by_machine: Index<Name, Name>,
     /// Who has not got all that was asked for, by what the answer depends on.
     waiting: Index<Topic, Requester>,
@@ -439,11 +441,13 @@ impl World {
         self.nodes.values()
     }
 
-    /// The size of packets that fits into the tunnels of every node and reaches the pods that run, as far as is known. Nodes with less than
-    /// IPv6 needs count only where all have.
+    /// The size of packets that fits into the tunnels of every node and reaches the pods that run, as far as is known. Tunnels with less
+    /// than IPv6 needs count only where all have. What was told before always counts: it may fall by itself, and does not rise when a
+    /// node comes, goes or cannot say where its tunnels end.
     pub fn tunnel_mtu(&self) -> Option<u16> {
-        let mut bounds = self.nodes_by_mtu_bound.keys();
-        bounds.clone().find(|mtu| **mtu >= LEAST_MTU).or_else(|| bounds.next()).copied()
+        let mut tunnels = self.nodes_by_tunnel_mtu.keys();
+        let tunnels = tunnels.clone().find(|mtu| **mtu >= LEAST_MTU).or_else(|| tunnels.next());
+        tunnels.into_iter().chain(self.nodes_by_told_mtu.keys().next()).min().copied()
     }
 
     /// The name of a node's chassis; that of the node, if nothing else was said.

@@ -31,11 +31,17 @@ impl World {
         let addresses = |node: Option<&Node>| node.map(|node| node.addresses.clone());
         let is_another = uid(old) != uid(new.as_ref());
         let has_moved = addresses(old) != addresses(new.as_ref());
-        if let Some(mtu) = old.and_then(Node::mtu_bound) {
-            self.nodes_by_mtu_bound.remove(&mtu, name);
+        if let Some(mtu) = old.and_then(Node::tunnel_mtu) {
+            self.nodes_by_tunnel_mtu.remove(&mtu, name);
         }
-        if let Some(mtu) = new.as_ref().and_then(Node::mtu_bound) {
-            self.nodes_by_mtu_bound.insert(mtu, name.to_owned());
+        if let Some(mtu) = new.as_ref().and_then(Node::tunnel_mtu) {
+            self.nodes_by_tunnel_mtu.insert(mtu, name.to_owned());
+        }
+        if let Some(mtu) = old.and_then(Node::mtu_of_pods) {
+            self.nodes_by_told_mtu.remove(&mtu, name);
+        }
+        if let Some(mtu) = new.as_ref().and_then(Node::mtu_of_pods) {
+            self.nodes_by_told_mtu.insert(mtu, name.to_owned());
         }
         let prefixes = new.as_ref().filter(|_| self.primary_vpc.is_some()).and_then(candidate);
         match new {

@@ -249,8 +249,14 @@ fn the_smallest_tunnel_of_all_nodes_decides_for_subnets_that_name_no_mtu() {
     told.told_mtu = Some(0);
     let _ = world.apply(&told);
     assert_eq!(world.tunnel_mtu(), Some(1442));
-    // If all have less than IPv6 needs, that is what there is.
-    let _ = world.apply(&node("node-1", Tunnels::Mtu(1222)));
+    // If all have less than IPv6 needs, that is what there is; and it stays when a node comes that has more.
+    let small = Node { told_mtu: Some(1222), ..node("node-1", Tunnels::Mtu(1222)) };
+    let _ = world.apply(&small);
+    assert_eq!(world.tunnel_mtu(), Some(1222));
+    let _ = world.apply(&node("node-4", Tunnels::Mtu(1442)));
+    assert_eq!(world.tunnel_mtu(), Some(1222));
+    // Nor does it rise when the setting that made it so small is taken away.
+    let _ = world.apply(&Node { tunnels: Tunnels::Mtu(1442), ..small });
     assert_eq!(world.tunnel_mtu(), Some(1222));
 }
 
