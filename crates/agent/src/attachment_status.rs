@@ -77,6 +77,9 @@ impl Finding {
 
 /// Writes for as long as the agent runs.
 pub(crate) async fn run(agent: &Agent) -> Infallible {
+    // What is not known yet after a start is not missing: what was said stays until then.
+    agent.vswitch.ready().await;
+    agent.cluster.status().in_step().await;
     let news = agent.engine.news();
     let write = async |link: LinkName, since| {
         let written = write(agent, &link, since).await;

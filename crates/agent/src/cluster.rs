@@ -67,12 +67,12 @@ impl Cluster {
         cluster.feed::<IPLock>(&mut followers, Selection::fields(format!("spec.node={node}")));
         let this = Arc::clone(&cluster);
         followers.follow(Selection::fields(format!("spec.node={node}")), move |change| {
-            this.network_attachment_changed(change);
+            this.network_attachment_changed(&change);
             std::future::ready(())
         });
         let (this, name) = (Arc::clone(&cluster), node.to_owned());
         followers.follow(Selection::fields(format!("metadata.name={node}")), move |change| {
-            this.node_changed(&name, change);
+            this.node_changed(&name, &change);
             std::future::ready(())
         });
         cluster.feed::<portolan::Subnet>(&mut followers, Selection::all());
@@ -152,10 +152,10 @@ impl Cluster {
         }
     }
 
-    fn network_attachment_changed(&self, change: Change<NetworkAttachment>) {
+    fn network_attachment_changed(&self, change: &Change<NetworkAttachment>) {
         let mut concerned = BTreeSet::new();
         self.change(|known| {
-            concerned = match &change {
+            concerned = match change {
                 Change::Applied(object) => known.holders.apply(&object.metadata, Some(object.into())),
                 // It exists, and its metadata says whose it is.
                 Change::Unreadable(object) => known.holders.apply(&object.object.metadata, None),
@@ -166,9 +166,9 @@ impl Cluster {
                     known.holders.replace(readable.chain(unreadable))
                 }
             };
-            apply(&mut known.world, &change)
+            apply(&mut known.world, change)
         });
-        if let Change::Deleted(object) = &change {
+        if let Change::Deleted(object) = change {
             let uid = object.uid().unwrap_or_default();
             let link = LinkName::of_attachment(&uid);
             self.engine.holder_deleted(&link, &uid);
@@ -186,12 +186,12 @@ impl Cluster {
         self.known.write().unwrap_or_else(PoisonError::into_inner).holders.says(object);
     }
 
-    fn node_changed(&self, name: &str, change: Change<Node>) {
+    fn node_changed(&self, name: &str, change: &Change<Node>) {
         let (mut before, mut after, mut holders) = (None, None, Vec::new());
         self.change(|known| {
             before = known.world.node(name).and_then(|node| node.told_mtu);
-            known.node.update(&change);
-            let dirty = apply(&mut known.world, &change);
+            known.node.update(change);
+            let dirty = apply(&mut known.world, change);
             after = known.world.node(name).and_then(|node| node.told_mtu);
             if before != after {
                 holders = known.holders.links().cloned().collect();

@@ -193,7 +193,8 @@ fn observed_link(link: &Link) -> Option<(LinkName, ObservedLink)> {
     let (name, tag) = (LinkName::parse(&link.name)?, link.alias.as_deref()?.parse::<Tag>().ok()?);
     // What somebody copied from another link is no note.
     let fits = tag.link() == name || (tag.note().is_some() && !name.is_of_holder());
-    fits.then(|| (name, ObservedLink { index: link.index, tag, up: link.up, is_strict: link.is_strict }))
+    let observed = ObservedLink { index: link.index, tag, up: link.up, is_strict: link.is_strict };
+    fits.then_some((name, observed))
 }
 
 /// The name of a link that is one of ours by its name and kind, and has no note at all: not made yet, or left by a call that was

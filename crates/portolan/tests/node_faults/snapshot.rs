@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use portolan_host::LinkMonitor;
+use portolan_host::{GuardMonitor, LinkMonitor};
 use portolan_testbed::Testbed;
 use serde_json::Value;
 use tokio::io::unix::AsyncFd;
@@ -82,17 +82,23 @@ fn is_ours(name: &str) -> bool {
 
 /// Waits until the first node has what it had before.
 pub(crate) async fn wait_for(testbed: &Testbed, before: &[(&'static str, String)], at: &str) {
-    let monitor = testbed.nodes()[0].namespace().run(LinkMonitor::open).unwrap();
+    let namespace = testbed.nodes()[0].namespace();
+    let (links, guards) = namespace.run(|| (LinkMonitor::open().unwrap(), GuardMonitor::open().unwrap()));
     #[expect(deprecated, reason = "its successor is unsafe")]
-    let monitor = AsyncFd::new(monitor).unwrap();
+    let (links, guards) = (AsyncFd::new(links).unwrap(), AsyncFd::new(guards).unwrap());
     loop {
         let now = of_node(testbed);
         if now == before {
             return;
         }
-        let next = tokio::time::timeout(Duration::from_secs(60), monitor.readable()).await;
-        let mut ready = next.unwrap_or_else(|_| panic!("after {at}: {now:?}")).unwrap();
-        let _ = ready.try_io(|monitor| monitor.get_ref().read());
+        let changed = async {
+            tokio::select! {
+                ready = links.readable() => drop(ready.unwrap().try_io(|links| links.get_ref().read())),
+                ready = guards.readable() => drop(ready.unwrap().try_io(|guards| guards.get_ref().read())),
+            }
+        };
+        let changed = tokio::time::timeout(Duration::from_secs(60), changed).await;
+        changed.unwrap_or_else(|_| panic!("after {at}: {now:?}"));
     }
 }
 

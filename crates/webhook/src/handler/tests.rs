@@ -132,8 +132,8 @@ fn allowed(said: &Value) -> bool {
     said["allowed"].as_bool().unwrap()
 }
 
-#[tokio::test]
-async fn every_finding_of_the_model_is_said_in_its_words() {
+/// Objects beside which others are wrong.
+fn beside_others() -> Scene {
     let scene = Scene::new();
     scene.put(&mk_kubeovn_vpc("theirs"));
     scene.put(&mk_kubeovn_subnet("theirs", "172.30.0.0/16"));
@@ -142,13 +142,22 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
     scene.put(&mk_nad_of("default", "nfn", r#"{"type":"ovn4nfvk8s-cni"}"#));
     scene.put(&mk_nad_of("default", "broken", "{"));
     scene.put(&mk_lock("vpc/blue", "web", "10.0.0.9", "a", 1));
+    scene
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+#[tokio::test]
+async fn every_finding_about_subnets_is_said_in_its_words() {
+    let scene = beside_others();
     let subnet = |change: &dyn Fn(&mut portolan::Subnet)| {
         let mut subnet = mk_subnet("new", "10.1.0.0/24", "blue");
         subnet.status = None;
         change(&mut subnet);
         subnet
     };
-    let text = |text: &str| Some(text.to_owned());
     for one in [
         subnet(&|s| s.spec.cidr_block = "10.300.0.0/24".into()),
         subnet(&|s| s.spec.cidr_block = "10.0.7.0/24".into()),
@@ -183,7 +192,11 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
     let mut theirs = mk_kubeovn_subnet("web", "172.31.0.0/16");
     theirs.status = None;
     scene.says_what_is_found(&theirs).await;
+}
 
+#[tokio::test]
+async fn every_finding_about_vpcs_pools_and_vips_is_said_in_its_words() {
+    let scene = beside_others();
     let vpc = |change: &dyn Fn(&mut portolan::Vpc)| {
         let mut vpc = mk_vpc("green");
         change(&mut vpc);
@@ -247,7 +260,11 @@ async fn every_finding_of_the_model_is_said_in_its_words() {
     ] {
         scene.says_what_is_found(&one).await;
     }
+}
 
+#[tokio::test]
+async fn every_finding_about_definitions_attachments_and_locks_is_said_in_its_words() {
+    let scene = beside_others();
     assert_eq!(
         scene.create(&mk_nad("default", "lonely")).await,
         json!({"uid": "u1", "allowed": true}),

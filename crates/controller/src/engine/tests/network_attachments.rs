@@ -89,8 +89,8 @@ fn one_without_an_address_says_why_and_has_none_in_its_status() {
     let first = scene.network_attachments.remove("first").unwrap();
     scene.engine.feed(&Change::deleted(&first));
     scene.settle();
-    let statuses = scene.conditions.iter().filter(|update| update.name == "default/second");
-    let says = statuses.last().unwrap().conditions[0].says.clone().unwrap();
+    let mut statuses = scene.conditions.iter().filter(|update| update.name == "default/second");
+    let says = statuses.next_back().unwrap().conditions[0].says.clone().unwrap();
     assert_eq!((says.status, says.reason), (true.into(), "Addressed"));
 }
 
