@@ -52,7 +52,7 @@ fn run(focus: &str, network: Network) -> Result<bool> {
     let reports = reports();
     std::fs::create_dir_all(&reports).unwrap();
     let mut ginkgo = lab.command(built_program("ginkgo")?).env("HOME", lab.path());
-    ginkgo = ginkgo.args(["--no-color", "--succinct", "--timeout=6h", "--procs"]);
+    ginkgo = ginkgo.args(["--no-color", "--timeout=6h", "--procs"]);
     ginkgo = ginkgo.arg(variable("PROCS").unwrap_or_else(|| "1".into())).arg("--focus").arg(focus);
     if let Some(skip) = variable("SKIP") {
         ginkgo = ginkgo.arg("--skip").arg(skip);
@@ -66,14 +66,19 @@ fn run(focus: &str, network: Network) -> Result<bool> {
         .output()?;
     let log = reports.join("log");
     std::fs::write(&log, [&output.stdout[..], &output.stderr].concat()).unwrap();
-    print_verdict(&String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stdout);
+    print_verdict(&said);
+    let ran = !said.contains("Ran 0 of ");
+    if !ran {
+        println!("no test is called so");
+    }
     println!("the whole log is {}", log.display());
     if !output.status.success() {
         std::fs::write(reports.join("overview"), cluster.overview()).unwrap();
     }
     drop(cluster);
     lab.close();
-    Ok(output.status.success())
+    Ok(output.status.success() && ran)
 }
 
 /// Each failure once, and the count.
