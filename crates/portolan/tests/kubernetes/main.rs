@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod harness;
+mod nothing_left;
 mod pods;
+mod secondary;

@@ -29,12 +29,12 @@ metadata: {name: web}
 spec: {selector: {app: web}, ports: [{port: 80}]}
 "#;
 
-/// A pod on a node from which everything else is tried.
+/// A pod on a node from which everything else is tried. It answers with its name.
 pub(crate) fn client(cluster: &Kubernetes, name: &str, node: &str) -> Result<()> {
     cluster.apply(&format!(
         r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "{name}"}}, "spec": {{
           "nodeName": "{node}", "terminationGracePeriodSeconds": 0,
-          "containers": [{{"name": "client", "image": "agnhost:1"}}]}}}}"#
+          "containers": [{{"name": "client", "image": "agnhost:1", "args": ["netexec", "--http-port=80"]}}]}}}}"#
     ))?;
     ready(cluster, &format!("pod/{name}"))
 }
