@@ -38,6 +38,7 @@ examples_run! {
     examples_of_harvester_run: "docs/harvester.md",
     examples_of_the_lab_run: "docs/lab.md",
     examples_of_networks_run: "docs/networks.md",
+    examples_of_networkattachments_run: "docs/networkattachments.md",
     examples_of_iplocks_run: "docs/iplocks.md",
     examples_of_ippools_run: "docs/ippools.md",
     examples_of_ovn4nfv_run: "docs/ovn4nfv.md",
