@@ -40,6 +40,7 @@ mod vswitch;
 mod wanted;
 
 pub mod install;
+pub mod removal;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -50,6 +51,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_model::Settings;
+use tokio::sync::watch;
 
 use crate::calls::Calls;
 pub use crate::chassis::{ChassisSettings, Encap};
@@ -90,6 +92,8 @@ pub struct Config {
     pub steps: StepHook,
     /// How the node is to be a chassis of OVN.
     pub chassis: ChassisSettings,
+    /// Says where OVN's southbound database is, whenever that changes; has precedence over the settings of the chassis.
+    pub southbound: Option<watch::Receiver<Option<String>>>,
     /// Where to serve health checks and metrics; not unless given.
     pub health: Option<SocketAddr>,
 }
@@ -109,6 +113,7 @@ impl Config {
             settings: Settings::default(),
             steps: StepHook::default(),
             chassis: ChassisSettings::default(),
+            southbound: None,
             health: None,
         }
     }
