@@ -7,7 +7,7 @@ TYPOS := $(PORTOLAN_CACHE)/tools/bin/typos
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test test-full lint unit bench plugin doc codegen fuzz clean
+.PHONY: help setup demo demo-down test test-full test-k8s lint unit bench plugin doc codegen fuzz clean
 
 help: ## Show this help
 	@echo "Portolan: networks for Kubernetes on Open vSwitch and OVN."
@@ -43,13 +43,18 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	$(CARGO) xtask instructions
 	$(CARGO) xtask plugin
 
+# A cluster takes a gigabyte of memory, and a core while it comes up. With the plugin's own tests the plugin is built.
+test-k8s: ## Tests on whole clusters of real Kubernetes, with containers; builds Kubernetes the first time
+	@scripts/setup --for-kubernetes
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(((1 + $$(nproc)) / 2))} $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes
+
 # Most tests wait for daemons most of the time: two for each core keep it busy.
 unit: setup
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} $(CARGO) test --workspace
 
 lint: setup ## Formatting, clippy (of the fuzz targets too), spelling, documentation of the code
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --features portolan-fuzz/targets -- --deny warnings
+	$(CARGO) clippy --workspace --all-targets --features portolan-fuzz/targets,portolan/kubernetes-tests -- --deny warnings
 	$(TYPOS)
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --quiet --workspace --no-deps
 

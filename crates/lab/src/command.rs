@@ -9,6 +9,9 @@ use crate::installed;
 use crate::namespace::Namespace;
 use crate::scratch::MARK;
 
+/// Enters a control group by a file, and becomes what it is told.
+const ENTER: &str = r#"echo 0 >"$0" && exec "$@""#;
+
 /// A command to run in a [`Namespace`]. It is killed when the namespace ends.
 #[derive(Debug)]
 #[must_use = "a command does nothing until it is run"]
@@ -89,7 +92,14 @@ impl Command {
     ) -> Result<Child> {
         let line = self.line();
         let program = installed::program(&self.program)?;
-        let mut command = std::process::Command::new("setpriv");
+        let mut command = match self.namespace.entrance() {
+            None => std::process::Command::new("setpriv"),
+            Some(entrance) => {
+                let mut command = std::process::Command::new("sh");
+                command.args(["-c", ENTER]).arg(entrance).arg("setpriv");
+                command
+            }
+        };
         command
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)

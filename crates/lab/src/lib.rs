@@ -8,7 +8,7 @@
 //!    │
 //!    └─ Underlay: a namespace that is nothing but a bridge
 //!          ├── home  172.31.0.1
-//!          ├── Node  172.31.0.11   network + mount namespace: ovsdb-server, ovs-vswitchd, ovn-controller
+//!          ├── Node  172.31.0.11   a Machine (network + mount namespace) with ovsdb-server, ovs-vswitchd, ovn-controller
 //!          └── Node  172.31.0.12 …
 //! ```
 //!
@@ -42,10 +42,12 @@
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod command;
+mod control_group;
 mod error;
 mod installed;
 mod json_rpc;
 mod lab;
+mod machine;
 mod namespace;
 mod node;
 mod ovn_central;
@@ -61,9 +63,11 @@ mod scratch;
 mod underlay;
 
 pub use command::Command;
+pub use control_group::ControlGroup;
 pub use error::{Error, Result, Trying};
 pub use installed::{OPEN_VSWITCH_SCHEMA, OVN_NB_SCHEMA, OVN_SB_SCHEMA, built_program, program_or_built};
 pub use lab::Lab;
+pub use machine::{Machine, MachineBuilder};
 pub use namespace::Namespace;
 pub use node::{Datapath, Node, NodeBuilder};
 pub use ovn_central::{Database, OvnCentral, OvnCentralBuilder};

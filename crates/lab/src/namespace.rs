@@ -40,26 +40,30 @@ struct Keeper {
     thread: Option<JoinHandle<()>>,
     children: Mutex<Vec<OwnedFd>>,
     scratch: Arc<Scratch>,
+    entrance: Option<PathBuf>,
 }
 
 impl Namespace {
     /// A new network namespace with its loopback up. The mounts seen in it are the caller's.
     pub(crate) fn network(scratch: &Arc<Scratch>, name: &str) -> Result<Self> {
-        Self::start(scratch, name, CloneFlags::CLONE_NEWNET, || Ok(()))
+        Self::start(scratch, name, None, CloneFlags::CLONE_NEWNET, || Ok(()))
     }
 
-    /// A new network and mount namespace, in which `mount` has put its mounts before anything else runs there.
+    /// A new network and mount namespace, in which `mount` has put its mounts before anything else runs there. What runs there
+    /// enters a control group by the file `entrance`.
     pub(crate) fn network_and_mounts(
         scratch: &Arc<Scratch>,
         name: &str,
+        entrance: Option<PathBuf>,
         mount: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<Self> {
-        Self::start(scratch, name, CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS, mount)
+        Self::start(scratch, name, entrance, CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS, mount)
     }
 
     fn start(
         scratch: &Arc<Scratch>,
         name: &str,
+        entrance: Option<PathBuf>,
         kinds: CloneFlags,
         mount: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<Self> {
@@ -89,6 +93,7 @@ impl Namespace {
             thread: Some(thread),
             children: Mutex::default(),
             scratch: Arc::clone(scratch),
+            entrance,
         };
         let namespace = Self { keeper: Arc::new(keeper) };
         namespace.ip("link set lo up")?;
@@ -211,6 +216,11 @@ impl Namespace {
     /// it was started from outside.
     pub fn mark(&self) -> (&'static str, PathBuf) {
         (MARK, self.scratch().path().into())
+    }
+
+    /// The file by which what runs here enters its control group, if it has one.
+    pub(crate) fn entrance(&self) -> Option<&Path> {
+        self.keeper.entrance.as_deref()
     }
 
     pub(crate) fn scratch(&self) -> &Scratch {

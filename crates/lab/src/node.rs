@@ -1,15 +1,13 @@
-//! A node: network and mount namespace with Open vSwitch and OVN's controller at the paths they have on a real machine.
+//! A node: a machine with Open vSwitch and OVN's controller at the paths they have on a real one.
 
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
-
 use crate::command::Command;
-use crate::error::{Result, Trying};
+use crate::error::Result;
 use crate::installed::OPEN_VSWITCH_SCHEMA;
-use crate::lab::Lab;
+use crate::machine::{LINK, Machine};
 use crate::namespace::Namespace;
 use crate::ovn_central::OvnCentral;
 use crate::ovsdb_server::{Layout, OvsdbServer};
@@ -20,20 +18,14 @@ use crate::underlay::Underlay;
 /// For how long an ovn-controller that starts leaves the flows alone that it finds. New ports wait for as long.
 const FLOWS_STAY_MS: u32 = 2000;
 
-/// A running node.
-///
-/// Its `/run`, `/var/lib` and `/var/log` are its own and empty at first; `/etc` and `/opt` show the machine's files, and
-/// what is written there stays in the node. The rest of the file system is the machine's.
+/// A running node, on a [`Machine`].
 #[derive(Debug)]
 pub struct Node {
     // Declared, and so dropped, in the order in which the daemons need each other.
     ovn_controller: Option<Process>,
     vswitchd: Process,
     ovsdb_server: OvsdbServer,
-    namespace: Namespace,
-    name: String,
-    address: Ipv4Addr,
-    run: PathBuf,
+    machine: Machine,
 }
 
 /// How a node shall be.
@@ -74,37 +66,42 @@ impl Node {
 
     /// Its name, which is also that of its chassis.
     pub fn name(&self) -> &str {
-        &self.name
+        self.machine.name()
     }
 
     /// Its address on the underlay.
     pub fn address(&self) -> Ipv4Addr {
-        self.address
+        self.machine.address()
+    }
+
+    /// The machine it is.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// Its namespaces.
     pub fn namespace(&self) -> &Namespace {
-        &self.namespace
+        self.machine.namespace()
     }
 
     /// A command to run on the node.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        self.namespace.command(program)
+        self.machine.command(program)
     }
 
     /// Runs ovs-vsctl on the node, and waits as it does until ovs-vswitchd has done what was asked.
     pub fn vsctl(&self, arguments: &[&str]) -> Result<String> {
-        vsctl(&self.namespace, arguments)
+        vsctl(self.namespace(), arguments)
     }
 
     /// The node's `/run` as seen from outside: Unix sockets in it can be connected to from anywhere.
     pub fn run_directory(&self) -> &Path {
-        &self.run
+        self.machine.run_directory()
     }
 
     /// Any path of the node, as seen from outside.
     pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
-        self.namespace.file(path)
+        self.machine.file(path)
     }
 
     /// The node's ovsdb-server, for the database Open_vSwitch.
@@ -146,97 +143,52 @@ impl<'a> NodeBuilder<'a> {
     /// Starts it on an underlay. Returns when Open vSwitch works and, with OVN, when the chassis is in the southbound
     /// database.
     pub fn start(self, underlay: &Underlay) -> Result<Node> {
-        let name = self.name;
-        let address = self.address.map_or_else(|| underlay.node_address(), Ok)?;
-        let mounts = Mounts::make(underlay.lab(), &name)?;
-        let run = mounts.run.clone();
-        let namespace =
-            Namespace::network_and_mounts(underlay.lab().scratch(), &name, move || mounts.mount())?;
-        underlay.plug(&namespace, "eth0")?;
-        let ovsdb_server = start_ovsdb_server(&namespace, &name, &run)?;
-        let vswitchd = start_vswitchd(&namespace, &name, &run)?;
-        make_bridges(&namespace, address, self.datapath)
+        let machine = Machine::builder(&self.name);
+        let machine = match self.address {
+            Some(address) => machine.address(address),
+            None => machine,
+        };
+        let machine = machine.start(underlay)?;
+        self.start_on(machine, underlay)
+    }
+
+    /// Starts Open vSwitch and OVN on a machine that has none yet, or had them before it was switched off.
+    pub fn start_on(self, machine: Machine, underlay: &Underlay) -> Result<Node> {
+        let (namespace, name, run) = (machine.namespace(), machine.name(), machine.run_directory());
+        let ovsdb_server = start_ovsdb_server(&machine)?;
+        let vswitchd = start_vswitchd(namespace, name, run)?;
+        make_bridges(namespace, machine.address(), self.datapath)
             .map_err(|error| if vswitchd.is_alive() { error } else { vswitchd.not_ready() })?;
         let ovn_controller = match self.central {
             None => None,
-            Some(central) => Some(join_ovn(&namespace, &name, address, underlay, central, self.datapath)?),
+            Some(central) => {
+                Some(join_ovn(namespace, name, machine.address(), underlay, central, self.datapath)?)
+            }
         };
-        Ok(Node { ovn_controller, vswitchd, ovsdb_server, namespace, name, address, run })
+        Ok(Node { ovn_controller, vswitchd, ovsdb_server, machine })
     }
 }
 
-/// The directories that a node has for itself.
-struct Mounts {
-    run: PathBuf,
-    var_lib: PathBuf,
-    var_log: PathBuf,
-    tmpfs: PathBuf,
-}
-
-impl Mounts {
-    fn make(lab: &Lab, node: &str) -> Result<Self> {
-        let directory = |name: &str| lab.directory(format!("{node}/{name}"));
-        for name in ["run/lock", "run/netns", "run/ovn", "run/openvswitch", "var/lib/openvswitch"] {
-            directory(name)?;
-        }
-        Ok(Self {
-            run: directory("run")?,
-            var_lib: directory("var/lib")?,
-            var_log: directory("var/log")?,
-            tmpfs: directory("tmpfs")?,
-        })
-    }
-
-    /// Puts them in place in the calling thread's mount namespace.
-    fn mount(&self) -> Result<()> {
-        let recursively = |propagation| MountPropagationFlags::REC | propagation;
-        // Private first: nothing mounted here may show on the machine. Then shared: what a process of the node mounts must
-        // show in those that it starts with mount namespaces of their own. Both before our mounts, so that they are part of it.
-        mount_change("/", recursively(MountPropagationFlags::PRIVATE))
-            .trying(|| "make mounts private".into())?;
-        mount_change("/", recursively(MountPropagationFlags::SHARED))
-            .trying(|| "make mounts shared".into())?;
-        mount("tmpfs", &self.tmpfs, "tmpfs", MountFlags::empty(), None)
-            .trying(|| format!("mount {}", self.tmpfs.display()))?;
-        for (path, made) in [("/etc", "cni/net.d"), ("/opt", "cni/bin")] {
-            self.overlay(Path::new(path), made)?;
-        }
-        for (from, to) in [(&self.run, "/run"), (&self.var_lib, "/var/lib"), (&self.var_log, "/var/log")] {
-            mount_bind(from, to).trying(|| format!("mount {to}"))?;
-        }
-        Ok(())
-    }
-
-    /// Lets the node write to `path`, and make the directory `made` in it, while the machine's stays as it is.
-    fn overlay(&self, path: &Path, made: &str) -> Result<()> {
-        let layers = self.tmpfs.join(path.strip_prefix("/").unwrap_or(path));
-        let (upper, work) = (layers.join("upper"), layers.join("work"));
-        for directory in [&upper, &work] {
-            std::fs::create_dir_all(directory).trying(|| format!("make {}", directory.display()))?;
-        }
-        let options =
-            format!("lowerdir={},upperdir={},workdir={}\0", path.display(), upper.display(), work.display());
-        let options = std::ffi::CString::from_vec_with_nul(options.into_bytes())
-            .map_err(std::io::Error::other)
-            .trying(|| "name the layers of an overlay".into())?;
-        mount("overlay", path, "overlay", MountFlags::empty(), options.as_c_str())
-            .trying(|| format!("mount an overlay on {}", path.display()))?;
-        let made = path.join(made);
-        std::fs::create_dir_all(&made).trying(|| format!("make {}", made.display()))
-    }
-}
-
-fn start_ovsdb_server(namespace: &Namespace, node: &str, run: &Path) -> Result<OvsdbServer> {
+fn start_ovsdb_server(machine: &Machine) -> Result<OvsdbServer> {
     let database = Path::new("/var/lib/openvswitch/conf.db");
-    namespace.command("ovsdb-tool").arg("create").arg(database).arg(OPEN_VSWITCH_SCHEMA).read()?;
-    let run = run.join("openvswitch");
+    // One that was switched off has it.
+    if !machine.file(database).exists() {
+        machine.command("ovsdb-tool").arg("create").arg(database).arg(OPEN_VSWITCH_SCHEMA).read()?;
+    }
+    let run = machine.run_directory().join("openvswitch");
     let layout = Layout {
         socket: run.join("db.sock"),
         control: run.join("ovsdb-server.ctl"),
         pidfile: run.join("ovsdb-server.pid"),
         databases: vec![database.into()],
     };
-    let server = OvsdbServer::spawn(&format!("{node}/ovsdb-server"), namespace, layout, None, &[])?;
+    let server = OvsdbServer::spawn(
+        &format!("{}/ovsdb-server", machine.name()),
+        machine.namespace(),
+        layout,
+        None,
+        &[],
+    )?;
     server.wait_until_ready()?;
     Ok(server)
 }
@@ -259,7 +211,7 @@ fn make_bridges(namespace: &Namespace, address: Ipv4Addr, datapath: Datapath) ->
             .chain(["fail-mode=secure", "other-config:disable-in-band=true"]);
     let underlay = ["--", "--may-exist", "add-br", "br-und", "--", "set", "Bridge", "br-und", &datapath_type]
         .into_iter()
-        .chain(["--", "--may-exist", "add-port", "br-und", "eth0"]);
+        .chain(["--", "--may-exist", "add-port", "br-und", LINK]);
     let address = format!("{address}/{}", Underlay::PREFIX_LENGTH);
     match datapath {
         Datapath::Netdev => {
@@ -269,7 +221,7 @@ fn make_bridges(namespace: &Namespace, address: Ipv4Addr, datapath: Datapath) ->
         }
         Datapath::System => {
             vsctl(namespace, &integration.collect::<Vec<_>>())?;
-            namespace.ip(&format!("address add {address} dev eth0"))
+            namespace.ip(&format!("address add {address} dev {LINK}"))
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::control_group::ControlGroup;
 use crate::error::{Error, Result, Trying};
 use crate::readiness::readable;
 use crate::scratch::MARK;
@@ -31,6 +32,7 @@ impl Remains {
             wait_for_end(&warden, deadline)?;
         }
         self.end_processes(deadline)?;
+        ControlGroup::of_lab(&self.directory).end()?;
         match fs::remove_dir_all(&self.directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(error).trying(|| format!("remove {}", self.directory.display()))

@@ -21,15 +21,34 @@ const KEEP: &str = "PORTOLAN_LAB_KEEP";
 const LONGEST_PARENT: usize = 32;
 
 /// Makes the directory, says its name, and waits until we close its standard input or die. Then it ends whatever still
-/// carries the mark and removes the directory. A process that is ending shows no environment, so an empty search means
-/// that nobody can write there any more. Nor can one be missed that was being started as we died: between fork and exec it
-/// holds our end of the pipe, and from exec on it carries the mark.
+/// carries the mark or is in a control group of the lab, and removes the groups and the directory. A process that is ending
+/// shows no environment, so an empty search means that nobody can write there any more. Nor can one be missed that was being
+/// started as we died: between fork and exec it holds our end of the pipe, and from exec on it carries the mark; and what a
+/// marked process starts without the mark begins in its group.
 const WARDEN: &str = r#"
 trap '' INT TERM HUP
 d=$(mktemp -d "$1/portolan-XXXXXX") && chmod 755 "$d" && echo "$d" || exit 1
 cat >/dev/null
-while marked=$(grep -lzxsF "$2=$d" /proc/[0-9]*/environ); [ -n "$marked" ]; do
-  for e in $marked; do e=${e#/proc/}; kill -KILL "${e%/environ}" 2>/dev/null; done
+n=${d##*/}
+in_groups() {
+  for g in "/sys/fs/cgroup/$n" /sys/fs/cgroup/*/"$n"; do
+    [ ! -d "$g" ] || find "$g" -depth "$@" 2>/dev/null
+  done
+}
+while
+  for f in $(in_groups -name freezer.state); do echo THAWED >"$f"; done 2>/dev/null
+  found=$(
+    for e in $(grep -lzxsF "$2=$d" /proc/[0-9]*/environ); do e=${e#/proc/}; echo "${e%/environ}"; done
+    in_groups -name cgroup.procs -exec cat {} + | grep -vx 0
+  )
+  [ -n "$found" ]
+do
+  for p in $found; do kill -KILL "$p" 2>/dev/null; done
+  sleep 0.01
+done
+tries=0
+while [ -n "$(in_groups -type d -print -exec rmdir {} +)" ] && [ "$tries" -lt 1000 ]; do
+  tries=$((tries + 1))
   sleep 0.01
 done
 [ -n "$3" ] || rm -rf -- "$d"

@@ -87,6 +87,12 @@ impl KubeApiServer {
         &self.authority
     }
 
+    /// The key that tokens of service accounts are signed with.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn service_account_key(&self) -> PathBuf {
+        self.directory.join("service-account.key")
+    }
+
     /// The etcd that it keeps its objects in.
     pub fn etcd(&self) -> &Etcd {
         &self.etcd

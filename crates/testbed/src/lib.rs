@@ -4,6 +4,7 @@
 //!   test(), Test       run a test's body in a TestLab of its own; print logs and collect artefacts when it fails
 //!   Etcd, KubeApiServer    real Kubernetes parts
 //!   Testbed            a portolan_lab Cluster with pods (Pod), traffic (ping, tcp, udp, throughput) and what a failure leaves behind
+//!   kubernetes::Kubernetes a whole cluster of real Kubernetes: containerd and kubelet on every node
 //!   Faults             an API server that refuses requests, forgets history, cuts watches, serves kinds late
 //! ```
 //!
@@ -36,6 +37,8 @@ mod faults;
 mod heartbeat;
 mod https;
 mod kube_apiserver;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 #[cfg(feature = "cluster")]
 mod northbound;
 #[cfg(feature = "cluster")]

@@ -1,0 +1,8 @@
+//! On whole clusters of real Kubernetes, with containers: `make test-k8s`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod harness;
+mod nothing_left;
+mod pods;
+mod secondary;

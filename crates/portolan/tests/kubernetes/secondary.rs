@@ -1,0 +1,1 @@
+//! Portolan beside another network.

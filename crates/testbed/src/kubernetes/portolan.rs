@@ -1,0 +1,67 @@
+//! Portolan on a cluster whose nodes run Open vSwitch themselves: its processes started by hand, chained after the bridge plugin.
+
+use portolan_lab::cluster::Programs;
+use portolan_lab::{Daemon, Error, OvnCentral, Process, Ready, Result};
+
+use super::{Kubernetes, KubernetesNode, PATIENCE};
+
+/// Definitions of all kinds that Portolan serves.
+const KINDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
+
+/// Portolan's processes.
+#[derive(Debug)]
+pub struct Portolan {
+    agents: Vec<Process>,
+    controller: Process,
+}
+
+impl Portolan {
+    /// Defines Portolan's kinds, starts a controller and agents, and installs the CNI plugin on all nodes.
+    pub fn start(cluster: &Kubernetes) -> Result<Self> {
+        let central = cluster.ovn().ok_or_else(|| Error::Refused {
+            peer: "the cluster".into(),
+            answer: "that it was built without Open vSwitch".into(),
+        })?;
+        cluster.kubectl(&["apply", "--server-side", "-f", KINDS])?;
+        cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", PATIENCE])?;
+        let programs = Programs::built()?;
+        let controller = start_controller(cluster, central, &programs)?;
+        let agents = cluster.nodes().iter().map(|node| start_agent(cluster, node, &programs));
+        let agents = agents.collect::<Result<Vec<_>>>()?;
+        for node in cluster.nodes() {
+            node.command(programs.portolan())?.args(["agent", "install"]).read()?;
+        }
+        Ok(Self { agents, controller })
+    }
+
+    /// The controller.
+    pub fn controller(&self) -> &Process {
+        &self.controller
+    }
+
+    /// The agents, in the order of their nodes.
+    pub fn agents(&self) -> &[Process] {
+        &self.agents
+    }
+}
+
+fn start_controller(cluster: &Kubernetes, central: &OvnCentral, programs: &Programs) -> Result<Process> {
+    Daemon::new("controller", programs.portolan())
+        .args(["controller", "--leader-election=false", "--ovn-nb", &central.nb().endpoint()])
+        .args(["--ovn-sb", &central.sb().endpoint(), "--kubeconfig"])
+        .arg(kubeconfig(cluster, "portolan-controller")?)
+        .start(cluster.lab().home())
+}
+
+fn start_agent(cluster: &Kubernetes, node: &KubernetesNode, programs: &Programs) -> Result<Process> {
+    Daemon::new(format!("{}/agent", node.name()), programs.portolan())
+        .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
+        .arg(kubeconfig(cluster, &format!("portolan-agent-{}", node.name()))?)
+        .ready(Ready::Notify)
+        .start(node.running()?.machine().namespace())
+}
+
+fn kubeconfig(cluster: &Kubernetes, user: &str) -> Result<std::path::PathBuf> {
+    let home = cluster.underlay().home_address();
+    cluster.api_server().kubeconfig_for(user, Some("system:masters"), home.into())
+}
