@@ -7,12 +7,12 @@ TYPOS := $(PORTOLAN_CACHE)/tools/bin/typos
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test test-full test-k8s lint unit bench plugin doc codegen fuzz clean
+.PHONY: help setup demo demo-down test test-full test-k8s conformance lint unit bench plugin doc codegen fuzz clean
 
 help: ## Show this help
 	@echo "Portolan: networks for Kubernetes on Open vSwitch and OVN."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "On Debian, as root; everything that is missing is installed by the first of them."
 
@@ -47,6 +47,10 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 test-k8s: ## Tests on whole clusters of real Kubernetes, with containers; builds Kubernetes the first time
 	@scripts/setup --for-kubernetes
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(((1 + $$(nproc)) / 2))} $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes
+
+conformance: ## Kubernetes's own tests that match FOCUS, on the network CNI=bridge (the reference) or CNI=portolan
+	@scripts/setup --for-conformance
+	FOCUS='$(FOCUS)' SKIP='$(SKIP)' CNI='$(CNI)' $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test conformance
 
 # Most tests wait for daemons most of the time: two for each core keep it busy.
 unit: setup

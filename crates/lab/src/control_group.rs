@@ -104,7 +104,7 @@ fn hierarchies() -> impl Iterator<Item = PathBuf> {
     let unified = Some(all.to_owned()).filter(|root| root.join("cgroup.controllers").exists());
     let several = if unified.is_some() { None } else { fs::read_dir(all).ok() };
     let several = several.into_iter().flatten().flatten().map(|entry| entry.path());
-    unified.into_iter().chain(several.filter(|hierarchy| hierarchy.join("tasks").exists()))
+    unified.into_iter().chain(several.filter(|hierarchy| hierarchy.join("cgroup.procs").exists()))
 }
 
 /// With version 1, a new group may run on no processor at all, and takes no process before that is set.

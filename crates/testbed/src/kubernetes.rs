@@ -148,6 +148,11 @@ impl Kubernetes {
         self.inner.shared.central.as_ref()
     }
 
+    /// Who makes the network of its pods.
+    pub fn network(&self) -> Network {
+        self.inner.shared.network
+    }
+
     /// Its nodes, on or off.
     pub fn nodes(&self) -> &[KubernetesNode] {
         &self.inner.nodes

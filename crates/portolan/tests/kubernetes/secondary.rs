@@ -1,1 +1,127 @@
-//! Portolan beside another network.
+//! Portolan beside the bridge plugin: its further interfaces on real pods, by the manifests in `examples/harvester`.
+//!
+//! Its processes run on the nodes themselves, beside an Open vSwitch of the nodes' own.
+
+use std::time::Duration;
+
+use portolan_testbed::kubernetes::{Image, Kubernetes, Portolan};
+use portolan_testbed::{Result, Test, TestLab};
+
+const LAYER3: &str = include_str!("../../../../examples/harvester/layer3.yaml");
+const SAME_CIDR: &str = include_str!("../../../../examples/harvester/same-cidr.yaml");
+
+#[test]
+fn guests_reach_their_own_networks_and_no_others_beside_the_primary() {
+    Test::new().deadline(Duration::from_secs(400)).run(async |lab: TestLab| -> Result<()> {
+        let cluster = Kubernetes::builder().nodes(2).open_vswitch().start(&lab)?;
+        cluster.show_on_failure(&lab);
+        cluster.load(&Image::agnhost()?)?;
+        let portolan = Portolan::start(&cluster)?;
+        for manifest in [LAYER3, SAME_CIDR] {
+            cluster.apply(&with_image(manifest))?;
+        }
+        cluster.kubectl(&[
+            "wait",
+            "--for=condition=Ready",
+            "pods",
+            "--all",
+            "--all-namespaces",
+            "--timeout=180s",
+        ])?;
+        let guest = |namespace, name| Guest { cluster: &cluster, namespace, name };
+
+        // One VPC, two Subnets: by the default route that an interface took, and by a route of its own.
+        let [vm1, vm2, vm3] = ["vm1", "vm2", "vm3"].map(|name| guest("default", name));
+        vm1.reaches(&vm2.address()?)?;
+        vm1.reaches(&vm3.address()?)?;
+        vm2.reaches(&vm1.address()?)?;
+        vm2.reaches(&vm3.address()?)?;
+
+        // Two VPCs with one prefix: every address but these is there twice.
+        let (own, others) =
+            ([("tenant1", "own1"), ("tenant2", "own1"), ("tenant2", "own2")], ["tenant1", "tenant2"]);
+        for tenant in others {
+            let vm1 = guest(tenant, "vm1");
+            vm1.reaches("10.0.1.12")?;
+            vm1.reaches("10.0.1.13")?;
+            for (of, name) in own {
+                let address = guest(of, name).address()?;
+                if of == tenant { vm1.reaches(&address)? } else { vm1.does_not_reach(&address)? }
+            }
+        }
+
+        // The primary network serves all of them: it is what Kubernetes knows of.
+        let primary = cluster.kubectl(&["get", "pod", "vm2", "-o=jsonpath={.status.podIP}"])?;
+        assert!(primary.starts_with("10.244."), "{primary}");
+        guest("tenant1", "vm3").run(&["ping", "-c1", "-w10", "-I", "eth0", &primary])?;
+
+        cluster.kubectl(&["delete", "pods", "--all", "--all-namespaces", "--grace-period=1"])?;
+        // Those without a node are of gateways, and stay with their Subnets.
+        for node in cluster.nodes() {
+            let of_node = format!("--field-selector=spec.node={}", node.name());
+            cluster.kubectl(&["wait", "--for=delete", "iplocks.portolan.dev", &of_node, "--timeout=60s"])?;
+        }
+        let ports = cluster.ovn().unwrap().nbctl(&[
+            "--bare",
+            "--columns=name",
+            "find",
+            "Logical_Switch_Port",
+            "type=\"\"",
+        ])?;
+        assert_eq!(ports, "", "every lock is given back after its port");
+        for node in cluster.nodes() {
+            let left = node.running()?.open_vswitch().unwrap().vsctl(&["list-ports", "br-int"])?;
+            assert!(left.lines().all(|port| port.starts_with("ovn-")), "{}: {left}", node.name());
+        }
+        for process in portolan.agents().iter().chain([portolan.controller()]) {
+            assert!(process.is_alive(), "{}", process.log_tail());
+        }
+        Ok(())
+    });
+}
+
+/// A pod whose further interface is `net1`.
+struct Guest<'a> {
+    cluster: &'a Kubernetes,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Guest<'_> {
+    fn address(&self) -> Result<String> {
+        let shown = self.run(&["ip", "-4", "-o", "address", "show", "net1"])?;
+        let prefix = shown.split_whitespace().nth(3).unwrap_or_default();
+        Ok(prefix.split('/').next().unwrap_or_default().to_owned())
+    }
+
+    fn reaches(&self, address: &str) -> Result<()> {
+        self.run(&["ping", "-c1", "-w10", address]).map(drop)
+    }
+
+    /// Its guest is seen to reach others just before.
+    fn does_not_reach(&self, address: &str) -> Result<()> {
+        let output = self.command(&["ping", "-c5", "-i0.2", "-w3", address])?.output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains(" 0 received"), "{}/{} to {address}: {said}", self.namespace, self.name);
+        Ok(())
+    }
+
+    fn run(&self, command: &[&str]) -> Result<String> {
+        self.command(command)?.read()
+    }
+
+    fn command(&self, command: &[&str]) -> Result<portolan_testbed::Command> {
+        Ok(self
+            .cluster
+            .kubectl_command()?
+            .args(["exec", "-n", self.namespace, self.name, "--"])
+            .args(command))
+    }
+}
+
+/// The guests of the examples, as containers that wait.
+fn with_image(manifest: &str) -> String {
+    let guests = manifest.replace("image: none", "image: \"agnhost:1\"");
+    assert_ne!(guests, manifest);
+    guests
+}

@@ -26,8 +26,6 @@ impl Image {
     /// A shell with the usual small tools, and `curl`, `ip` and `ping`.
     pub fn busybox() -> Result<Self> {
         let image = Image::new("docker.io/library/busybox:1")
-            .name("docker.io/library/busybox:latest")
-            .name("registry.k8s.io/e2e-test-images/busybox:1.36.1-1")
             .name("registry.k8s.io/e2e-test-images/busybox:1.37.0-1");
         Ok(with_tools(image)?.command(["sh"]))
     }
@@ -41,9 +39,6 @@ impl Image {
     /// agnhost under the names that the tests of Kubernetes know, with what else they expect.
     pub fn agnhost_of_conformance() -> Result<Self> {
         let mut image = agnhost("registry.k8s.io/e2e-test-images/agnhost:2.56")?
-            .name("registry.k8s.io/e2e-test-images/agnhost:2.55")
-            .name("registry.k8s.io/e2e-test-images/agnhost:2.54")
-            .name("registry.k8s.io/e2e-test-images/agnhost:2.53")
             .name("registry.k8s.io/e2e-test-images/jessie-dnsutils:1.7");
         for name in ["bash", "dig", "getent", "iperf3", "jq", "ncat", "ss", "tcpdump"] {
             image = image.program(tool(name)?, format!("/usr/bin/{name}"));

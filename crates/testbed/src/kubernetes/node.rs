@@ -21,7 +21,7 @@ const START: Duration = Duration::from_secs(90);
 pub(super) struct Shared {
     pub(super) central: Option<OvnCentral>,
     pub(super) underlay: Underlay,
-    network: Network,
+    pub(super) network: Network,
     service_proxy: ServiceProxy,
     routes: bridge::Routes,
 }

@@ -1,9 +1,10 @@
-//! Portolan on a cluster whose nodes run Open vSwitch themselves: its processes started by hand, chained after the bridge plugin.
+//! Portolan on a cluster whose nodes run Open vSwitch themselves, its processes started by hand: chained after the bridge plugin or,
+//! on a cluster without a network, as its primary network.
 
 use portolan_lab::cluster::Programs;
 use portolan_lab::{Daemon, Error, OvnCentral, Process, Ready, Result};
 
-use super::{Kubernetes, KubernetesNode, PATIENCE};
+use super::{Kubernetes, KubernetesNode, Network, PATIENCE};
 
 /// Definitions of all kinds that Portolan serves.
 const KINDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
@@ -25,11 +26,15 @@ impl Portolan {
         cluster.kubectl(&["apply", "--server-side", "-f", KINDS])?;
         cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", PATIENCE])?;
         let programs = Programs::built()?;
-        let controller = start_controller(cluster, central, &programs)?;
-        let agents = cluster.nodes().iter().map(|node| start_agent(cluster, node, &programs));
+        let (role, mode): (&[_], _) = match cluster.network() {
+            Network::Bridge => (&[], "chained"),
+            Network::None => (&["--primary"], "alone"),
+        };
+        let controller = start_controller(cluster, central, &programs, role)?;
+        let agents = cluster.nodes().iter().map(|node| start_agent(cluster, node, &programs, role));
         let agents = agents.collect::<Result<Vec<_>>>()?;
         for node in cluster.nodes() {
-            node.command(programs.portolan())?.args(["agent", "install"]).read()?;
+            node.command(programs.portolan())?.args(["agent", "install", "--mode", mode]).read()?;
         }
         Ok(Self { agents, controller })
     }
@@ -45,18 +50,30 @@ impl Portolan {
     }
 }
 
-fn start_controller(cluster: &Kubernetes, central: &OvnCentral, programs: &Programs) -> Result<Process> {
+fn start_controller(
+    cluster: &Kubernetes,
+    central: &OvnCentral,
+    programs: &Programs,
+    role: &[&str],
+) -> Result<Process> {
     Daemon::new("controller", programs.portolan())
         .args(["controller", "--leader-election=false", "--ovn-nb", &central.nb().endpoint()])
         .args(["--ovn-sb", &central.sb().endpoint(), "--kubeconfig"])
         .arg(kubeconfig(cluster, "portolan-controller")?)
+        .args(role)
         .start(cluster.lab().home())
 }
 
-fn start_agent(cluster: &Kubernetes, node: &KubernetesNode, programs: &Programs) -> Result<Process> {
+fn start_agent(
+    cluster: &Kubernetes,
+    node: &KubernetesNode,
+    programs: &Programs,
+    role: &[&str],
+) -> Result<Process> {
     Daemon::new(format!("{}/agent", node.name()), programs.portolan())
         .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
         .arg(kubeconfig(cluster, &format!("portolan-agent-{}", node.name()))?)
+        .args(role)
         .ready(Ready::Notify)
         .start(node.running()?.machine().namespace())
 }
