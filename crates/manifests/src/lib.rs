@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  Installation ──▶ objects ──▶ render: deploy/portolan.yaml, deploy/portolan-primary.yaml
-//!                    │  ▲
+//!                    │  ▲      └▶ chart: deploy/helm/portolan, deploy/harvester/portolan.yaml
 //!                    │  └── shipped: deploy/{crds,*-rbac,webhook,trace,…}.yaml as they are
 //!                    └── controller, agent, ovn_central, ovn_controller, ovs: what runs
 //! ```
@@ -12,6 +12,7 @@
 //! the files. Start reading at [`Installation`] and [`objects`].
 
 mod agent;
+mod chart;
 mod cleanup;
 mod controller;
 mod installation;
@@ -26,6 +27,7 @@ mod ports;
 mod render;
 mod shipped;
 
+pub use chart::{chart, harvester_addon};
 pub use cleanup::cleanup;
 pub use installation::{
     AgentAdmission, ApiServer, Directories, Installation, Invalid, Members, Mode, OpenVswitch,

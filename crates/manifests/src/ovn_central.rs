@@ -41,7 +41,8 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                     ],
                     "volumes": [
                         pod::host_path("data", DATA),
-                        {"name": "run", "emptyDir": {"medium": "Memory"}},
+                        pod::in_memory("run"),
+                        pod::in_memory("tmp"),
                     ],
                 },
             },
@@ -108,7 +109,12 @@ fn database(installation: &Installation, database: Database) -> Value {
     let mut container = container(installation, name, arguments, health);
     container["env"] = json!(environment);
     container["ports"] = json!([{"name": name, "containerPort": port, "hostPort": port, "protocol": "TCP"}]);
-    container["volumeMounts"] = json!([pod::mount("data", "/var/lib/ovn"), pod::mount("run", "/run/ovn")]);
+    container["volumeMounts"] = json!([
+        pod::mount("data", "/var/lib/ovn"),
+        pod::mount("run", "/run/ovn"),
+        // ovsdb-server makes a file there.
+        pod::mount("tmp", "/tmp"),
+    ]);
     container["resources"] = pod::requests("50m", "64Mi");
     container
 }

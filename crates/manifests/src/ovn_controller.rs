@@ -40,7 +40,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                     "containers": [container],
                     "volumes": [
                         pod::host_path("run-openvswitch", "/run/openvswitch"),
-                        {"name": "run", "emptyDir": {"medium": "Memory"}},
+                        pod::in_memory("run"),
                     ],
                 },
             },

@@ -17,7 +17,12 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         "database",
         ports::health::OVS_DATABASE,
         json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}}),
-        &[pod::mount("data", "/var/lib/openvswitch"), pod::mount("run-openvswitch", "/run/openvswitch")],
+        &[
+            pod::mount("data", "/var/lib/openvswitch"),
+            pod::mount("run-openvswitch", "/run/openvswitch"),
+            // ovsdb-server makes a file there.
+            pod::mount("tmp", "/tmp"),
+        ],
     );
     let vswitchd = container(
         image,
@@ -49,6 +54,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                     "volumes": [
                         pod::host_path("data", DATA),
                         pod::host_path("run-openvswitch", "/run/openvswitch"),
+                        pod::in_memory("tmp"),
                     ],
                 },
             },

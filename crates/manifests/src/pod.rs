@@ -69,6 +69,11 @@ pub(crate) fn host_path(name: &str, path: &str) -> Value {
     json!({"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}})
 }
 
+/// A directory in memory that lasts as long as the pod.
+pub(crate) fn in_memory(name: &str) -> Value {
+    json!({"name": name, "emptyDir": {"medium": "Memory"}})
+}
+
 /// Where a volume is in a container.
 pub(crate) fn mount(name: &str, path: &str) -> Value {
     json!({"name": name, "mountPath": path})

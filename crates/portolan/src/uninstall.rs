@@ -77,12 +77,12 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
 async fn installed(cluster: &Cluster, arguments: &Arguments) -> anyhow::Result<Installation> {
     let mut installation = Installation::new(Mode::Secondary);
     installation.namespace.clone_from(&arguments.namespace);
-    let agents = leftovers::agents(cluster, &arguments.namespace).await?;
-    if let Some(image) = arguments.image.clone().or_else(|| agents.as_ref().and_then(|one| one.image.clone()))
+    let found = leftovers::installed(cluster, &arguments.namespace).await?;
+    if let Some(image) = arguments.image.clone().or_else(|| found.as_ref().and_then(|one| one.image.clone()))
     {
         installation.image = image;
     }
-    if let Some(directories) = agents.and_then(|agents| agents.directories) {
+    if let Some(directories) = found.and_then(|found| found.directories) {
         installation.directories = directories;
     }
     installation.check().map_err(|error| Failure::usage(error.to_string()))?;

@@ -109,29 +109,31 @@ pub(super) async fn remove_annotations_of_nodes(cluster: &Cluster) -> anyhow::Re
     Ok(())
 }
 
-/// What the agents of an installation say about it.
-pub(super) struct Agents {
+/// What pods of an installation say about it.
+pub(super) struct Installed {
     pub(super) image: Option<String>,
     pub(super) directories: Option<Directories>,
 }
 
-pub(super) async fn agents(cluster: &Cluster, namespace: &str) -> anyhow::Result<Option<Agents>> {
+/// By the agents or, where a removal was interrupted, by what was to clean nodes.
+pub(super) async fn installed(cluster: &Cluster, namespace: &str) -> anyhow::Result<Option<Installed>> {
     let daemon_sets: Api<DaemonSet> = Api::namespaced(cluster.client.clone(), namespace);
-    let found = daemon_sets.get_opt("portolan-agent").await;
-    let found = found.map_err(|error| cluster.explain("DaemonSet portolan-agent", &error))?;
-    let pod = found.and_then(|one| one.spec).and_then(|spec| spec.template.spec);
-    Ok(pod.map(|pod| {
+    for name in ["portolan-agent", "portolan-cleanup"] {
+        let found = daemon_sets.get_opt(name).await;
+        let found = found.map_err(|error| cluster.explain(&format!("DaemonSet {name}"), &error))?;
+        let Some(pod) = found.and_then(|one| one.spec).and_then(|spec| spec.template.spec) else { continue };
         let volume = |name: &str| {
             let volume = pod.volumes.iter().flatten().find(|volume| volume.name == name)?;
             volume.host_path.as_ref().map(|host| host.path.clone())
         };
         let directories = volume("cni-configurations").zip(volume("cni-programs"));
-        Agents {
+        return Ok(Some(Installed {
             image: pod.containers.first().and_then(|container| container.image.clone()),
             directories: directories
                 .map(|(configurations, programs)| Directories { configurations, programs }),
-        }
-    }))
+        }));
+    }
+    Ok(None)
 }
 
 pub(super) async fn has_namespace(cluster: &Cluster, namespace: &str) -> anyhow::Result<bool> {

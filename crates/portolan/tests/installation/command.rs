@@ -108,8 +108,11 @@ spec: {}
         let refused =
             stage.portolan(&["uninstall", "--delete-crds"]).stdin("").read().unwrap_err().to_string();
         assert!(refused.contains("--yes"), "{refused}");
-        // Nobody collects what belongs to objects that are gone, and no node cleans itself: this API server is alone.
-        let said = stage.read(&["uninstall", "--timeout=20"]);
+        let said = stage.refused(&["uninstall", "--timeout=1"]);
+        assert!(said.contains("DaemonSet portolan-system/portolan-cleanup does not run"), "{said}");
+        // What was interrupted is completed.
+        let _controllers = stage.controllers();
+        let said = [said, stage.read(&["uninstall"])].concat();
         assert!(said.contains("Deployment portolan-system/portolan-controller removed"), "{said}");
         assert!(said.contains("finalizer of Vpc blue of kubeovn.io removed"), "{said}");
         assert!(!said.contains("CustomResourceDefinition"), "{said}");
@@ -126,10 +129,12 @@ spec: {}
         ]);
         assert_eq!(left, "");
 
+        stage.kubectl(&["wait", "--for=delete", "namespace/portolan-system", "--timeout=60s"]);
         stage.read(&["install", "--mode=secondary", "--no-wait"]);
         let said = stage.read(&["uninstall", "--delete-crds", "--yes"]);
         assert!(said.contains("CustomResourceDefinition subnets.portolan.dev removed"), "{said}");
         assert!(!said.contains("network-attachment-definitions"), "{said}");
+        stage.kubectl(&["wait", "--for=delete", "namespace/portolan-system", "--timeout=60s"]);
         assert_eq!(stage.read(&["uninstall"]), "", "there is nothing left to remove");
     });
 }

@@ -13,7 +13,9 @@ fn start(lab: &TestLab, name: &str, arguments: &[&str], directory: &Path) -> Res
 
 fn start_in(namespace: &Namespace, name: &str, arguments: &[&str], directory: &Path) -> Result<Process> {
     let run = format!("--run-dir={}", directory.display());
-    Daemon::new(name, PORTOLAN).args(arguments).arg(run).ready(Ready::Notify).start(namespace)
+    // Its log is short, then.
+    let quiet = Daemon::new(name, PORTOLAN).env("RUST_BACKTRACE", "0");
+    quiet.args(arguments).arg(run).ready(Ready::Notify).start(namespace)
 }
 
 fn database(lab: &TestLab, kind: &str, directory: &Path, more: &[&str]) -> Process {

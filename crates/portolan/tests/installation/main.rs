@@ -7,7 +7,7 @@ mod command;
 mod daemons;
 mod manifest;
 
-use portolan_testbed::{Command, KubeApiServer, TestLab};
+use portolan_testbed::{Command, Daemon, KubeApiServer, Process, TestLab, built_program};
 
 pub(crate) const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
 
@@ -21,6 +21,18 @@ impl<'a> Stage<'a> {
     pub(crate) fn new(lab: &'a TestLab) -> Self {
         let api = KubeApiServer::builder().start(lab).unwrap();
         Self { lab, api }
+    }
+
+    /// The controllers of Kubernetes that an installation and its removal wait for.
+    pub(crate) fn controllers(&self) -> Process {
+        let controllers = ["daemonset-controller", "garbage-collector-controller", "namespace-controller"];
+        Daemon::new("kube-controller-manager", built_program("kube-controller-manager").unwrap())
+            .arg("--kubeconfig")
+            .arg(self.api.kubeconfig())
+            .arg(format!("--controllers={}", controllers.join(",")))
+            .args(["--leader-elect=false", "--secure-port=0"])
+            .start(self.lab.home())
+            .unwrap()
     }
 
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {

@@ -32,21 +32,30 @@ fn pods_get_their_networks_by_what_was_installed_and_nodes_are_as_before_afterwa
         assert!(refused.contains("have interfaces of Portolan"), "{refused}");
         installed.remove(&["uninstall"])?;
         assert_eq!(installed.nodes()?, before);
-        assert!(cluster.kubectl(&["get", "vpcs.kubeovn.io", "-o=name"])?.contains("commonvpc"), "objects stay");
+        assert!(
+            cluster.kubectl(&["get", "vpcs.kubeovn.io", "-o=name"])?.contains("commonvpc"),
+            "objects stay"
+        );
 
         // The same objects, by those who have kubectl alone.
         cluster.kubectl_command()?.args(["apply", "--server-side", "-f-"]).stdin(MANIFEST).read()?;
         installed.userspace_datapath()?;
-        for workload in
-            ["statefulset/ovn-central", "daemonset/ovn-controller", "daemonset/portolan-agent", "deployment/portolan-controller"]
-        {
+        for workload in [
+            "statefulset/ovn-central",
+            "daemonset/ovn-controller",
+            "daemonset/portolan-agent",
+            "deployment/portolan-controller",
+        ] {
             cluster.kubectl(&["rollout", "status", "-n=portolan-system", workload, "--timeout=240s"])?;
         }
         installed.pods_have_networks()?;
         installed.remove(&["uninstall", "--delete-crds", "--yes"])?;
         assert_eq!(installed.nodes()?, before);
         let definitions = cluster.kubectl(&["get", "crds", "-o=name"])?;
-        assert!(!definitions.contains("portolan.dev") && !definitions.contains("kubeovn.io"), "{definitions}");
+        assert!(
+            !definitions.contains("portolan.dev") && !definitions.contains("kubeovn.io"),
+            "{definitions}"
+        );
         Ok(())
     });
 }
@@ -78,7 +87,13 @@ impl Installed<'_> {
         self.cluster.kubectl(&["delete", "pods", "--all", "--grace-period=1"])?;
         for node in self.cluster.nodes() {
             let of_node = format!("--field-selector=spec.node={}", node.name());
-            self.cluster.kubectl(&["wait", "--for=delete", "iplocks.portolan.dev", &of_node, "--timeout=60s"])?;
+            self.cluster.kubectl(&[
+                "wait",
+                "--for=delete",
+                "iplocks.portolan.dev",
+                &of_node,
+                "--timeout=60s",
+            ])?;
             self.shell(node, HOST_DATAPATH)?;
         }
         self.portolan(arguments).read().map(drop)

@@ -29,7 +29,10 @@ impl Image {
         let image = Image::new(format!("docker.io/library/portolan-ovs:{VERSION}"))
             .program(stripped(lab, Programs::built()?.portolan())?, "/usr/bin/portolan")
             .file(OPEN_VSWITCH_SCHEMA, OPEN_VSWITCH_SCHEMA);
-        with_programs(with_programs(image, &SERVER)?, &["ovs-appctl", "ovs-ofctl", "ovs-vsctl", "ovs-vswitchd"])
+        with_programs(
+            with_programs(image, &SERVER)?,
+            &["ovs-appctl", "ovs-ofctl", "ovs-vsctl", "ovs-vswitchd"],
+        )
     }
 }
 
