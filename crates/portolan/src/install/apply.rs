@@ -63,7 +63,7 @@ impl<'a> Applier<'a> {
     pub(crate) async fn apply(&self, object: &Object) -> anyhow::Result<Applied> {
         let (what, api) = (object.description(), api(self.cluster, object));
         let before = api.get_opt(object.name()).await.map_err(|error| self.cluster.explain(&what, &error))?;
-        if before.as_ref().is_some_and(|before| is_anothers(object, before)) {
+        if before.as_ref().is_some_and(|before| is_somebody_elses(object, before)) {
             return Ok(Applied::LeftAlone);
         }
         let mut parameters = PatchParams::apply(MANAGER).force().validation_strict();
@@ -100,7 +100,7 @@ impl<'a> Applier<'a> {
 }
 
 /// Definitions of kinds that others define too belong to whoever made them.
-fn is_anothers(object: &Object, before: &DynamicObject) -> bool {
+fn is_somebody_elses(object: &Object, before: &DynamicObject) -> bool {
     object.kind().kind == "CustomResourceDefinition"
         && !object.name().ends_with(".portolan.dev")
         && before.labels().get(PART_OF).is_none_or(|part_of| part_of != "portolan")

@@ -29,11 +29,11 @@ fn kube_apiserver_accepts_every_field_of_the_manifests() {
 fn a_field_that_kubernetes_does_not_have_is_refused() {
     test(async |lab| {
         let stage = Stage::new(&lab);
-        let broken = MANIFESTS[0].replacen("hostNetwork: true", "hostNetwrok: true", 1);
+        let broken = MANIFESTS[0].replacen("hostNetwork: true", "hostNetworking: true", 1);
         assert_ne!(broken, MANIFESTS[0]);
         let apply = ["apply", "--server-side", "--validate=strict", "-f-"];
         let said = stage.api.kubectl().unwrap().args(apply).stdin(broken).read().unwrap_err().to_string();
-        assert!(said.contains("hostNetwrok"), "{said}");
+        assert!(said.contains("hostNetworking"), "{said}");
     });
 }
 
