@@ -106,7 +106,7 @@ fn database(installation: &Installation, database: Database) -> Value {
         environment.push(pod::field("POD_NAME", "metadata.name"));
         environment.extend(pod::api_server(installation));
     }
-    let mut container = container(installation, name, arguments, health);
+    let mut container = container(installation, name, &arguments, health);
     container["env"] = json!(environment);
     container["ports"] = json!([{"name": name, "containerPort": port, "hostPort": port, "protocol": "TCP"}]);
     container["volumeMounts"] = json!([
@@ -121,14 +121,14 @@ fn database(installation: &Installation, database: Database) -> Value {
 
 fn northd(installation: &Installation) -> Value {
     let health = ports::health::NORTHD;
-    let arguments = vec!["ovn-central".to_owned(), "northd".into(), pod::health_address(health)];
-    let mut container = container(installation, "northd", arguments, health);
+    let arguments = ["ovn-central".to_owned(), "northd".into(), pod::health_address(health)];
+    let mut container = container(installation, "northd", &arguments, health);
     container["volumeMounts"] = json!([pod::mount("run", "/run/ovn")]);
     container["resources"] = pod::requests("50m", "64Mi");
     container
 }
 
-fn container(installation: &Installation, name: &str, arguments: Vec<String>, health: u16) -> Value {
+fn container(installation: &Installation, name: &str, arguments: &[String], health: u16) -> Value {
     let mut container = json!({
         "name": name,
         "image": installation.image,

@@ -16,7 +16,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         image,
         "database",
         ports::health::OVS_DATABASE,
-        json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}}),
+        &json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}}),
         &[
             pod::mount("data", "/var/lib/openvswitch"),
             pod::mount("run-openvswitch", "/run/openvswitch"),
@@ -28,7 +28,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         image,
         "vswitchd",
         ports::health::VSWITCHD,
-        json!({"privileged": true}),
+        &json!({"privileged": true}),
         &[pod::mount("run-openvswitch", "/run/openvswitch")],
     );
     vec![Object::new(json!({
@@ -62,7 +62,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
     }))]
 }
 
-fn container(image: &str, part: &str, health: u16, security: Value, mounts: &[Value]) -> Value {
+fn container(image: &str, part: &str, health: u16, security: &Value, mounts: &[Value]) -> Value {
     let mut container = json!({
         "name": part,
         "image": image,

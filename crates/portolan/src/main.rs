@@ -119,7 +119,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Command::Agent(arguments) => agent::start(arguments, stop_signal()?).await?,
             Command::OvnCentral(arguments) => daemons::run_ovn_central(arguments, stop_signal()?).await?,
             Command::OvnController(arguments) => {
-                daemons::run_ovn_controller(arguments, stop_signal()?).await?
+                daemons::run_ovn_controller(arguments, stop_signal()?).await?;
             }
             Command::Ovs(arguments) => daemons::run_ovs(arguments, stop_signal()?).await?,
             // Only one of its commands is to be stopped in an orderly way, so it decides about signals.

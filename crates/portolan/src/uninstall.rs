@@ -67,7 +67,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     for part in ["portolan-agent", "ovn-controller", "ovn-central"] {
         removal.of_part(part).await?;
     }
-    removal.from_nodes(&installation).await?;
+    removal.clean_nodes(&installation).await?;
     removal.of_part("ovs").await?;
     leftovers::remove_annotations_of_nodes(&cluster).await?;
     removal.of_everything_else(arguments.delete_crds).await
@@ -140,7 +140,7 @@ impl Removal<'_> {
     }
 
     /// Removes from every node what agents and OVN left there.
-    async fn from_nodes(&self, installation: &Installation) -> anyhow::Result<()> {
+    async fn clean_nodes(&self, installation: &Installation) -> anyhow::Result<()> {
         // Without the namespace, all of this was done before.
         if !leftovers::has_namespace(self.cluster, self.namespace).await? {
             return Ok(());

@@ -14,7 +14,7 @@ fn made(change: impl FnOnce(&mut Installation)) -> Vec<Object> {
 
 fn named<'a>(objects: &'a [Object], kind: &str, name: &str) -> &'a Value {
     let found = objects.iter().find(|object| object.kind().kind == kind && object.name() == name);
-    found.map(Object::value).unwrap_or_else(|| panic!("there is no {kind} {name}"))
+    found.map_or_else(|| panic!("there is no {kind} {name}"), Object::value)
 }
 
 fn pods(objects: &[Object]) -> Vec<(&Object, &Value)> {
