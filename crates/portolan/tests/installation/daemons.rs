@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-use portolan_testbed::{Daemon, Namespace, Node, Process, Ready, Result, TestLab, Underlay, test};
+use portolan_testbed::{Daemon, Node, Process, Ready, Result, TestLab, Underlay, test};
 
 use crate::PORTOLAN;
 
 /// A daemon under `portolan`, which says when it is ready.
 fn start(lab: &TestLab, name: &str, arguments: &[&str], directory: &Path) -> Result<Process> {
-    start_in(lab.home(), name, arguments, directory)
+    daemon(name, arguments, directory).start(lab.home())
 }
 
-fn start_in(namespace: &Namespace, name: &str, arguments: &[&str], directory: &Path) -> Result<Process> {
+fn daemon(name: &str, arguments: &[&str], directory: &Path) -> Daemon {
     let run = format!("--run-dir={}", directory.display());
     // Its log is short, then.
     let quiet = Daemon::new(name, PORTOLAN).env("RUST_BACKTRACE", "0");
-    quiet.args(arguments).arg(run).ready(Ready::Notify).start(namespace)
+    quiet.args(arguments).arg(run).ready(Ready::Notify)
 }
 
 fn database(lab: &TestLab, kind: &str, directory: &Path, more: &[&str]) -> Process {
@@ -154,8 +154,18 @@ fn ovn_controller_leaves_flows_and_chassis_when_it_is_stopped() {
             "external-ids:ovn-bridge-datapath-type=netdev",
         ])
         .unwrap();
-        let controller =
-            start_in(node.namespace(), "ovn-controller", &["ovn-controller"], Path::new("/run/ovn")).unwrap();
+        // Its bridge is the agent's to make: it alone knows which datapath there is.
+        node.vsctl(&["del-br", "br-int"]).unwrap();
+        let run = Path::new("/run/ovn");
+        let controller = daemon("ovn-controller", &["ovn-controller"], run).spawn(node.namespace()).unwrap();
+        while !controller.log_tail().contains("waiting for bridge br-int") {
+            assert!(controller.is_alive(), "{}", controller.log_tail());
+            std::thread::yield_now();
+        }
+        assert!(!node.vsctl(&["list-br"]).unwrap().contains("br-int"));
+        let secure = ["--", "set", "Bridge", "br-int", "datapath_type=netdev", "fail-mode=secure"];
+        node.vsctl(&[&["add-br", "br-int"][..], &secure].concat()).unwrap();
+        controller.wait_until_ready().unwrap();
         nbctl(&lab, &directory, &["ls-add", "harbour", "--", "lsp-add", "harbour", "boat"]);
         node.vsctl(&[
             "add-port",
