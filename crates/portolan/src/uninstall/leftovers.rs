@@ -1,10 +1,12 @@
 //! What an installation leaves on objects of a cluster.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use portolan_api::portolan::IPLock;
+use portolan_api::portolan::{HolderKind, IPLock};
 use portolan_manifests::{Directories, Object};
 use serde_json::{Value, json};
 
@@ -25,15 +27,10 @@ pub(super) async fn refuse_while_in_use(cluster: &Cluster) -> anyhow::Result<()>
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
         Err(error) => return Err(cluster.explain("the list of IPLocks", &error)),
     };
-    let users = list.iter().filter_map(|lock| {
-        let spec = serde_json::to_value(&lock.spec).ok()?;
-        // Who holds an address without a pod has nothing to lose.
-        spec["user"].is_object().then_some(())?;
-        let holder = &spec["holder"];
-        let text = |field: &str| holder[field].as_str().unwrap_or_default().to_owned();
-        Some(format!("{} {}/{}", text("kind"), text("namespace"), text("name")))
-    });
-    let users: std::collections::BTreeSet<String> = users.collect();
+    // Who holds an address without a pod has nothing to lose.
+    let has_pod = |lock: &&IPLock| lock.spec.holder.kind == HolderKind::Pod || lock.spec.user.is_some();
+    let users: BTreeSet<String> =
+        list.iter().filter(has_pod).map(|lock| lock.spec.holder.to_string()).collect();
     if users.is_empty() {
         return Ok(());
     }
