@@ -161,6 +161,6 @@ impl Removal<'_> {
             }
             self.remove(object).await?;
         }
-        Ok(())
+        rollout::wait_for_end_of_namespace(self.cluster, self.namespace, self.patience).await
     }
 }

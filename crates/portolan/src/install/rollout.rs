@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DynamicObject, WatchEvent, WatchParams};
+use kube::runtime::wait::{await_condition, conditions::is_deleted};
 use kube::{Api, ResourceExt as _};
 use portolan_manifests::Object;
 use serde_json::Value;
@@ -171,4 +172,29 @@ pub(crate) async fn wait_for_end(
             ),
         ))
     })
+}
+
+/// Waits until a namespace that is being deleted is gone: nothing can be installed into it before.
+pub(crate) async fn wait_for_end_of_namespace(
+    cluster: &Cluster,
+    namespace: &str,
+    patience: Duration,
+) -> anyhow::Result<()> {
+    let api: Api<Namespace> = Api::all(cluster.client.clone());
+    let found = api.get_metadata_opt(namespace).await;
+    let found = found.map_err(|error| cluster.explain("the namespace", &error))?;
+    let Some(uid) = found.and_then(|found| found.uid()) else { return Ok(()) };
+    let _shown = Waiting::start(format!("waiting for the end of namespace {namespace}"));
+    let gone = await_condition(api, namespace, is_deleted(&uid));
+    match tokio::time::timeout(patience, gone).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Failure::with(
+            Exit::Failed,
+            format!(
+                "namespace {namespace} is not gone after {} s; its status says what is left: `kubectl get namespace {namespace} -o yaml`",
+                patience.as_secs()
+            ),
+        )),
+    }
 }

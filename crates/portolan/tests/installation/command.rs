@@ -129,12 +129,10 @@ spec: {}
         ]);
         assert_eq!(left, "");
 
-        stage.kubectl(&["wait", "--for=delete", "namespace/portolan-system", "--timeout=60s"]);
         stage.read(&["install", "--mode=secondary", "--no-wait"]);
         let said = stage.read(&["uninstall", "--delete-crds", "--yes"]);
         assert!(said.contains("CustomResourceDefinition subnets.portolan.dev removed"), "{said}");
         assert!(!said.contains("network-attachment-definitions"), "{said}");
-        stage.kubectl(&["wait", "--for=delete", "namespace/portolan-system", "--timeout=60s"]);
         assert_eq!(stage.read(&["uninstall"]), "", "there is nothing left to remove");
     });
 }

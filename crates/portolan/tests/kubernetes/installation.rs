@@ -152,8 +152,8 @@ ovs-vsctl --timeout=30 del-br br-und
 ip address add $address dev eth0
 while read -r route; do [ -z \"$route\" ] || ip route replace $route dev eth0; done <<<\"$routes\"";
 
-/// Links but those of pods, files of the container runtime and of Portolan, and tables of nftables.
+/// Links but those of pods and the bridge that the primary network makes for the first of them, files of the container runtime and of Portolan, and tables of nftables.
 const LEFT: &str = "
-ip -o link | awk '{print $2}' | grep -v '^veth' | sort
+ip -o link | awk '{print $2}' | grep -v '^veth\\|^cni0' | sort
 find /etc/cni/net.d /opt/cni/bin /var/lib/portolan -type f 2>/dev/null | sort
 nft list tables | grep -i portolan || true";
