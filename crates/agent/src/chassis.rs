@@ -131,7 +131,7 @@ async fn told(southbound: Option<&mut watch::Receiver<Option<String>>>) {
 /// The node's network.
 #[derive(Debug, Default)]
 struct Host {
-    /// The links that are not pods'.
+    /// The links that agents did not make.
     links: Vec<Link>,
     addresses: Vec<LinkAddress>,
     /// The MTUs of pods' links.
@@ -143,14 +143,19 @@ impl Host {
     fn take(&mut self, changes: &[LinkChange]) -> bool {
         let mut others = false;
         for change in changes {
-            match change {
-                LinkChange::Present(link) if LinkName::parse(&link.name).is_some() => {
-                    self.pods.insert(link.name.clone(), link.mtu);
+            let link = match change {
+                LinkChange::Present(link) | LinkChange::Removed(link) => link,
+                LinkChange::Addresses | LinkChange::Lost => {
+                    others = true;
+                    continue;
                 }
-                LinkChange::Removed(link) if LinkName::parse(&link.name).is_some() => {
-                    self.pods.remove(&link.name);
-                }
-                _ => others = true,
+            };
+            match (LinkName::parse(&link.name), change) {
+                // Ports of the node itself are no way to other nodes either.
+                (Some(name), _) if name.is_of_holder() => {}
+                (Some(_), LinkChange::Present(link)) => drop(self.pods.insert(link.name.clone(), link.mtu)),
+                (Some(_), _) => drop(self.pods.remove(&link.name)),
+                (None, _) => others = true,
             }
         }
         others
@@ -163,7 +168,9 @@ async fn list() -> Host {
         let (links, addresses) = (host.links()?, host.all_addresses()?);
         let (pods, links): (Vec<_>, Vec<_>) =
             links.into_iter().partition(|link| LinkName::parse(&link.name).is_some());
-        Ok(Host { links, addresses, pods: pods.into_iter().map(|link| (link.name, link.mtu)).collect() })
+        let of_pod = |link: &Link| LinkName::parse(&link.name).is_some_and(|name| !name.is_of_holder());
+        let pods = pods.into_iter().filter(of_pod).map(|link| (link.name, link.mtu)).collect();
+        Ok(Host { links, addresses, pods })
     };
     until_done("list links and addresses", FIRST_PAUSE, list).await
 }

@@ -173,7 +173,7 @@ fn on_the_node(agent: &Agent, sandbox: &Sandbox, expected: &Expected) -> Vec<Str
             ));
         }
     }
-    if !agent.vswitch.is_installed(&port.note) {
+    if !agent.vswitch.is_installed(&port.tag) {
         differences.push(format!("{interface}: OVN has not installed port {name}"));
     }
     differences

@@ -1,20 +1,23 @@
 //! What the agent knows of the cluster: the World, as far as its followers report.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
 use portolan_api::nad::NetworkAttachmentDefinition;
-use portolan_api::portolan::IPLock;
+use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
-use portolan_model::{Dirty, Settings, Source, Unit, World};
+use portolan_model::{Attachment, Dirty, Settings, Source, Unit, World};
+use portolan_plan::host::LinkName;
 use portolan_watch::{Change, Followers, Listed, Object, Selection, Status, Unreadable};
 use tokio::sync::watch;
 
 use crate::chassis::NodeFacts;
 use crate::engine::Engine;
-use crate::network_status::Pending;
-use crate::pods::{self, Pods};
+use crate::holders::Holders;
+use crate::pending::Pending;
+use crate::pods::{self, PodKey, Pods};
 
 /// What the agent knows of the cluster.
 pub(crate) struct Cluster {
@@ -22,7 +25,7 @@ pub(crate) struct Cluster {
     revision: watch::Sender<u64>,
     status: Status,
     engine: Arc<Engine>,
-    network_status: Arc<Pending>,
+    network_status: Arc<Pending<PodKey>>,
 }
 
 /// All that was reported.
@@ -30,6 +33,7 @@ pub(crate) struct Cluster {
 pub(crate) struct Known {
     pub(crate) world: World,
     pub(crate) pods: Pods,
+    pub(crate) holders: Holders,
     pub(crate) node: NodeFacts,
 }
 
@@ -40,13 +44,14 @@ impl Cluster {
         node: &str,
         settings: Settings,
         engine: &Arc<Engine>,
-        network_status: &Arc<Pending>,
+        network_status: &Arc<Pending<PodKey>>,
     ) -> (Arc<Self>, Followers) {
         let mut followers = Followers::new(client.clone());
         let cluster = Arc::new(Self {
             known: RwLock::new(Known {
                 world: World::new(settings),
                 pods: Pods::default(),
+                holders: Holders::default(),
                 node: NodeFacts::default(),
             }),
             revision: watch::Sender::new(0),
@@ -61,11 +66,13 @@ impl Cluster {
         });
         cluster.feed::<IPLock>(&mut followers, Selection::fields(format!("spec.node={node}")));
         let this = Arc::clone(&cluster);
+        followers.follow(Selection::fields(format!("spec.node={node}")), move |change| {
+            this.network_attachment_changed(change);
+            std::future::ready(())
+        });
+        let (this, name) = (Arc::clone(&cluster), node.to_owned());
         followers.follow(Selection::fields(format!("metadata.name={node}")), move |change| {
-            this.change(|known| {
-                known.node.update(&change);
-                apply(&mut known.world, &change)
-            });
+            this.node_changed(&name, change);
             std::future::ready(())
         });
         cluster.feed::<portolan::Subnet>(&mut followers, Selection::all());
@@ -145,21 +152,81 @@ impl Cluster {
         }
     }
 
+    fn network_attachment_changed(&self, change: Change<NetworkAttachment>) {
+        let mut concerned = BTreeSet::new();
+        self.change(|known| {
+            concerned = match &change {
+                Change::Applied(object) => known.holders.apply(&object.metadata, Some(object.into())),
+                // It exists, and its metadata says whose it is.
+                Change::Unreadable(object) => known.holders.apply(&object.object.metadata, None),
+                Change::Deleted(object) => known.holders.delete(&object.metadata),
+                Change::Listed(Listed { objects, unreadable }) => {
+                    let unreadable = unreadable.iter().map(|object| (&object.object.metadata, None));
+                    let readable = objects.iter().map(|object| (&object.metadata, Some(object.into())));
+                    known.holders.replace(readable.chain(unreadable))
+                }
+            };
+            apply(&mut known.world, &change)
+        });
+        if let Change::Deleted(object) = &change {
+            let uid = object.uid().unwrap_or_default();
+            let link = LinkName::of_attachment(&uid);
+            self.engine.holder_deleted(&link, &uid);
+            concerned.remove(&link);
+        }
+        match change {
+            // What was found on the node is compared too: who asked for it may be gone.
+            Change::Listed(_) => self.engine.holders_listed(concerned),
+            _ => self.engine.holders_changed(concerned),
+        }
+    }
+
+    /// The API server answered a write of the agent's own with this.
+    pub(crate) fn wrote(&self, object: &NetworkAttachment) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).holders.says(object);
+    }
+
+    fn node_changed(&self, name: &str, change: Change<Node>) {
+        let (mut before, mut after, mut holders) = (None, None, Vec::new());
+        self.change(|known| {
+            before = known.world.node(name).and_then(|node| node.told_mtu);
+            known.node.update(&change);
+            let dirty = apply(&mut known.world, &change);
+            after = known.world.node(name).and_then(|node| node.told_mtu);
+            if before != after {
+                holders = known.holders.links().cloned().collect();
+            }
+            dirty
+        });
+        self.engine.holders_changed(holders);
+    }
+
     fn change(&self, change: impl FnOnce(&mut Known) -> Dirty) {
-        let attachments = {
+        let (attachments, holders) = {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
             let dirty = change(&mut known);
-            let ids = dirty.units.into_iter().filter_map(|unit| match unit {
-                Unit::Attachment(id) => Some(id),
-                _ => None,
-            });
-            let found = ids.filter_map(|id| {
-                let attachment = known.world.attachment(&id)?;
-                Some((attachment.pod_uid()?.to_owned(), id.interface().to_owned()))
-            });
-            found.collect::<Vec<_>>()
+            let (mut attachments, mut holders) = (Vec::new(), BTreeSet::new());
+            for unit in dirty.units {
+                match unit {
+                    Unit::Attachment(id) if id.kind() == HolderKind::NetworkAttachment => {
+                        holders.insert(LinkName::of_attachment(id.uid()));
+                    }
+                    Unit::Attachment(id) => {
+                        let pod = known.world.attachment(&id).and_then(Attachment::pod_uid);
+                        attachments.extend(pod.map(|uid| (uid.to_owned(), id.interface().to_owned())));
+                    }
+                    Unit::Subnet(name) => {
+                        let of_subnet = known.world.attachments_of_subnet(&name).map(|one| &one.id);
+                        let of_holders = of_subnet.filter(|id| id.kind() == HolderKind::NetworkAttachment);
+                        holders.extend(of_holders.map(|id| LinkName::of_attachment(id.uid())));
+                    }
+                    Unit::Vpc(_) | Unit::Peering(_) => {}
+                }
+            }
+            (attachments, holders)
         };
         self.engine.attachments_changed(&attachments);
+        self.engine.holders_changed(holders);
         self.revision.send_modify(|revision| *revision += 1);
     }
 }

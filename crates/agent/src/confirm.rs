@@ -1,4 +1,5 @@
-//! Live reads: whether the pods of ports whose links are gone are gone too. A few at a time, in the order in which they were asked for.
+//! Live reads: whether what ports were made for is gone: the pods of ports whose links are gone, and the `NetworkAttachment`s that a list
+//! lacks. A few at a time, in the order in which they were asked for.
 
 use std::collections::VecDeque;
 
@@ -7,42 +8,45 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt};
-use portolan_plan::host::LinkName;
+use portolan_api::portolan::NetworkAttachment;
 use portolan_plan::reconciler::Absence;
 
-use crate::engine::PodOfUnit;
+use crate::engine::{OwnerKind, OwnerOfUnit};
 
-/// How many pods are read at a time. After a restart of the node the pods of all its ports may be asked for at once.
+/// How many objects are read at a time. After a restart of the node the pods of all its ports may be asked for at once.
 const AT_A_TIME: usize = 8;
 
 /// Live reads under way, and those that wait for their turn.
 pub(crate) struct Confirmations {
     client: Client,
-    waiting: VecDeque<PodOfUnit>,
-    running: FuturesUnordered<BoxFuture<'static, (LinkName, String, Absence)>>,
+    node: String,
+    waiting: VecDeque<OwnerOfUnit>,
+    running: FuturesUnordered<BoxFuture<'static, (OwnerOfUnit, Absence)>>,
 }
 
 impl Confirmations {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, waiting: VecDeque::new(), running: FuturesUnordered::new() }
+    /// `NetworkAttachment`s of nodes other than this one are none of the node's.
+    pub(crate) fn new(client: Client, node: &str) -> Self {
+        let node = node.to_owned();
+        Self { client, node, waiting: VecDeque::new(), running: FuturesUnordered::new() }
     }
 
     /// Reads these too.
-    pub(crate) fn ask(&mut self, pods: impl IntoIterator<Item = PodOfUnit>) {
-        self.waiting.extend(pods);
+    pub(crate) fn ask(&mut self, owners: impl IntoIterator<Item = OwnerOfUnit>) {
+        self.waiting.extend(owners);
         self.start();
     }
 
     fn start(&mut self) {
         while self.running.len() < AT_A_TIME
-            && let Some(pod) = self.waiting.pop_front()
+            && let Some(owner) = self.waiting.pop_front()
         {
-            self.running.push(Box::pin(confirm(self.client.clone(), pod)));
+            self.running.push(Box::pin(confirm(self.client.clone(), self.node.clone(), owner)));
         }
     }
 
-    /// Waits for the next answer: of which unit, the UID of its pod, and whether that is gone for certain. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> (LinkName, String, Absence) {
+    /// Waits for the next answer: whether an owner is gone for certain. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> (OwnerOfUnit, Absence) {
         match self.running.next().await {
             Some(answer) => {
                 self.start();
@@ -53,39 +57,54 @@ impl Confirmations {
     }
 }
 
-async fn confirm(client: Client, pod: PodOfUnit) -> (LinkName, String, Absence) {
-    let PodOfUnit { unit, pod, uid } = pod;
-    let Some((namespace, name)) = pod.split_once('/').filter(|_| !uid.is_empty()) else {
-        return (unit, uid, Absence::Unknown);
+async fn confirm(client: Client, node: String, owner: OwnerOfUnit) -> (OwnerOfUnit, Absence) {
+    let OwnerOfUnit { unit, kind, name, uid } = &owner;
+    let Some((namespace, name)) = name.as_ref().filter(|_| !uid.is_empty()) else {
+        return (owner, Absence::Unknown);
     };
-    let api = Api::<Pod>::namespaced(client.clone(), namespace);
-    let absence = match portolan_watch::get(&client, &api, name).await {
-        Ok(None) => Absence::Confirmed,
-        Ok(Some(found)) if found.uid().as_deref() != Some(&uid) => Absence::Confirmed,
-        Ok(Some(_)) => Absence::Refuted,
+    let found = match kind {
+        OwnerKind::Pod => {
+            let api = Api::<Pod>::namespaced(client.clone(), namespace);
+            portolan_watch::get(&client, &api, name).await.map(|found| found.and_then(|pod| pod.uid()))
+        }
+        OwnerKind::NetworkAttachment => {
+            let api = Api::<NetworkAttachment>::namespaced(client.clone(), namespace);
+            let found = portolan_watch::get(&client, &api, name).await;
+            found.map(|found| found.filter(|found| found.spec.node == node).and_then(|found| found.uid()))
+        }
+    };
+    let absence = match found {
+        Ok(Some(found)) if found == *uid => Absence::Refuted,
+        Ok(_) => Absence::Confirmed,
         Err(error) => {
             let error = portolan_watch::Plain(&error);
-            tracing::warn!(pod, uid, link = %unit, %error, "cannot read the pod of a port whose link is gone; trying again");
+            tracing::warn!(?kind, namespace, name, uid, link = %unit, %error, "cannot read what a port was made for; trying again");
             Absence::Unknown
         }
     };
-    tracing::debug!(pod, uid, link = %unit, ?absence, "read the pod of a port whose link is gone");
-    (unit, uid, absence)
+    tracing::debug!(?kind, namespace, name, uid, link = %unit, ?absence, "read what a port was made for");
+    (owner, absence)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+    use portolan_plan::host::LinkName;
     use portolan_watch::fake::{Answer, FakeApi};
 
     use super::*;
 
     const READ: &str = "/api/v1/namespaces/default/pods/";
 
-    fn pod(name: &str, uid: &str) -> PodOfUnit {
-        let (unit, pod) = (LinkName::new(name, "eth0"), format!("default/{name}"));
-        PodOfUnit { unit, pod, uid: uid.into() }
+    fn pod(name: &str, uid: &str) -> OwnerOfUnit {
+        let (unit, name) = (LinkName::new(name, "eth0"), Some(("default".into(), name.into())));
+        OwnerOfUnit { unit, kind: OwnerKind::Pod, name, uid: uid.into() }
+    }
+
+    fn network_attachment(name: &str, uid: &str) -> OwnerOfUnit {
+        let unit = LinkName::of_attachment(uid);
+        OwnerOfUnit { unit, kind: OwnerKind::NetworkAttachment, ..pod(name, uid) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -93,12 +112,12 @@ mod tests {
         let api = FakeApi::default();
         // Nobody answers the first ones: they end by the deadline of requests.
         api.script(READ, AT_A_TIME, Answer::Silence);
-        let mut confirmations = Confirmations::new(api.client());
+        let mut confirmations = Confirmations::new(api.client(), "node1");
         confirmations.ask((0..100).map(|number| pod(&format!("pod-{number}"), "uid")));
-        let mut answers = vec![confirmations.next().await.2];
+        let mut answers = vec![confirmations.next().await.1];
         assert_eq!(api.requests(READ).len(), AT_A_TIME, "one answer makes room for the next");
         for _ in 1..100 {
-            answers.push(confirmations.next().await.2);
+            answers.push(confirmations.next().await.1);
         }
         assert_eq!(api.requests(READ).len(), 100);
         let unanswered = answers.iter().filter(|answer| **answer == Absence::Unknown).count();
@@ -113,7 +132,7 @@ mod tests {
             |name: &str, uid: &str| serde_json::json!({"name": name, "namespace": "default", "uid": uid});
         api.put_raw::<Pod>(&serde_json::json!({"metadata": metadata("there", "1")}));
         api.put_raw::<Pod>(&serde_json::json!({"metadata": metadata("unreadable", "1"), "spec": 7}));
-        let mut confirmations = Confirmations::new(api.client());
+        let mut confirmations = Confirmations::new(api.client(), "node1");
         for (name, uid, expected) in [
             ("gone", "1", Absence::Confirmed),
             ("there", "1", Absence::Refuted),
@@ -122,11 +141,34 @@ mod tests {
             ("there", "", Absence::Unknown),
         ] {
             confirmations.ask([pod(name, uid)]);
-            assert_eq!(
-                confirmations.next().await,
-                (LinkName::new(name, "eth0"), uid.to_owned(), expected),
-                "{name} {uid}"
-            );
+            assert_eq!(confirmations.next().await, (pod(name, uid), expected), "{name} {uid}");
+        }
+        confirmations.ask([OwnerOfUnit { name: None, ..pod("there", "1") }]);
+        assert_eq!(confirmations.next().await.1, Absence::Unknown, "nobody knows what to read");
+    }
+
+    #[tokio::test]
+    async fn a_network_attachment_is_gone_if_it_is_absent_another_one_or_of_another_node() {
+        let api = FakeApi::default();
+        api.define::<NetworkAttachment>();
+        for (name, node) in [("here", "node1"), ("moved", "node2")] {
+            api.put_raw::<NetworkAttachment>(&serde_json::json!({
+                "metadata": { "name": name, "namespace": "default", "uid": "1" },
+                "spec": { "node": node, "subnet": "sea" },
+            }));
+        }
+        let metadata = serde_json::json!({ "name": "unreadable", "namespace": "default", "uid": "1" });
+        api.put_raw::<NetworkAttachment>(&serde_json::json!({ "metadata": metadata, "spec": 7 }));
+        let mut confirmations = Confirmations::new(api.client(), "node1");
+        for (name, uid, expected) in [
+            ("gone", "1", Absence::Confirmed),
+            ("here", "1", Absence::Refuted),
+            ("here", "2", Absence::Confirmed),
+            ("moved", "1", Absence::Confirmed),
+            ("unreadable", "1", Absence::Unknown),
+        ] {
+            confirmations.ask([network_attachment(name, uid)]);
+            assert_eq!(confirmations.next().await.1, expected, "{name} {uid}");
         }
     }
 }

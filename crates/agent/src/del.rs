@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use portolan_cni::{CniError, Code};
-use portolan_plan::host::{Note, Sandbox};
+use portolan_plan::host::{Note, Sandbox, Tag};
 use serde_json::Value;
 
 use crate::add::host_failed;
@@ -58,7 +58,8 @@ pub(crate) async fn gc(
         let units = observed.units();
         let notes = units.iter().flat_map(|unit| {
             let (link, port) = (observed.link(unit), observed.port(unit));
-            [link.map(|link| &link.note), port.map(|port| &port.note)].into_iter().flatten()
+            let tags = [link.map(|link| &link.tag), port.map(|port| &port.tag)];
+            tags.into_iter().flatten().filter_map(Tag::note)
         });
         notes.filter(of_network).map(|note| note.sandbox.clone()).collect()
     });

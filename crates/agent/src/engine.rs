@@ -4,10 +4,11 @@
 //! change. See [`portolan_plan::host`] for the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use portolan_plan::host::{
-    Change, Datapath, Facts, Guard, Key, LinkName, Node, Observed, ObservedLink, ObservedPort, Sandbox, plan,
+    Change, Datapath, Facts, Guard, Key, LinkName, Node, Observed, ObservedLink, ObservedPort, Sandbox, Tag,
+    plan,
 };
 use portolan_plan::reconciler::{Absence, Plan, Reconciler, Urgency};
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::cluster::Known;
 use crate::guard_news::{GuardNews, Serial};
+use crate::pending::Pending;
 
 /// The engine, shared by CNI calls, watches and the reconcile loop.
 pub(crate) struct Engine {
@@ -23,6 +25,8 @@ pub(crate) struct Engine {
     wake: Notify,
     /// Changes with every round of the loop and everything that is observed.
     revision: watch::Sender<u64>,
+    /// Ports of the node itself of which there is news: what they say about themselves may have changed.
+    news: Arc<Pending<LinkName>>,
 }
 
 struct State {
@@ -33,7 +37,7 @@ struct State {
     ended: BTreeSet<Sandbox>,
     /// Links that calls are making, until they are seen. A link is guarded before it has its note: its guard is no leftover meanwhile.
     making: BTreeMap<LinkName, Sandbox>,
-    /// UIDs of pods that an event reported as deleted, as long as something of them is left.
+    /// UIDs of pods, and of holders of ports of the node itself, that an event reported as deleted, as long as something of them is left.
     deleted: BTreeSet<String>,
     /// Units whose changes are being applied: what is observed of them may be behind.
     applying: BTreeMap<LinkName, Applying>,
@@ -49,6 +53,7 @@ struct State {
     failures: BTreeMap<LinkName, String>,
     /// How many rounds the loop has made.
     rounds: u64,
+    news: Arc<Pending<LinkName>>,
 }
 
 /// A unit whose changes are being applied.
@@ -62,21 +67,32 @@ struct Applying {
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) changes: Vec<Change>,
-    /// Pods to be read live, each with the unit that depends on it.
-    pub(crate) confirm: Vec<PodOfUnit>,
+    /// Objects to be read live, each with the unit that depends on it.
+    pub(crate) confirm: Vec<OwnerOfUnit>,
+    /// How many units were planned.
+    pub(crate) planned: u64,
 }
 
-/// The pod that a unit belongs to, as the unit's tags have it.
+/// The object that a unit belongs to, as the unit's tags have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodOfUnit {
+pub(crate) struct OwnerOfUnit {
     pub(crate) unit: LinkName,
-    /// `namespace/name`
-    pub(crate) pod: String,
+    pub(crate) kind: OwnerKind,
+    /// Namespace and name, if they are known.
+    pub(crate) name: Option<(String, String)>,
     pub(crate) uid: String,
+}
+
+/// What kind of object a unit belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnerKind {
+    Pod,
+    NetworkAttachment,
 }
 
 impl Engine {
     pub(crate) fn new() -> Self {
+        let news = Arc::<Pending<LinkName>>::default();
         let state = State {
             observed: Observed::default(),
             guard_news: GuardNews::default(),
@@ -91,8 +107,14 @@ impl Engine {
             revision: 0,
             failures: BTreeMap::new(),
             rounds: 0,
+            news: Arc::clone(&news),
         };
-        Self { state: Mutex::new(state), wake: Notify::new(), revision: watch::Sender::new(0) }
+        Self { state: Mutex::new(state), wake: Notify::new(), revision: watch::Sender::new(0), news }
+    }
+
+    /// Ports of the node itself of which there is news.
+    pub(crate) fn news(&self) -> &Arc<Pending<LinkName>> {
+        &self.news
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -284,6 +306,42 @@ impl Engine {
         self.changed();
     }
 
+    /// Ports of the node itself were asked for, or what they depend on changed; or who asked for them is missing from a list.
+    pub(crate) fn holders_changed(&self, units: impl IntoIterator<Item = LinkName>) {
+        let mut state = self.state();
+        let mut any = false;
+        for unit in units {
+            state.touch(&unit);
+            any = true;
+        }
+        drop(state);
+        if any {
+            self.changed();
+        }
+    }
+
+    /// These are all that were asked for, and those that are missing now.
+    pub(crate) fn holders_listed(&self, units: BTreeSet<LinkName>) {
+        let here = self.state().observed.units().into_iter().filter(LinkName::is_of_holder);
+        self.holders_changed(units.into_iter().chain(here));
+    }
+
+    /// An event reported that nobody of this UID asks for a port of this node any more.
+    pub(crate) fn holder_deleted(&self, unit: &LinkName, uid: &str) {
+        let mut state = self.state();
+        if state.observed.has(unit) {
+            state.deleted.insert(uid.to_owned());
+        }
+        state.touch(unit);
+        drop(state);
+        self.changed();
+    }
+
+    /// Why the last change of a unit failed, if it did.
+    pub(crate) fn failure(&self, unit: &LinkName) -> Option<String> {
+        self.state().failures.get(unit).cloned()
+    }
+
     /// The container runtime began a sandbox, or one of its calls.
     pub(crate) fn begin(&self, sandbox: &Sandbox) {
         self.state().ended.remove(sandbox);
@@ -347,12 +405,17 @@ impl Engine {
 
     /// Compares what is dirty, but for units whose changes are being applied. The changes are to be applied and reported with
     /// [`Engine::applied`] and [`Engine::failed`], and then [`Engine::settled`]; [`Engine::round_ended`] ends the round.
-    pub(crate) fn reconcile(&self, known: &Known) -> Work {
+    ///
+    /// `mtu` is that of subnets that name none.
+    pub(crate) fn reconcile(&self, known: &Known, mtu: Option<u16>) -> Work {
         let mut state = self.state();
         let State { observed, guard_news, reconciler, ended, making, applying, applying_of, held, .. } =
             &mut *state;
-        let facts = Facts { observed, world: &known.world, pods: known.pods.by_uid(), ended };
+        let (world, pods, holders) = (&known.world, known.pods.by_uid(), known.holders.listed());
+        let facts = Facts { observed, world, pods, ended, holders, mtu };
+        let mut planned = 0;
         let plan_of = |unit: &LinkName| {
+            planned += 1;
             if applying.contains_key(unit) {
                 held.insert(unit.clone());
                 return Plan::Hold { owner: None };
@@ -375,21 +438,23 @@ impl Engine {
             applying.insert(unit.clone(), Applying { sandbox, since: guard_news.now() });
         }
         let confirm = round.confirm.into_iter().map(|confirm| {
-            let pod = observed.port(&confirm.unit).map(|port| port.pod.clone()).unwrap_or_default();
-            let uid = confirm.owners.first().map(ToString::to_string).unwrap_or_default();
-            PodOfUnit { unit: confirm.unit, pod, uid }
+            let (unit, uid) = (confirm.unit, confirm.owners.first().map(ToString::to_string));
+            let (kind, name) = owner_of(observed, &unit);
+            OwnerOfUnit { unit, kind, name, uid: uid.unwrap_or_default() }
         });
-        Work { confirm: confirm.collect(), changes: round.changes }
+        Work { confirm: confirm.collect(), changes: round.changes, planned }
     }
 
     /// A change was applied.
     pub(crate) fn applied(&self, change: &Change) {
         let mut state = self.state();
         let unit = change.unit();
-        state.failures.remove(unit);
+        if state.failures.remove(unit).is_some() {
+            state.tell(unit);
+        }
         state.reconciler.committed([unit.clone()]);
         let guard = match change {
-            Change::Guard(_) => Guard::Present,
+            Change::Guard(..) => Guard::Present,
             Change::RemoveGuard(_) => Guard::Absent,
             // The others are reported by Open vSwitch and the kernel.
             _ => return,
@@ -404,6 +469,7 @@ impl Engine {
     pub(crate) fn failed(&self, unit: &LinkName, failure: Failure, error: String) {
         let mut state = self.state();
         state.failures.insert(unit.clone(), error);
+        state.tell(unit);
         match failure {
             Failure::Outdated => state.reconciler.outdated([unit.clone()]),
             Failure::Refused => state.reconciler.refused(unit.clone()),
@@ -431,7 +497,9 @@ impl Engine {
         failures.retain(|unit, _| observed.has(unit));
         guard_news
             .retain(|unit| observed.has(unit) || making.contains_key(unit) || applying.contains_key(unit));
-        deleted.retain(|uid| !observed.units_of_pod(uid).is_empty());
+        deleted.retain(|uid| {
+            !observed.units_of_pod(uid).is_empty() || observed.has(&LinkName::of_attachment(uid))
+        });
         let retries = state.reconciler.take_retries();
         drop(state);
         self.revision.send_modify(|revision| *revision += 1);
@@ -460,6 +528,12 @@ impl Engine {
             let value = json!({
                 "sandbox": note.map(|note| &note.sandbox.container),
                 "interface": note.map(|note| &note.interface),
+                "networkAttachment": match observed.tag(&unit) {
+                    Some(Tag::Holder(holder)) => Some(holder.name.as_ref().map(|(namespace, name)| {
+                        format!("{namespace}/{name}")
+                    })),
+                    _ => None,
+                },
                 "podUid": note.and_then(|note| note.pod_uid.as_ref()),
                 "pod": observed.port(&unit).map(|port| &port.pod),
                 "ifaceId": observed.port(&unit).and_then(|port| port.iface_id.as_ref()),
@@ -484,7 +558,7 @@ impl Engine {
         self.changed();
     }
 
-    /// A live read of a unit's pod was answered.
+    /// A live read of a unit's owner was answered.
     pub(crate) fn answered(&self, unit: LinkName, uid: &str, absence: Absence) {
         self.state().reconciler.answered(unit, [uid.into()].into(), absence);
         self.changed();
@@ -552,22 +626,50 @@ impl State {
             // It is compared once it is made, or not.
             return;
         }
-        let note = self.observed.note(unit);
-        let ended = note.is_some_and(|note| self.ended.contains(&note.sandbox));
-        let uid = note.and_then(|note| note.pod_uid.as_ref());
-        let deleted = uid.is_some_and(|uid| self.deleted.contains(uid));
-        // No call goes on with it: its agent has ended, or it could not finish it.
-        let abandoned = self.observed.is_unnoted(unit) && note.is_none();
-        if ended || abandoned || (deleted && self.observed.link(unit).is_none()) {
+        self.tell(unit);
+        let tag = self.observed.tag(unit);
+        let ended = tag.and_then(Tag::note).is_some_and(|note| self.ended.contains(&note.sandbox));
+        let deleted = tag.and_then(Tag::owner).is_some_and(|uid| self.deleted.contains(uid));
+        // The namespace of a sandbox that lives keeps the link; those of the node itself have none.
+        let lives = self.observed.link(unit).is_some() && !unit.is_of_holder();
+        // No call goes on with it: its agent has ended, or it could not finish it. Nor was it prepared for a port of the node itself.
+        let abandoned = self.observed.is_unnoted(unit) && tag.is_none();
+        if ended || abandoned || (deleted && !lives) {
             self.reconciler.removed(unit.clone());
         } else {
             self.reconciler.changed(unit.clone(), Urgency::Immediate);
         }
     }
 
+    /// What a port of the node itself says about itself may have changed.
+    fn tell(&self, unit: &LinkName) {
+        if unit.is_of_holder() {
+            self.news.check(unit.clone());
+        }
+    }
+
     fn compare_all(&mut self) {
         for unit in self.observed.units() {
             self.touch(&unit);
+        }
+    }
+}
+
+/// Whose a unit is, as its port or link says.
+fn owner_of(observed: &Observed, unit: &LinkName) -> (OwnerKind, Option<(String, String)>) {
+    match observed.tag(unit) {
+        // A link may have no room for the name, which its port has.
+        Some(Tag::Holder(holder)) => {
+            let port = observed.port(unit).map(|port| &port.tag);
+            let of_port = port.and_then(|tag| match tag {
+                Tag::Holder(holder) => holder.name.clone(),
+                Tag::Sandbox(_) => None,
+            });
+            (OwnerKind::NetworkAttachment, holder.name.clone().or(of_port))
+        }
+        _ => {
+            let pod = observed.port(unit).and_then(|port| port.pod.split_once('/'));
+            (OwnerKind::Pod, pod.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())))
         }
     }
 }

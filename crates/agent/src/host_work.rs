@@ -66,7 +66,7 @@ impl HostWork {
         let mut guards = Vec::new();
         for changes in units.into_values() {
             match &changes[..] {
-                [Change::Guard(_)] => guards.extend(changes),
+                [Change::Guard(..)] => guards.extend(changes),
                 _ => self.waiting.push_back(changes),
             }
         }
@@ -147,6 +147,8 @@ mod tests {
 
     use std::sync::{Mutex, mpsc};
 
+    use portolan_plan::host::Admits;
+
     use super::*;
 
     fn units(done: &Done) -> Vec<&LinkName> {
@@ -223,7 +225,7 @@ mod tests {
             }
             changes.into_iter().map(|change| (change, Ok(()))).collect()
         });
-        work.begin([&hangs, &other].map(|link| Change::Guard(link.clone())).into());
+        work.begin([&hangs, &other].map(|link| Change::Guard(link.clone(), Admits::Nothing)).into());
         assert_eq!(units(&work.next().await), [&other]);
         drop(release);
         assert_eq!(units(&work.next().await), [&hangs]);
@@ -233,7 +235,7 @@ mod tests {
     async fn guards_go_together_and_a_panic_is_a_failure() {
         let links = ["c1", "c2", "c3"].map(|container| LinkName::new(container, "eth0"));
         let mut work = HostWork::new(|changes| panic!("{changes:?}"));
-        work.begin(links.iter().cloned().map(Change::Guard).collect());
+        work.begin(links.iter().map(|link| Change::Guard(link.clone(), Admits::Nothing)).collect());
         let done = work.next().await;
         assert_eq!(done.units, links.into_iter().collect());
         assert!(done.outcomes.iter().all(|(_, outcome)| outcome.is_err()));

@@ -11,10 +11,12 @@
 //! The engine compares what should be on the node with what is, by the rules of [`portolan_plan::host`]: at start, after every change
 //! and after a restart of Open vSwitch. CNI calls are one of its sources. Everything that is made carries the container's id and the
 //! call's interface name, in rows and on links, and is found again by these: DEL needs neither the API server nor a memory of what ADD
-//! did. `chassis` makes the node a chassis of OVN and keeps it one. Nothing here polls. Start reading at [`run`], then `add` and `reconcile`.
+//! did. Ports of the node itself, which `NetworkAttachment`s ask for, are another source; `attachment_status` says what became of them.
+//! `chassis` makes the node a chassis of OVN and keeps it one. Nothing here polls. Start reading at [`run`], then `add` and `reconcile`.
 
 mod accept;
 mod add;
+mod attachment_status;
 mod blocking;
 mod call;
 mod calls;
@@ -27,11 +29,13 @@ mod engine;
 mod foreign;
 mod guard_news;
 mod health;
+mod holders;
 mod host_work;
 mod links;
 mod metrics;
 mod network_status;
 mod node_lock;
+mod pending;
 mod pods;
 mod reconcile;
 mod server;
@@ -55,16 +59,16 @@ use tokio::sync::watch;
 
 use crate::calls::Calls;
 pub use crate::chassis::{ChassisSettings, Encap};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Known};
 use crate::engine::Engine;
 use crate::foreign::Foreign;
 use crate::metrics::Metrics;
-use crate::network_status::Pending;
 use crate::node_lock::NodeLock;
+use crate::pending::Pending;
 use crate::server::Agent;
 use crate::vswitch::Vswitch;
 
-pub use crate::steps::{AtStep, Moment, Step, StepHook};
+pub use crate::steps::{AtChange, AtStep, ChangeHook, Moment, Step, StepHook};
 
 /// The settings of an agent.
 #[derive(Clone, Debug)]
@@ -90,6 +94,8 @@ pub struct Config {
     pub settings: Settings,
     /// Told of every step of every call.
     pub steps: StepHook,
+    /// Told of every change of ports and links that is not a step of a call.
+    pub changes: ChangeHook,
     /// How the node is to be a chassis of OVN.
     pub chassis: ChassisSettings,
     /// Says where OVN's southbound database is, whenever that changes; has precedence over the settings of the chassis.
@@ -112,10 +118,16 @@ impl Config {
             cluster_networks: Vec::new(),
             settings: Settings::default(),
             steps: StepHook::default(),
+            changes: ChangeHook::default(),
             chassis: ChassisSettings::default(),
             southbound: None,
             health: None,
         }
+    }
+
+    /// The MTU of subnets that name none, as far as it is known.
+    fn mtu_of_subnets(&self, known: &Known) -> Option<u16> {
+        self.mtu.or(known.world.node(&self.node)?.told_mtu)
     }
 }
 
@@ -169,6 +181,7 @@ async fn work(
     tokio::select! {
         never = server::serve(agent, listener) => match never {},
         never = network_status::run(agent) => match never {},
+        never = attachment_status::run(agent) => match never {},
         ended = reconcile::run(agent, recoveries) => ended,
         ended = chassis::run(agent) => ended,
         never = chassis::report(agent) => match never {},

@@ -7,11 +7,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use ipnet::IpNet;
 use portolan_api::Mac;
 use portolan_host::rtnetlink::LinkSettings;
-use portolan_host::{Error, Ethtool, Link, Result, Route, Rtnetlink, Veth, announce, guard};
-use portolan_plan::host::{Change, Datapath, LinkName, Note};
+use portolan_host::{
+    Admits, Error, Ethtool, Link, Result, Route, Rtnetlink, Tap, Veth, announce, guard, tap,
+};
+use portolan_plan::host::{self as plan, Change, Datapath, DesiredTap, HolderTag, LinkName, Note};
 
 use crate::engine::Engine;
 use crate::host_work::Outcome;
+use crate::steps::{ChangeHook, Moment};
 
 /// The pod's end of an interface, as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +62,7 @@ fn make_guarded(note: &Note, netns: &OwnedFd, mtu: u16, datapath: Datapath, engi
     guard::ipv6_off(name.as_str())?;
     if datapath == Datapath::Netdev {
         let before = engine.before_guard();
-        guard::drop_ingress(name.as_str())?;
+        guard::guard(name.as_str(), Admits::Nothing)?;
         engine.guard_made(&name, before);
         Ethtool::open()?.checksum_offload_off(name.as_str())?;
         Ethtool::open_in(netns.as_fd())?.checksum_offload_off(interface)?;
@@ -73,6 +76,27 @@ pub(crate) fn set_note(note: &Note) -> Result<()> {
     let text = note.to_string();
     let settings = LinkSettings { alias: Some(&text), up: true, ..Default::default() };
     Rtnetlink::open()?.set_link(note.link().as_str(), settings)
+}
+
+/// Makes a tap, down.
+fn make_tap(name: &str, desired: &DesiredTap) -> Result<()> {
+    let DesiredTap { access, mtu } = desired;
+    tap::add(&Tap { name, user: access.user, group: access.group })?;
+    Rtnetlink::open()?.set_link(name, LinkSettings { mtu: Some((*mtu).into()), ..Default::default() })
+}
+
+/// Makes a link safe to be set up that no call makes, notes on it whose it is, and sets it up.
+fn prepare(name: &str, tag: &HolderTag) -> Result<()> {
+    let prepared = guard::make_strict(name).and_then(|()| {
+        let text = tag.to_string();
+        let settings = LinkSettings { alias: Some(&text), up: true, ..Default::default() };
+        Rtnetlink::open()?.set_link(name, settings)
+    });
+    match prepared {
+        // It went meanwhile.
+        Err(_) if Rtnetlink::open()?.link(name)?.is_none() => Ok(()),
+        outcome => outcome,
+    }
 }
 
 /// Sets a link up again that somebody set down.
@@ -122,12 +146,15 @@ pub(crate) fn announce(netns: &OwnedFd, link: &Link, end: &PodEnd) -> Result<()>
 
 /// Applies changes of the engine's. After one that failed, the others of its unit are left out: a guard stays as long as its link. Of
 /// guards that cannot be made together all are left out.
-pub(crate) fn apply_all(changes: Vec<Change>) -> Vec<Outcome> {
-    let guards: Vec<&str> =
-        changes.iter().filter(|one| matches!(one, Change::Guard(_))).map(name_of).collect();
+pub(crate) fn apply_all(changes: Vec<Change>, hook: &ChangeHook) -> Vec<Outcome> {
+    let guards: Vec<_> = changes.iter().filter_map(guard_of).collect();
     if guards.len() == changes.len() && guards.len() > 1 {
-        return match guard::drop_ingress_of(&guards) {
-            Ok(()) => changes.into_iter().map(|change| (change, Ok(()))).collect(),
+        changes.iter().for_each(|change| hook.at(change, Moment::Began));
+        return match guard::guard_all(&guards) {
+            Ok(()) => {
+                changes.iter().for_each(|change| hook.at(change, Moment::Ended));
+                changes.into_iter().map(|change| (change, Ok(()))).collect()
+            }
             // They are tried again, each by itself.
             Err(error) => {
                 tracing::debug!(error = with_causes(&error), "cannot guard links together");
@@ -140,8 +167,11 @@ pub(crate) fn apply_all(changes: Vec<Change>) -> Vec<Outcome> {
         if failed.contains(change.unit()) {
             continue;
         }
+        hook.at(&change, Moment::Began);
         let outcome = apply(&change).map_err(|error| with_causes(&error));
-        if outcome.is_err() {
+        if outcome.is_ok() {
+            hook.at(&change, Moment::Ended);
+        } else {
             failed.insert(change.unit().clone());
         }
         outcomes.push((change, outcome));
@@ -149,8 +179,19 @@ pub(crate) fn apply_all(changes: Vec<Change>) -> Vec<Outcome> {
     outcomes
 }
 
-fn name_of(change: &Change) -> &str {
-    change.unit().as_str()
+/// The link of a guard, and what it admits.
+fn guard_of(change: &Change) -> Option<(&str, Admits)> {
+    match change {
+        Change::Guard(unit, admits) => Some((unit.as_str(), admits_of(*admits))),
+        _ => None,
+    }
+}
+
+fn admits_of(admits: plan::Admits) -> Admits {
+    match admits {
+        plan::Admits::Nothing => Admits::Nothing,
+        plan::Admits::OwnAddresses => Admits::OwnAddresses,
+    }
 }
 
 /// An error with what caused it, in one line.
@@ -163,7 +204,9 @@ fn apply(change: &Change) -> Result<()> {
     let name = change.unit().as_str();
     match change {
         Change::RemoveLink(_) => Rtnetlink::open()?.delete_link(name).map(drop),
-        Change::Guard(_) => match guard::drop_ingress(name) {
+        Change::MakeTap(_, tap) => make_tap(name, tap),
+        Change::Prepare(_, tag) => prepare(name, tag),
+        Change::Guard(_, admits) => match guard::guard(name, admits_of(*admits)) {
             // The link went meanwhile.
             Err(_) if Rtnetlink::open()?.link(name)?.is_none() => Ok(()),
             outcome => outcome,

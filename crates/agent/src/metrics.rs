@@ -53,6 +53,7 @@ struct Inner {
     in_progress: Family<OfVerb, Gauge>,
     changes: Family<OfChange, Counter>,
     guards_missed: Counter,
+    planned: Counter,
     gauges: Gauges,
 }
 
@@ -89,6 +90,7 @@ impl Metrics {
             in_progress: Family::default(),
             changes: Family::default(),
             guards_missed: Counter::default(),
+            planned: Counter::default(),
             gauges: Gauges::default(),
         };
         let help = "How long calls of the CNI plugin took, by verb";
@@ -107,9 +109,15 @@ impl Metrics {
         registry.register("changes", help, inner.changes.clone());
         let help = "Guards of links that somebody else removed";
         registry.register("guards_missed", help, inner.guards_missed.clone());
+        let help = "How often a unit was planned: an interface of a pod, or a port of the node";
+        registry.register("units_planned", help, inner.planned.clone());
         let Gauges { units, units_failing, followers_behind, vswitch_connected, node_problem } =
             &inner.gauges;
-        registry.register("units", "Interfaces of pods of which something is on the node", units.clone());
+        registry.register(
+            "units",
+            "Interfaces of pods and of the node of which something is there",
+            units.clone(),
+        );
         let help = "Of these, those whose last change failed";
         registry.register("units_failing", help, units_failing.clone());
         let help = "Kinds that are not followed in step with the API server";
@@ -159,6 +167,11 @@ impl Metrics {
         self.0.guards_missed.inc();
     }
 
+    /// So many units were planned.
+    pub(crate) fn planned(&self, units: u64) {
+        self.0.planned.inc_by(units);
+    }
+
     /// All of it.
     pub(crate) fn encode(&self, set: impl FnOnce(&Gauges)) -> String {
         set(&self.0.gauges);
@@ -196,13 +209,16 @@ fn reason(error: &CniError) -> &'static str {
     codes.into_iter().find(|(code, _)| *code as u32 == error.code).map_or("Other", |(_, name)| name)
 }
 
-fn change_name(change: &Change) -> &'static str {
+/// A change as metrics name it.
+pub(crate) fn change_name(change: &Change) -> &'static str {
     match change {
         Change::Plug(..) => "plug",
         Change::Correct(..) => "correct",
         Change::Unplug(_) => "unplug",
+        Change::MakeTap(..) => "make_tap",
         Change::RemoveLink(_) => "remove_link",
-        Change::Guard(_) => "guard",
+        Change::Guard(..) => "guard",
+        Change::Prepare(..) => "prepare",
         Change::SetUp(_) => "set_up",
         Change::RemoveGuard(_) => "remove_guard",
     }
@@ -210,7 +226,7 @@ fn change_name(change: &Change) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use portolan_plan::host::LinkName;
+    use portolan_plan::host::{Admits, LinkName};
 
     use super::*;
 
@@ -223,7 +239,7 @@ mod tests {
         let error = CniError::new(Code::TryAgainLater, "the name of a pod", "");
         metrics.call_ended(Verb::Del, Duration::from_millis(3), Some(&error));
         metrics.step(Step::Installed, Duration::from_millis(3));
-        metrics.changed(&Change::Guard(LinkName::new("c1", "eth0")));
+        metrics.changed(&Change::Guard(LinkName::new("c1", "eth0"), Admits::Nothing));
         metrics.change_failed(&Change::Unplug(LinkName::new("c1", "eth0")));
         metrics.guard_missed();
         let text = metrics.encode(|gauges| {

@@ -3,13 +3,8 @@
 //! Under Multus, Multus writes it. Without, a call makes interfaces besides the one that it names, and nobody but the agent knows of
 //! these: then the agent writes the annotation, once, and never over another's. It goes through the status subresource, as Multus's does.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -17,84 +12,29 @@ use portolan_api::Provider;
 use portolan_model::doors::pod::FIRST_INTERFACE;
 use portolan_model::guest::{Guest, GuestInterface, GuestState, guest};
 use portolan_model::{FirstInterface, Requester};
-use portolan_watch::{Plain, Retries};
+use portolan_watch::Plain;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use crate::cluster::Known;
 use crate::engine::Engine;
 use crate::foreign::{self, Left};
+use crate::pending::Checked;
 use crate::pods::{NETWORK_STATUS, PodFacts, PodKey};
 use crate::server::Agent;
 
-/// How many are written at a time.
-const AT_A_TIME: usize = 4;
-/// Pauses after a write that failed, of each pod by itself.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// Pods to be checked.
-#[derive(Debug, Default)]
-pub(crate) struct Pending {
-    pods: Mutex<BTreeSet<PodKey>>,
-    wake: Notify,
-}
-
-impl Pending {
-    /// A pod may need its annotation.
-    pub(crate) fn check(&self, pod: PodKey) {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner).insert(pod);
-        self.wake.notify_one();
-    }
-
-    fn take(&self, busy: &BTreeSet<PodKey>) -> Option<PodKey> {
-        let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
-        let pod = pods.iter().find(|pod| !busy.contains(pod))?.clone();
-        pods.take(&pod)
-    }
-
-    /// Writes what pods need, for ever: a few at a time, and whoever fails holds up nobody else.
-    async fn serve<W: Future<Output = Result<(), String>>>(
-        &self,
-        write: impl Fn(PodKey) -> W,
-    ) -> std::convert::Infallible {
-        let mut writing = FuturesUnordered::new();
-        let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
-        // Those that are being written or pause.
-        let mut busy = BTreeSet::new();
-        loop {
-            while writing.len() < AT_A_TIME
-                && let Some(pod) = self.take(&busy)
-            {
-                busy.insert(pod.clone());
-                let written = write(pod.clone());
-                writing.push(async move { (pod, written.await) });
-            }
-            tokio::select! {
-                Some((pod, written)) = writing.next(), if !writing.is_empty() => match written {
-                    Ok(()) => drop(busy.remove(&pod)),
-                    Err(error) => {
-                        let name = format!("{}/{}", pod.0, pod.1);
-                        tracing::warn!(pod = name, error, "cannot write {NETWORK_STATUS} yet");
-                        later.failed(pod, Instant::now());
-                    }
-                },
-                () = later.wait() => {
-                    for pod in later.take_due(Instant::now()) {
-                        busy.remove(&pod);
-                        self.check(pod);
-                    }
-                }
-                () = self.wake.notified() => {}
-            }
-        }
-    }
-}
-
 /// Writes the annotations for as long as the agent runs.
 pub(crate) async fn run(agent: &Agent) -> std::convert::Infallible {
-    agent.network_status.serve(|pod| write(agent, pod)).await
+    let write = async |pod: PodKey, _| {
+        let name = format!("{}/{}", pod.0, pod.1);
+        match write(agent, pod).await {
+            Ok(()) => Ok(Checked::Done),
+            Err(error) => {
+                tracing::warn!(pod = name, error, "cannot write {NETWORK_STATUS} yet");
+                Err(error)
+            }
+        }
+    };
+    agent.network_status.serve(write).await
 }
 
 /// Writes a pod's annotation, if it needs one. The version that was read is a precondition, so nobody else's is ever overwritten.
@@ -127,7 +67,7 @@ fn patch(known: &Known, engine: &Engine, (namespace, name): &PodKey) -> Option<V
         return None;
     }
     let network = engine.observed(|observed| {
-        let ports = observed.ports().map(|(_, port)| &port.note);
+        let ports = observed.ports().filter_map(|(_, port)| port.tag.note());
         let own = ports.filter(|note| note.pod_uid.as_ref() == Some(&facts.uid));
         let mut besides = own.filter(|note| note.interface != note.sandbox.call);
         besides.next().map(|note| note.network.clone())
@@ -187,74 +127,4 @@ fn entry(interface: &GuestInterface<'_>, provider: Option<&Provider>, network: &
     let default = interface.routes.iter().any(|route| route.destination.prefix_len() == 0);
     json!({ "name": name, "interface": interface.name(), "ips": ips, "mac": interface.attachment.mac.to_string(),
         "default": default, "dns": {} })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
-    use std::sync::Arc;
-
-    use tokio::sync::mpsc;
-
-    use super::*;
-
-    fn pod(name: &str) -> PodKey {
-        ("default".to_owned(), name.to_owned())
-    }
-
-    /// Serves with a writer that fails or hangs by the pod's name, and tells of every attempt.
-    fn serve(pending: &Arc<Pending>) -> mpsc::UnboundedReceiver<String> {
-        let (sender, attempts) = mpsc::unbounded_channel();
-        let pending = Arc::clone(pending);
-        tokio::spawn(async move {
-            pending
-                .serve(|(_, name)| {
-                    _ = sender.send(name.clone());
-                    async move {
-                        match name.as_str() {
-                            "fails" => Err("the API server is away".to_owned()),
-                            "hangs" => std::future::pending().await,
-                            _ => Ok(()),
-                        }
-                    }
-                })
-                .await
-        });
-        attempts
-    }
-
-    /// The next attempt. The clock stands still while anything goes on, so this only ends a test that would never end.
-    async fn next(attempts: &mut mpsc::UnboundedReceiver<String>) -> String {
-        tokio::time::timeout(Duration::from_secs(3600), attempts.recv()).await.unwrap().unwrap()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_pod_whose_write_fails_or_hangs_holds_up_no_other() {
-        let pending = Arc::new(Pending::default());
-        let mut attempts = serve(&pending);
-        pending.check(pod("fails"));
-        pending.check(pod("hangs"));
-        assert_eq!(next(&mut attempts).await, "fails");
-        assert_eq!(next(&mut attempts).await, "hangs");
-        let before = Instant::now();
-        pending.check(pod("well"));
-        assert_eq!(next(&mut attempts).await, "well");
-        assert_eq!(before.elapsed(), Duration::ZERO, "nobody waits for another's pause");
-        // The one that failed has pauses of its own, which grow.
-        for _ in 0..3 {
-            assert_eq!(next(&mut attempts).await, "fails");
-        }
-        assert_eq!(before.elapsed(), Duration::from_millis(1750));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_said_of_a_pod_that_is_being_written_is_written_after_it() {
-        let pending = Arc::new(Pending::default());
-        let mut attempts = serve(&pending);
-        pending.check(pod("a"));
-        assert_eq!(next(&mut attempts).await, "a");
-        pending.check(pod("a"));
-        assert_eq!(next(&mut attempts).await, "a");
-    }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::Context;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use portolan_host::{GuardChange, GuardMonitor, Link, LinkChange, LinkMonitor, Rtnetlink, guard};
-use portolan_plan::host::{Change, Guard, LinkName, Observed, ObservedLink};
+use portolan_host::{GuardChange, GuardMonitor, Link, LinkChange, LinkKind, LinkMonitor, Rtnetlink, guard};
+use portolan_plan::host::{Change, Guard, LinkName, Observed, ObservedLink, Tag};
 use portolan_watch::{Recoveries, Retries};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
@@ -51,8 +51,9 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
     }
     let mut changes = agent.vswitch.changes();
     let mut connected = agent.vswitch.connected();
-    let mut confirmations = Confirmations::new(agent.client.clone());
-    let mut host = HostWork::new(links::apply_all);
+    let mut confirmations = Confirmations::new(agent.client.clone(), &agent.config.node);
+    let hook = agent.config.changes.clone();
+    let mut host = HostWork::new(move |changes| links::apply_all(changes, &hook));
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let mut guard_changes = Vec::new();
@@ -71,7 +72,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
                 None => anyhow::bail!("the client of Open vSwitch has ended"),
             },
             () = connected.next() => engine.compare_all(),
-            (unit, uid, absence) = confirmations.next() => engine.answered(unit, &uid, absence),
+            (owner, absence) = confirmations.next() => engine.answered(owner.unit, &owner.uid, absence),
             done = host.next() => report_done(agent, done),
         }
         // A round must see the outcome of the ones before.
@@ -90,7 +91,8 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
         for unit in later.take_due(Instant::now()) {
             engine.retry(&unit);
         }
-        let work = agent.cluster.read(|known| engine.reconcile(known));
+        let work = agent.cluster.read(|known| engine.reconcile(known, agent.config.mtu_of_subnets(known)));
+        agent.metrics.planned(work.planned);
         confirmations.ask(work.confirm);
         apply(agent, work.changes, &mut host).await;
         for unit in engine.round_ended() {
@@ -188,14 +190,21 @@ async fn report_links(agent: &Agent, changes: Vec<LinkChange>) {
 
 /// A link as the engine knows it, if it has a note of ours.
 fn observed_link(link: &Link) -> Option<(LinkName, ObservedLink)> {
-    let (name, note) = (LinkName::parse(&link.name)?, link.alias.as_deref()?.parse().ok()?);
-    Some((name, ObservedLink { index: link.index, note, up: link.up }))
+    let (name, tag) = (LinkName::parse(&link.name)?, link.alias.as_deref()?.parse::<Tag>().ok()?);
+    // What somebody copied from another link is no note.
+    let fits = tag.link() == name || (tag.note().is_some() && !name.is_of_holder());
+    fits.then(|| (name, ObservedLink { index: link.index, tag, up: link.up, is_strict: link.is_strict }))
 }
 
 /// The name of a link that is one of ours by its name and kind, and has no note at all: not made yet, or left by a call that was
-/// interrupted.
+/// interrupted; or made by Open vSwitch just now.
 fn unnoted_link(link: &Link) -> Option<LinkName> {
-    LinkName::parse(&link.name).filter(|_| link.is_veth && link.alias.is_none())
+    let name = LinkName::parse(&link.name).filter(|_| link.alias.is_none())?;
+    let kinds: &[LinkKind] = match name.is_of_holder() {
+        true => &[LinkKind::Tap, LinkKind::OpenVSwitch],
+        false => &[LinkKind::Veth],
+    };
+    kinds.contains(&link.kind).then_some(name)
 }
 
 /// Applies the changes of a round: those of Open vSwitch at once, with a report on each; those of the host go on by themselves.
@@ -207,7 +216,7 @@ async fn apply(agent: &Agent, changes: Vec<Change>, work: &mut HostWork) {
     let of_host: BTreeSet<_> = host.iter().map(|change| change.unit().clone()).collect();
     let of_vswitch: BTreeSet<_> = vswitch.iter().map(|change| change.unit().clone()).collect();
     work.begin(host);
-    agent.vswitch.apply(vswitch, &agent.engine, &agent.metrics).await;
+    agent.vswitch.apply(vswitch, &agent.engine, &agent.metrics, &agent.config.changes).await;
     agent.engine.settled(of_vswitch.difference(&of_host));
 }
 

@@ -22,8 +22,9 @@ use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::foreign::Foreign;
 use crate::metrics::Metrics;
-use crate::network_status::Pending;
 use crate::node_lock::NodeLock;
+use crate::pending::Pending;
+use crate::pods::PodKey;
 use crate::steps::{Moment, Reporter, Step, Steps};
 use crate::vswitch::Vswitch;
 use crate::{Config, chassis, check, del};
@@ -40,7 +41,7 @@ pub(crate) struct Agent {
     pub(crate) client: kube::Client,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) engine: Arc<Engine>,
-    pub(crate) network_status: Arc<Pending>,
+    pub(crate) network_status: Arc<Pending<PodKey>>,
     pub(crate) vswitch: Vswitch,
     pub(crate) calls: Calls,
     pub(crate) foreign: Foreign,

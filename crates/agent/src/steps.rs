@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::metrics::Metrics;
+use portolan_plan::host::Change;
+
+use crate::metrics::{Metrics, change_name};
 
 /// A step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +107,45 @@ impl StepHook {
     /// A hook that calls this.
     pub fn new(hook: impl Fn(AtStep<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hook))
+    }
+}
+
+/// A change of a port or a link of the node is at hand, or done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtChange<'a> {
+    /// The port or link.
+    pub link: &'a str,
+    /// Which change, as metrics name it.
+    pub change: &'a str,
+    /// Before or after it. One that fails does not end.
+    pub moment: Moment,
+}
+
+/// Called before and after every change of the node that is not a step of a call.
+#[derive(Clone)]
+pub struct ChangeHook(Arc<dyn Fn(AtChange<'_>) + Send + Sync>);
+
+impl ChangeHook {
+    /// A hook that calls this.
+    pub fn new(hook: impl Fn(AtChange<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hook))
+    }
+
+    pub(crate) fn at(&self, change: &Change, moment: Moment) {
+        (self.0)(AtChange { link: change.unit().as_str(), change: change_name(change), moment });
+    }
+}
+
+impl Default for ChangeHook {
+    /// Does nothing.
+    fn default() -> Self {
+        Self::new(|_| {})
+    }
+}
+
+impl fmt::Debug for ChangeHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChangeHook")
     }
 }
 

@@ -10,12 +10,15 @@ use ovsdb::{
     Atom, Cache, Changes, Client, Endpoint, ErrorKind, Index, Monitor, Outcome, Rows, Status, TransactError,
     Transaction, Uuid,
 };
-use portolan_plan::host::{Change, Datapath, DesiredPort, LinkName, Note, ObservedPort, Sandbox};
+use portolan_plan::host::{
+    Change, Datapath, DesiredPort, HolderTag, Internal, LinkName, Note, ObservedPort, Sandbox, Tag,
+};
 use tokio::sync::watch;
 
 use crate::chassis::datapath_of;
 use crate::engine::{Engine, Failure};
 use crate::metrics::Metrics;
+use crate::steps::{ChangeHook, Moment};
 
 /// `external_ids` of ports and interfaces that agents make.
 const SANDBOX: &str = "portolan/sandbox";
@@ -24,10 +27,13 @@ const INTERFACE: &str = "portolan/interface";
 const NETWORK: &str = "portolan/network";
 const OWNER: &str = "portolan/owner";
 const POD: &str = "portolan/pod";
+const NETWORK_ATTACHMENT: &str = "portolan/network-attachment";
 /// Those that OVN reads and writes.
 const IFACE_ID: &str = "iface-id";
 const IFACE_ID_VER: &str = "iface-id-ver";
 const INSTALLED: &str = "ovn-installed";
+/// The type of interfaces whose link Open vSwitch makes.
+const INTERNAL: &str = "internal";
 
 const BY_NAME: &str = "name";
 const BY_IFACE_ID: &str = "external_ids:iface-id";
@@ -45,6 +51,19 @@ pub(crate) struct Vswitch {
 pub(crate) struct UnusableLink {
     link: String,
     error: String,
+}
+
+/// How far a port is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Why it is not in the database.
+    Missing(String),
+    /// Open vSwitch cannot use its link.
+    Unusable(String),
+    /// What is still to come, and from whom.
+    Waiting(String),
+    /// OVN has installed its flows.
+    Installed,
 }
 
 /// Tells when the copy of the database is in step again.
@@ -68,7 +87,7 @@ impl Vswitch {
             )
             .monitor(
                 Monitor::of::<Interface>()
-                    .columns(["error", "external_ids", "name", "ofport"])
+                    .columns(["error", "external_ids", "mac", "mtu_request", "name", "ofport", "type"])
                     .index(Index::map_key("external_ids", IFACE_ID)),
             )
             .connect();
@@ -122,33 +141,51 @@ impl Vswitch {
 
     /// Why OVN has not installed the flows of an interface, as far as can be seen; none if it has.
     pub(crate) fn obstacle(&self, note: &Note, iface_id: &str) -> Option<String> {
+        match self.progress(&note.link(), note.interface_row(), iface_id) {
+            Progress::Missing(why) | Progress::Unusable(why) | Progress::Waiting(why) => Some(why),
+            Progress::Installed => None,
+        }
+    }
+
+    /// How far the port of a link is.
+    pub(crate) fn progress(&self, link: &LinkName, interface: Uuid, iface_id: &str) -> Progress {
         if let Some(behind) = self.behind() {
-            return Some(behind);
+            return Progress::Missing(behind);
         }
         let cache = self.client.read();
         if self.datapath(&cache).is_none() {
             let bridge = &self.bridge;
-            return Some(format!(
+            return Progress::Missing(format!(
                 "Open vSwitch has no bridge {bridge}, which the agent makes: the agent's log says why it could not"
             ));
         }
-        let link = note.link();
-        match cache.get::<Interface>(note.interface_row()) {
-            Ok(Some(row)) if is_installed(&row) => None,
-            Ok(Some(Interface { ofport: None, .. })) => Some(format!(
+        match cache.get::<Interface>(interface) {
+            Ok(Some(Interface { error: Some(error), name, .. })) => {
+                Progress::Unusable(UnusableLink { link: name, error }.to_string())
+            }
+            Ok(Some(row)) if is_installed(&row) => Progress::Installed,
+            Ok(Some(Interface { ofport: None, .. })) => Progress::Waiting(format!(
                 "ovs-vswitchd has not taken up port {link}: is ovs-vswitchd running on this node?"
             )),
-            Ok(Some(_)) => Some(format!(
+            Ok(Some(_)) => Progress::Waiting(format!(
                 "OVN has not installed port {iface_id} ({link}): is ovn-controller running and connected to the southbound \
                  database, and does the northbound database have the port?"
             )),
-            Ok(None) | Err(_) => Some(format!("port {link} is not in the database of Open vSwitch yet")),
+            Ok(None) | Err(_) => {
+                Progress::Missing(format!("port {link} is not in the database of Open vSwitch yet"))
+            }
         }
     }
 
+    /// Whether there is an interface with this row; none while the copy of the database is not in step.
+    pub(crate) fn has_port(&self, interface: Uuid) -> Option<bool> {
+        let cache = self.behind().is_none().then(|| self.client.read())?;
+        Some(matches!(cache.get::<Interface>(interface), Ok(Some(_))))
+    }
+
     /// Whether OVN has installed the flows of an interface.
-    pub(crate) fn is_installed(&self, note: &Note) -> bool {
-        matches!(self.client.read().get::<Interface>(note.interface_row()), Ok(Some(row)) if is_installed(&row))
+    pub(crate) fn is_installed(&self, tag: &Tag) -> bool {
+        matches!(self.client.read().get::<Interface>(tag.interface_row()), Ok(Some(row)) if is_installed(&row))
     }
 
     // For the reconcile loop.
@@ -183,10 +220,17 @@ impl Vswitch {
     }
 
     /// Applies changes and reports on each.
-    pub(crate) async fn apply(&self, changes: Vec<Change>, engine: &Engine, metrics: &Metrics) {
+    pub(crate) async fn apply(
+        &self,
+        changes: Vec<Change>,
+        engine: &Engine,
+        metrics: &Metrics,
+        hook: &ChangeHook,
+    ) {
         if changes.is_empty() {
             return;
         }
+        changes.iter().for_each(|change| hook.at(change, Moment::Began));
         let outcome = self.transact(&changes).await;
         let refused = |error: &TransactError| {
             failure_of(error) == Failure::Refused && !matches!(error, TransactError::NotConnected(_))
@@ -198,6 +242,9 @@ impl Vswitch {
                 report_outcome(&[change], &outcome, engine, metrics);
             }
             return;
+        }
+        if outcome.is_ok() {
+            changes.iter().for_each(|change| hook.at(change, Moment::Ended));
         }
         report_outcome(&changes, &outcome, engine, metrics);
     }
@@ -224,7 +271,12 @@ impl Vswitch {
                 }
                 Change::Correct(name, port) => correct(&mut transaction, &cache, name, port),
                 Change::Unplug(name) => unplug(&mut transaction, &cache, name),
-                Change::RemoveLink(_) | Change::Guard(_) | Change::SetUp(_) | Change::RemoveGuard(_) => {}
+                Change::MakeTap(..)
+                | Change::RemoveLink(_)
+                | Change::Guard(..)
+                | Change::Prepare(..)
+                | Change::SetUp(_)
+                | Change::RemoveGuard(_) => {}
             }
         }
         transaction
@@ -262,39 +314,83 @@ fn find_bridge(cache: &Cache, name: &str) -> Option<(Uuid, Bridge)> {
 fn observe(cache: &Cache, name: &LinkName) -> Option<ObservedPort> {
     let key = Atom::from(name.as_str());
     let port = cache.find::<Port>(BY_NAME, &key).find_map(|(_, row)| row.ok())?;
+    let interfaces: Vec<Interface> =
+        port.interfaces.iter().filter_map(|uuid| cache.get::<Interface>(*uuid).ok()?).collect();
+    let iface_id = interfaces.iter().find_map(|row| row.external_ids.get(IFACE_ID).cloned());
+    let internal = interfaces.iter().find(|row| row.r#type == INTERNAL).map(|row| Internal {
+        mac: row.mac.as_deref().and_then(|mac| mac.parse().ok()),
+        mtu: row.mtu_request.and_then(|mtu| mtu.try_into().ok()),
+    });
     let mut tags = port.external_ids;
+    let pod = tags.remove(POD).unwrap_or_default();
+    Some(ObservedPort { tag: tag(tags)?, pod, iface_id, internal })
+}
+
+/// Whose a port is by its tags, if agents made it.
+fn tag(mut tags: BTreeMap<String, String>) -> Option<Tag> {
+    if let Some(name) = tags.remove(NETWORK_ATTACHMENT) {
+        let (namespace, name) = name.split_once('/')?;
+        return Some(Tag::Holder(HolderTag::of_attachment(namespace, name, &tags.remove(OWNER)?)));
+    }
     let sandbox = Sandbox { container: tags.remove(SANDBOX)?, call: tags.remove(CALL)? };
     let interface = tags.remove(INTERFACE)?;
-    let interfaces = port.interfaces.iter().filter_map(|uuid| cache.get::<Interface>(*uuid).ok()?);
-    let iface_id = interfaces.into_iter().find_map(|row| row.external_ids.get(IFACE_ID).cloned());
     let (pod_uid, network) = (tags.remove(OWNER), tags.remove(NETWORK).unwrap_or_default());
-    let note = Note { sandbox, interface, pod_uid, network };
-    Some(ObservedPort { note, pod: tags.remove(POD).unwrap_or_default(), iface_id })
+    Some(Tag::Sandbox(Note { sandbox, interface, pod_uid, network }))
+}
+
+/// By what a port and its interface are found again.
+fn tags_of(tag: &Tag, pod: &str) -> BTreeMap<String, String> {
+    let owner = (OWNER, tag.owner().unwrap_or_default().to_owned());
+    let tags = match tag {
+        Tag::Sandbox(Note { sandbox, interface, network, .. }) => vec![
+            (SANDBOX, sandbox.container.clone()),
+            (CALL, sandbox.call.clone()),
+            (INTERFACE, interface.clone()),
+            (NETWORK, network.clone()),
+            (POD, pod.to_owned()),
+            owner,
+        ],
+        Tag::Holder(HolderTag { name, .. }) => {
+            let (namespace, name) = name.clone().unwrap_or_default();
+            vec![(NETWORK_ATTACHMENT, format!("{namespace}/{name}")), owner]
+        }
+    };
+    tags.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// What OVN binds an interface by. A late interface of a pod's former life must not bind its port.
+fn binding(port: &DesiredPort, iface_id: &str) -> Vec<(String, String)> {
+    let version = port.tag.note().map(|note| note.pod_uid.clone().unwrap_or_default());
+    let version = version.map(|version| (IFACE_ID_VER.to_owned(), version));
+    std::iter::once((IFACE_ID.to_owned(), iface_id.to_owned())).chain(version).collect()
+}
+
+/// The columns of an interface that say which link Open vSwitch makes for it.
+fn link_of(internal: Option<Internal>) -> (String, Option<String>, Option<i64>) {
+    match internal {
+        Some(Internal { mac, mtu }) => {
+            (INTERNAL.to_owned(), mac.map(|mac| mac.to_string()), mtu.map(i64::from))
+        }
+        None => Default::default(),
+    }
 }
 
 fn plug(transaction: &mut Transaction, cache: &Cache, bridge: Uuid, new: &DesiredPort) {
-    let DesiredPort { note, pod, iface_id } = new;
-    let owner = note.pod_uid.clone().unwrap_or_default();
-    let tags: BTreeMap<String, String> = [
-        (SANDBOX, note.sandbox.container.as_str()),
-        (CALL, &note.sandbox.call),
-        (INTERFACE, &note.interface),
-        (NETWORK, &note.network),
-        (OWNER, &owner),
-        (POD, pod),
-    ]
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .into();
+    let DesiredPort { tag, pod, iface_id, internal } = new;
+    let tags = tags_of(tag, pod);
     let mut external_ids = tags.clone();
-    let (port, interface) = (note.port_row(), note.interface_row());
+    let (port, interface) = (tag.port_row(), tag.interface_row());
     if let Some(iface_id) = iface_id {
         take_from_others(transaction, cache, iface_id, interface);
-        external_ids.insert(IFACE_ID.into(), iface_id.clone());
-        external_ids.insert(IFACE_ID_VER.into(), owner);
+        external_ids.extend(binding(new, iface_id));
     }
-    let name = note.link().as_str().to_owned();
+    let name = tag.link().as_str().to_owned();
+    let (r#type, mac, mtu_request) = link_of(*internal);
     transaction.require::<Bridge>(bridge);
-    transaction.insert(interface, &Interface { name: name.clone(), external_ids, ..Interface::default() });
+    transaction.insert(
+        interface,
+        &Interface { name: name.clone(), external_ids, r#type, mac, mtu_request, ..Interface::default() },
+    );
     transaction
         .insert(port, &Port { name, interfaces: [interface].into(), external_ids: tags, ..Port::default() });
     transaction.mutate(Rows::uuid(bridge), [Bridge::PORTS.insert([port])]).expect(1);
@@ -320,9 +416,14 @@ fn correct(transaction: &mut Transaction, cache: &Cache, name: &LinkName, port: 
         transaction.mutate(Rows::uuid(interface), [without]).any();
         if let Some(iface_id) = &port.iface_id {
             take_from_others(transaction, cache, iface_id, interface);
-            let uid = port.note.pod_uid.clone().unwrap_or_default();
-            let ids = [(IFACE_ID.to_owned(), iface_id.clone()), (IFACE_ID_VER.to_owned(), uid)];
-            transaction.mutate(Rows::uuid(interface), [Interface::EXTERNAL_IDS.insert(ids)]).any();
+            let ids = Interface::EXTERNAL_IDS.insert(binding(port, iface_id));
+            transaction.mutate(Rows::uuid(interface), [ids]).any();
+        }
+        if port.internal.is_some() {
+            let (r#type, mac, mtu) = link_of(port.internal);
+            let columns =
+                [Interface::TYPE.set(&r#type), Interface::MAC.set(&mac), Interface::MTU_REQUEST.set(&mtu)];
+            transaction.update(Rows::uuid(interface), columns).any();
         }
     }
 }

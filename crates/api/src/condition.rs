@@ -9,6 +9,8 @@ pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub const VALIDATED: &str = "Validated";
 /// What the object asks for is in effect.
 pub const READY: &str = "Ready";
+/// What asks for addresses has all of them.
+pub const ADDRESSED: &str = "Addressed";
 /// Every field that is set has its effect; `False` names the ones that have none yet.
 pub const SUPPORTED: &str = "Supported";
 /// Someone deleted the object, and it stays until nothing uses it; the message names what does.

@@ -14,7 +14,7 @@ pub use ip_lock::{
 };
 pub use lock_name::{LockAddress, LockDomain, LockName};
 pub use network_attachment::{
-    AttachmentConfig, NetworkAttachment, NetworkAttachmentSpec, NetworkAttachmentStatus,
+    AttachmentConfig, NetworkAttachment, NetworkAttachmentSpec, NetworkAttachmentStatus, Tap, TapAccess,
 };
 pub use subnet::{Subnet, SubnetSpec, SubnetStatus};
 pub use vpc::{PolicyRoute, StaticRoute, Vpc, VpcPeering, VpcSpec, VpcStatus};

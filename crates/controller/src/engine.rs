@@ -19,6 +19,7 @@ mod ip_pools;
 mod kinds;
 mod locks;
 mod missing;
+mod network_attachments;
 mod node_mtus;
 mod nodes;
 mod northbound;

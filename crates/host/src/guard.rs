@@ -2,6 +2,10 @@
 //!
 //! Open vSwitch's userspace datapath reads frames by packet sockets, and the kernel goes on to process its own copy of each. Without a
 //! guard a pod could reach the host's own addresses and services through the link that should lead to Open vSwitch only.
+//!
+//! A link by which the host itself is on a tenant's network is meant to bring frames to the host's stack, which delivers by address: one that
+//! came in anywhere reaches any of the host's addresses, and any other network that the host forwards to. The guard of such a link admits
+//! what is for an address of that link alone.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -30,23 +34,62 @@ pub fn ipv6_off(link: &str) -> Result<()> {
     }
 }
 
-/// Drops all frames that come in by a link before the kernel's own stack sees them. Packet sockets still get their copy.
-pub fn drop_ingress(link: &str) -> Result<()> {
-    drop_ingress_of(&[link])
+/// Turns IPv6 off on a link of the calling thread's namespace, and lets it answer ARP for its own addresses only, and ask in the name of
+/// these. To be called before the link is set up. [`Link::is_strict`](crate::Link::is_strict) says whether it is so.
+pub fn make_strict(link: &str) -> Result<()> {
+    ipv6_off(link)?;
+    for (setting, value) in [("arp_ignore", "1"), ("arp_announce", "2"), ("proxy_arp", "0")] {
+        let path = format!("/proc/sys/net/ipv4/conf/{link}/{setting}");
+        std::fs::write(&path, value).trying(|| format!("write {path}"))?;
+    }
+    Ok(())
+}
+
+/// What a guard lets through to the host's own stack. Packet sockets get their copy of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admits {
+    /// Nothing: somebody else reads the link by packet sockets, or forwards what comes in.
+    Nothing,
+    /// IPv4 for an address of that very link, and ARP.
+    OwnAddresses,
+}
+
+/// Guards a link: drops what comes in by it before the kernel's own stack sees it.
+pub fn guard(link: &str, admits: Admits) -> Result<()> {
+    guard_all(&[(link, admits)])
 }
 
 /// Guards several links, all of them or none.
-pub fn drop_ingress_of(links: &[&str]) -> Result<()> {
+pub fn guard_all(links: &[(&str, Admits)]) -> Result<()> {
     let mut commands = vec![json!({ "add": { "table": { "family": FAMILY, "name": TABLE } } })];
-    commands.extend(links.iter().map(|link| {
-        json!({ "add": { "chain": { "family": FAMILY, "table": TABLE, "name": link, "type": "filter", "hook": "ingress",
-            "dev": link, "prio": PRIORITY, "policy": "drop" } } })
-    }));
+    for (link, admits) in links {
+        let chain = json!({ "family": FAMILY, "table": TABLE, "name": link });
+        commands.push(
+            json!({ "add": { "chain": { "family": FAMILY, "table": TABLE, "name": link, "type": "filter",
+            "hook": "ingress", "dev": link, "prio": PRIORITY, "policy": "drop" } } }),
+        );
+        if *admits == Admits::OwnAddresses {
+            // Rules add up: what an earlier guard left goes.
+            commands.push(json!({ "flush": { "chain": chain } }));
+            commands.extend(own_addresses().map(|expressions| {
+                json!({ "add": { "rule": { "family": FAMILY, "table": TABLE, "chain": link, "expr": expressions } } })
+            }));
+        }
+    }
     let what = || match links {
-        [link] => format!("guard link {link}"),
+        [(link, _)] => format!("guard link {link}"),
         links => format!("guard {} links", links.len()),
     };
     nft(&commands, what).map(drop)
+}
+
+/// The rules that admit what is for an address of the link itself. Whether it answers ARP is the kernel's settings' business.
+fn own_addresses() -> [Value; 2] {
+    let protocol = |name: &str| json!({ "match": { "op": "==", "left": { "meta": { "key": "protocol" } }, "right": name } });
+    let own = json!({ "match": { "op": "==", "left": { "fib": { "result": "type", "flags": ["daddr", "iif"] } },
+        "right": "local" } });
+    let accept = json!({ "accept": null });
+    [json!([protocol("arp"), accept]), json!([protocol("ip"), own, accept])]
 }
 
 /// Removes the guard of a link; to be called after the link was removed, so that no frame reaches the host's stack in between. Some

@@ -7,6 +7,7 @@
 //!  ethtool      checksum offload                      ─┤ and can be used from anywhere
 //!  genl         whether the kernel has a family       ─┤
 //!  announce     gratuitous ARP, unsolicited neighbours ┘
+//!  tap          links whose other end is a process
 //!  directory_monitor  changes of files in a directory
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
 //!  guard_monitor changes of guards
@@ -27,13 +28,16 @@ pub mod link_monitor;
 mod netlink;
 pub mod netns;
 pub mod rtnetlink;
+pub mod tap;
 
 pub use directory_monitor::{DirectoryChange, DirectoryMonitor};
 pub use error::{Error, Result};
 pub use ethtool::Ethtool;
+pub use guard::Admits;
 pub use guard_monitor::{GuardChange, GuardMonitor};
 pub use link_monitor::{LinkChange, LinkMonitor};
-pub use rtnetlink::{Link, LinkAddress, Route, Rtnetlink, Veth};
+pub use rtnetlink::{Link, LinkAddress, LinkKind, Route, Rtnetlink, Veth};
+pub use tap::Tap;
 
 /// A MAC address.
 pub type MacAddress = [u8; 6];

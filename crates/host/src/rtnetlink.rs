@@ -10,7 +10,8 @@ use ipnet::IpNet;
 use netlink_packet_core::{Emitable, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    AfSpecInet, AfSpecInet6, AfSpecUnspec, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
+    LinkMessage,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::libc::ENODEV;
@@ -63,8 +64,24 @@ pub struct Link {
     pub mtu: u32,
     /// Whether it is set up.
     pub up: bool,
-    /// Whether it is one end of a pair.
-    pub is_veth: bool,
+    /// What made it.
+    pub kind: LinkKind,
+    /// Whether it has no IPv6, and answers ARP for its own addresses only: see [`guard::make_strict`](crate::guard::make_strict).
+    pub is_strict: bool,
+}
+
+/// What made a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkKind {
+    /// It is one end of a pair.
+    Veth,
+    /// It is a tap, or an internal port of Open vSwitch's userspace datapath, which are taps too.
+    Tap,
+    /// It is an internal port of Open vSwitch's datapath in the kernel.
+    OpenVSwitch,
+    /// Anything else.
+    #[default]
+    Other,
 }
 
 pub use self::addresses::LinkAddress;
@@ -226,10 +243,37 @@ pub(crate) fn read_link(message: &Message, what: impl Fn() -> String) -> Result<
             LinkAttribute::Mtu(mtu) => link.mtu = mtu,
             LinkAttribute::Address(address) => link.mac = address.try_into().ok(),
             LinkAttribute::LinkInfo(infos) => {
-                link.is_veth = infos.iter().any(|info| matches!(info, LinkInfo::Kind(InfoKind::Veth)));
+                link.kind = infos.iter().find_map(kind_of).unwrap_or_default();
             }
+            LinkAttribute::AfSpecUnspec(families) => link.is_strict = is_strict(&families),
             _ => {}
         }
     }
     Ok(Some(link))
+}
+
+fn kind_of(info: &LinkInfo) -> Option<LinkKind> {
+    match info {
+        LinkInfo::Kind(InfoKind::Veth) => Some(LinkKind::Veth),
+        LinkInfo::Kind(InfoKind::Tun) => Some(LinkKind::Tap),
+        LinkInfo::Kind(InfoKind::Other(kind)) if kind == "openvswitch" => Some(LinkKind::OpenVSwitch),
+        _ => None,
+    }
+}
+
+fn is_strict(families: &[AfSpecUnspec]) -> bool {
+    families.iter().all(|family| match family {
+        AfSpecUnspec::Inet(settings) => settings.iter().all(|setting| match setting {
+            AfSpecInet::DevConf(conf) => {
+                conf.arp_ignore == 1 && conf.arp_announce == 2 && conf.proxy_arp == 0
+            }
+            _ => true,
+        }),
+        // A host without IPv6 has none of it.
+        AfSpecUnspec::Inet6(settings) => settings.iter().all(|setting| match setting {
+            AfSpecInet6::DevConf(conf) => conf.disable_ipv6 != 0,
+            _ => true,
+        }),
+        _ => true,
+    })
 }

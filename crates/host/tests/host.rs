@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -12,8 +13,8 @@ use nix::sys::socket::{
 };
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{
-    Ethtool, GuardChange, GuardMonitor, LinkChange, LinkMonitor, Route, Rtnetlink, Veth, announce, guard,
-    netns,
+    Admits, Ethtool, GuardChange, GuardMonitor, LinkChange, LinkKind, LinkMonitor, Route, Rtnetlink, Tap,
+    Veth, announce, guard, netns, tap,
 };
 use portolan_testbed::{Lab, Namespace};
 
@@ -182,14 +183,118 @@ fn a_guarded_link_reaches_packet_sockets_and_nothing_else_of_the_host() {
             server.recv(&mut [0; 16]).is_ok()
         };
         assert!(says(), "without a guard the host hears its pods");
-        guard::drop_ingress("pt0").unwrap();
-        guard::drop_ingress("pt0").unwrap();
+        guard::guard("pt0", Admits::Nothing).unwrap();
+        guard::guard("pt0", Admits::Nothing).unwrap();
         assert!(!says(), "with a guard it does not");
         assert_eq!(guard::guarded().unwrap(), ["pt0"]);
         guard::release_ingress("pt0").unwrap();
         guard::release_ingress("pt0").unwrap();
         assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
         assert!(says());
+    });
+}
+
+#[test]
+fn a_link_with_a_guard_for_its_own_addresses_reaches_these_and_no_other_of_the_host() {
+    portolan_testbed::test(async |lab| {
+        let mut place = place(&lab);
+        let is_strict = |host: &mut Rtnetlink| host.link("pt0").unwrap().unwrap().is_strict;
+        assert!(!is_strict(&mut place.host));
+        guard::make_strict("pt0").unwrap();
+        assert!(is_strict(&mut place.host));
+        place.host.set_link("pt0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        lab.home().ip("link set lo up\naddress add 10.0.0.200/32 dev lo").unwrap();
+        let mut inside = Rtnetlink::open_in(place.netns.as_fd()).unwrap();
+        inside.set_link("eth0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        let eth0 = inside.link("eth0").unwrap().unwrap();
+        inside.add_address(&eth0, "10.0.0.7/24".parse().unwrap()).unwrap();
+        let mac = place.host.link("pt0").unwrap().unwrap().mac.unwrap();
+        let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+        let answers = |address: &str| {
+            place.pod.command("ping").args(["-c1", "-W0.3", address]).output().unwrap().status.success()
+        };
+
+        let server = UdpSocket::bind("0.0.0.0:7000").unwrap();
+        server.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let hears = |address: &'static str| {
+            // Whoever knows the MAC address needs no answer to ARP.
+            place.pod.ip(&format!("neighbour replace {address} lladdr {mac} dev eth0")).unwrap();
+            let sent = netns::within(place.netns.as_fd(), || {
+                let socket = UdpSocket::bind("10.0.0.7:0").unwrap();
+                socket.send_to(address.as_bytes(), (address, 7000)).unwrap();
+                Ok(())
+            });
+            sent.unwrap();
+            let mut buffer = [0; 16];
+            server.recv(&mut buffer).is_ok_and(|length| &buffer[..length] == address.as_bytes())
+        };
+        assert!(!answers("10.0.0.200"), "ARP is answered for addresses of the link only");
+        assert!(hears("10.0.0.200"), "without a guard the host has one stack for all of its links");
+        // Twice: rules do not add up.
+        guard::guard("pt0", Admits::OwnAddresses).unwrap();
+        guard::guard_all(&[("pt0", Admits::OwnAddresses)]).unwrap();
+        assert_eq!(guard::guarded().unwrap(), ["pt0"]);
+        let rules = lab.command("nft").args(["list", "chain", "netdev", "portolan", "pt0"]).read().unwrap();
+        assert_eq!(rules.matches("accept").count(), 2, "{rules}");
+        assert!(!hears("10.0.0.200"));
+        assert!(!hears("10.0.0.5"), "nobody has it yet");
+        lab.home().ip("address add 10.0.0.5/24 dev pt0").unwrap();
+        place.pod.ip("neighbour del 10.0.0.5 dev eth0").unwrap();
+        assert!(answers("10.0.0.5"));
+        assert!(hears("10.0.0.5"));
+        assert!(!hears("10.0.0.200"));
+        // What the host is to forward does not come in either.
+        lab.command("sysctl").args(["-qw", "net.ipv4.ip_forward=1"]).read().unwrap();
+        place
+            .pod
+            .ip(&format!(
+                "route add 10.9.0.0/16 via 10.0.0.5\nneighbour replace 10.0.0.5 lladdr {mac} dev eth0"
+            ))
+            .unwrap();
+        assert!(!answers("10.9.0.1"));
+        guard::release_ingress("pt0").unwrap();
+        assert!(hears("10.0.0.200"));
+    });
+}
+
+#[test]
+fn a_tap_stays_when_it_is_closed_and_belongs_to_whom_it_was_made_for() {
+    portolan_testbed::test(async |lab| {
+        assert!(tap::open("tap0").is_err(), "what is not there is not made by opening it");
+        let shown = |name: &str| lab.command("ip").args(["-d", "link", "show", "dev", name]).read().unwrap();
+        for (name, user, group, expected) in [
+            ("tap0", None, None, "user root"),
+            ("tap1", Some(54321), None, "user 54321"),
+            ("tap2", None, Some(54322), "group 54322"),
+            ("tap3", Some(54321), Some(54322), "user 54321 group 54322"),
+        ] {
+            tap::add(&Tap { name, user, group }).unwrap();
+            let shown = shown(name);
+            assert!(
+                shown.contains("type tap") && shown.contains("persist on") && shown.contains(expected),
+                "{name}: {shown}"
+            );
+            assert_eq!(user.is_none() && group.is_some(), !shown.contains(" user "), "{name}: {shown}");
+        }
+        let mut host = Rtnetlink::open().unwrap();
+        let link = host.link("tap0").unwrap().unwrap();
+        assert_eq!((link.kind, link.up), (LinkKind::Tap, false));
+        let long = tap::add(&Tap { name: "a-name-that-is-too-long", user: None, group: None }).unwrap_err();
+        assert_eq!(long.to_string(), "cannot make tap a-name-that-is-too-long");
+
+        // What is written into it comes out of the link, and the other way.
+        lab.home().ip("link set tap0 up\naddress add 10.0.0.1/24 dev tap0").unwrap();
+        let mut device = tap::open("tap0").unwrap();
+        lab.home().ip("neighbour replace 10.0.0.7 lladdr 0a:58:0a:00:00:07 dev tap0").unwrap();
+        UdpSocket::bind("10.0.0.1:7000").unwrap().send_to(b"out", "10.0.0.7:7000").unwrap();
+        let mut frame = [0; 2048];
+        loop {
+            let length = device.read(&mut frame).unwrap();
+            if frame[..length].ends_with(b"out") {
+                break;
+            }
+        }
+        device.write_all(&[0xff; 60]).unwrap();
     });
 }
 
@@ -228,12 +333,12 @@ fn changes_of_guards_are_reported() {
         };
         let nft = |arguments: &[&str]| lab.command("nft").args(arguments).read().unwrap();
         let (present, removed) = (GuardChange::Present("pt0".into()), GuardChange::Removed("pt0".into()));
-        guard::drop_ingress_of(&["pt0"]).unwrap();
+        guard::guard_all(&[("pt0", Admits::Nothing)]).unwrap();
         assert_eq!(changes(), std::slice::from_ref(&present));
         nft(&["add", "chain", "netdev", "portolan", "pt0", "{ policy accept; }"]);
         assert_eq!(changes(), std::slice::from_ref(&removed), "it lets everything through");
         assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
-        guard::drop_ingress("pt0").unwrap();
+        guard::guard("pt0", Admits::Nothing).unwrap();
         assert_eq!(changes(), [present]);
         // Of others nothing is said.
         nft(&["add", "table", "netdev", "other"]);
@@ -279,7 +384,7 @@ fn after_a_loss_nothing_older_than_the_loss_is_reported_and_everything_newer_is(
         let veth = Veth { name: "pt0", peer: "eth0", peer_netns: netns, peer_mac: None, mtu: 1400 };
         place.host.add_veth(&veth).unwrap();
         let monitor = GuardMonitor::open().unwrap();
-        guard::drop_ingress("pt0").unwrap();
+        guard::guard("pt0", Admits::Nothing).unwrap();
         // These stand for those of all other links.
         let others: Vec<_> = (0..4000).map(|number| format!("add chain netdev portolan c{number}")).collect();
         for some in others.chunks(1000) {
@@ -288,7 +393,7 @@ fn after_a_loss_nothing_older_than_the_loss_is_reported_and_everything_newer_is(
         guard::release_ingress("pt0").unwrap();
         assert_eq!(monitor.read().unwrap(), [GuardChange::Lost]);
         assert!(!guard::guarded().unwrap().contains(&"pt0".to_owned()));
-        guard::drop_ingress_of(&["pt0"]).unwrap();
+        guard::guard_all(&[("pt0", Admits::Nothing)]).unwrap();
         let read = std::iter::from_fn(|| monitor.read().ok());
         assert_eq!(read.flatten().collect::<Vec<_>>(), [GuardChange::Present("pt0".into())]);
     });

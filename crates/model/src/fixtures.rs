@@ -138,6 +138,7 @@ pub fn mk_network_attachment(namespace: &str, name: &str, subnet: &str) -> Netwo
         subnet: subnet.to_owned(),
         address: None,
         mac: None,
+        tap: None,
     };
     let mut attachment = NetworkAttachment::new(name, spec);
     attachment.metadata.namespace = Some(namespace.to_owned());

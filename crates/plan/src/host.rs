@@ -7,12 +7,15 @@
 //!  ports, links, guards as observed ────────────────┘
 //! ```
 //!
-//! A unit is one interface of one sandbox, named by its host-side link ([`LinkName`]): port, link and guard all have that name. A
-//! sandbox lives as long as its network namespace does, and with the namespace the kernel removes both ends of the link; so a link that
+//! A unit is one link of the node, and its port and guard, which all have one name ([`LinkName`]): the host-side link of an interface of a
+//! sandbox, or a port of the node itself, which the holder of addresses asks for (`holder`). What they are for is said by their tags ([`Tag`]).
+//!
+//! **Sandboxes.** The links are made by CNI calls. A sandbox lives as long as its network namespace does, and with the namespace the kernel removes both ends of the link; so a link that
 //! exists says that its port should. A port whose link is missing goes only if the container runtime ended the sandbox (DEL, a failed
 //! ADD, GC), or if its pod was deleted: by an explicit event, or confirmed by a live read. See
 //! [`Reconciler`](crate::reconciler::Reconciler).
 
+mod holder;
 mod names;
 mod observed;
 mod planning;
@@ -20,7 +23,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use names::{LinkName, Note, Sandbox};
-pub use observed::{Datapath, Guard, Observed, ObservedLink, ObservedPort};
-pub use planning::{Desired, DesiredPort, Facts, plan};
+pub use names::{HolderTag, LinkName, Note, Sandbox, Tag};
+pub use observed::{Datapath, Guard, Internal, Observed, ObservedLink, ObservedPort};
+pub use planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap, Facts, plan};
 pub use target::{Change, Key, Node};

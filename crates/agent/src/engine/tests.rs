@@ -1,15 +1,23 @@
 use portolan_model::{Settings, World};
-use portolan_plan::host::Note;
+use portolan_plan::host::{HolderTag, Internal, Note};
 
 use super::*;
 use crate::chassis::NodeFacts;
+use crate::holders::Holders;
 use crate::pods::Pods;
+
+fn link(note: Note) -> ObservedLink {
+    ObservedLink { index: 7, tag: Tag::Sandbox(note), up: true, is_strict: false }
+}
+
+fn known() -> Known {
+    let world = World::new(Settings::default());
+    Known { world, pods: Pods::default(), holders: Holders::default(), node: NodeFacts::default() }
+}
 
 /// What a round changes, if everything succeeds.
 fn changes(engine: &Engine) -> Vec<Change> {
-    let known =
-        Known { world: World::new(Settings::default()), pods: Pods::default(), node: NodeFacts::default() };
-    let changes = engine.reconcile(&known).changes;
+    let changes = engine.reconcile(&known(), Some(1400)).changes;
     for change in &changes {
         engine.applied(change);
     }
@@ -34,7 +42,7 @@ fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
     assert_eq!(changes(), []);
     let note =
         Note { sandbox: sandbox.clone(), interface: "eth0".into(), pod_uid: None, network: String::new() };
-    engine.link_changed(&name, Some(&ObservedLink { index: 7, note, up: true }));
+    engine.link_changed(&name, Some(&link(note)));
     assert_eq!(changes(), []);
     assert!(engine.observed(|observed| observed.is_guarded(&name)));
 
@@ -79,11 +87,51 @@ fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
     // Somebody removes the note of a link that is in use.
     engine.begin(&sandbox);
     let note = Note { sandbox, interface: "net1".into(), pod_uid: None, network: String::new() };
-    engine.link_changed(&name, Some(&ObservedLink { index: 7, note, up: true }));
+    engine.link_changed(&name, Some(&link(note)));
     engine.guard_reported(&name, Guard::Present);
     engine.unnoted_link(&name);
     engine.links_listed(&BTreeMap::new(), &[name].into());
     assert_eq!(changes(&engine), []);
+}
+
+#[test]
+fn a_port_of_the_node_goes_by_an_event_at_once_and_otherwise_once_a_read_confirms_it() {
+    let unit = LinkName::of_attachment("7");
+    let tag = Tag::Holder(HolderTag::of_attachment("default", "uplink", "7"));
+    let plugged = || {
+        let engine = Engine::new();
+        engine.bridge_changed(Some(Datapath::Netdev));
+        let link = ObservedLink { index: 7, tag: tag.clone(), up: true, is_strict: true };
+        engine.links_listed(&[(unit.clone(), link)].into(), &BTreeSet::new());
+        engine.guard_reported(&unit, Guard::Present);
+        let internal = Some(Internal { mac: None, mtu: None });
+        let (pod, iface_id) = (String::new(), None);
+        engine.port_changed(&unit, Some(ObservedPort { tag: tag.clone(), pod, iface_id, internal }));
+        engine
+    };
+    let mut listed = known();
+    listed.holders.replace([]);
+
+    // While nothing was listed nobody knows, and nobody is asked.
+    let engine = plugged();
+    let work = engine.reconcile(&known(), Some(1400));
+    assert_eq!((work.changes, work.confirm), (Vec::new(), Vec::new()));
+    // A list that lacks it is a reason to ask; the link is there all the while.
+    engine.holders_listed(BTreeSet::new());
+    let work = engine.reconcile(&listed, Some(1400));
+    assert_eq!(work.changes, []);
+    let [asked] = work.confirm.try_into().unwrap();
+    let name = Some(("default".to_owned(), "uplink".to_owned()));
+    let expected =
+        OwnerOfUnit { unit: unit.clone(), kind: OwnerKind::NetworkAttachment, name, uid: "7".into() };
+    assert_eq!(asked, expected);
+    engine.answered(unit.clone(), "7", Absence::Confirmed);
+    assert_eq!(engine.reconcile(&listed, Some(1400)).changes, [Change::Unplug(unit.clone())]);
+
+    // An event is an answer.
+    let engine = plugged();
+    engine.holder_deleted(&unit, "7");
+    assert_eq!(engine.reconcile(&listed, Some(1400)).changes, [Change::Unplug(unit)]);
 }
 
 /// A kernel with one link, and what the agent has under way.

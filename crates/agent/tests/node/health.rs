@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::stage::{Agents, HEALTH, Runtime, Stage, blocking, made_on};
 
 /// A page of the agent's: its status and its text.
-fn get(node: &Node, path: &str) -> (u16, String) {
+pub(crate) fn get(node: &Node, path: &str) -> (u16, String) {
     get_from(node, HEALTH, path).unwrap()
 }
 

@@ -14,13 +14,13 @@ use crate::stage::{Agents, Runtime, Stage, blocking};
 const PORT: u16 = 7000;
 
 /// A place that has addresses, with sockets that wait there for what comes.
-struct Receiver {
+pub(crate) struct Receiver {
     sockets: Vec<UdpSocket>,
     listeners: Vec<TcpListener>,
 }
 
 impl Receiver {
-    fn at(namespace: &Namespace, addresses: &[IpAddr]) -> Self {
+    pub(crate) fn at(namespace: &Namespace, addresses: &[IpAddr]) -> Self {
         let addresses: Vec<SocketAddr> = addresses.iter().map(|address| (*address, PORT).into()).collect();
         namespace.run(move || {
             let sockets =
@@ -33,7 +33,7 @@ impl Receiver {
     }
 
     /// What has come by now.
-    fn received(&self) -> Vec<String> {
+    pub(crate) fn received(&self) -> Vec<String> {
         let mut received = Vec::new();
         for socket in &self.sockets {
             let mut buffer = [0; 64];
@@ -58,7 +58,7 @@ fn nothing_yet<T>(result: std::io::Result<T>) -> Option<T> {
 }
 
 /// Sends a packet to each of these addresses, with the far end's MAC address known: no answer to ARP is needed for it to arrive.
-fn send(from: &Namespace, link: &str, to: &[IpAddr], mac: &str, text: &'static str) {
+pub(crate) fn send(from: &Namespace, link: &str, to: &[IpAddr], mac: &str, text: &'static str) {
     for address in to {
         from.ip(&format!("neighbour replace {address} lladdr {mac} dev {link} nud permanent")).unwrap();
         let address = *address;
@@ -70,7 +70,7 @@ fn send(from: &Namespace, link: &str, to: &[IpAddr], mac: &str, text: &'static s
     }
 }
 
-fn mac_of(namespace: &Namespace, link: &str) -> String {
+pub(crate) fn mac_of(namespace: &Namespace, link: &str) -> String {
     let text = namespace.command("ip").args(["-o", "link", "show", link]).read().unwrap();
     let mut words = text.split_whitespace();
     words.find(|word| *word == "link/ether").unwrap();
@@ -78,12 +78,12 @@ fn mac_of(namespace: &Namespace, link: &str) -> String {
 }
 
 /// Waits until an address answers a ping.
-fn reaches(from: &Namespace, address: IpAddr) {
+pub(crate) fn reaches(from: &Namespace, address: IpAddr) {
     from.command("ping").args(["-c1", "-w10", "-i0.05", &address.to_string()]).read().unwrap();
 }
 
 /// Whether an address answers one ping.
-fn answers(from: &Namespace, address: IpAddr) -> bool {
+pub(crate) fn answers(from: &Namespace, address: IpAddr) -> bool {
     let output = from.command("ping").args(["-c1", "-W0.2", &address.to_string()]).output().unwrap();
     output.status.success()
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod attachments;
 mod callers;
 mod calls;
 mod chained;
@@ -17,3 +18,4 @@ mod recovery;
 mod rights;
 mod spec;
 mod stage;
+mod taps;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portolan_host::{LinkMonitor, guard};
+use portolan_host::{Admits, LinkMonitor, guard};
 use portolan_plan::host::LinkName;
 use portolan_testbed::{Node, Test};
 use serde_json::json;
@@ -68,7 +68,7 @@ fn what_belongs_to_living_sandboxes_is_made_again_and_what_belongs_to_deleted_po
                 ))
                 .unwrap();
             let guarded = left.clone();
-            node.namespace().run(move || guard::drop_ingress(&guarded)).unwrap();
+            node.namespace().run(move || guard::guard(&guarded, Admits::Nothing)).unwrap();
             assert!(made_on(node).contains(&left));
 
             // The same while the agent is not there.

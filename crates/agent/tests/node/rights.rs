@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::config::Kubeconfig;
+use portolan_api::portolan::NetworkAttachment;
 use portolan_testbed::{Test, TestLab};
 use serde_json::{Value, json};
 
@@ -80,7 +81,7 @@ fn kubeconfig(stage: &Stage, lab: &TestLab) -> std::path::PathBuf {
     path
 }
 
-/// What the API server says to an agent that patches a node, or the status of a pod. Nothing is stored.
+/// What the API server says to an agent that patches a node, or the status of a pod or a NetworkAttachment. Nothing is stored.
 fn patch(
     stage: &Stage,
     kubeconfig: &Path,
@@ -98,6 +99,10 @@ fn patch(
             let patch = Patch::Merge(patch);
             let patched = match what {
                 "node" => Api::<Node>::all(client).patch(name, &parameters, &patch).await.map(drop),
+                "pna" => Api::<NetworkAttachment>::namespaced(client, "default")
+                    .patch_status(name, &parameters, &patch)
+                    .await
+                    .map(drop),
                 _ => Api::<Pod>::namespaced(client, "default")
                     .patch_status(name, &parameters, &patch)
                     .await
@@ -131,6 +136,14 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
                 json!({ "metadata": { "annotations": { "k8s.v1.cni.cncf.io/network-status": "[]" } } });
             let said = patch(["pod", "far"], status).unwrap_err();
             assert!(said.contains("may write nothing of node elsewhere"), "{said}");
+            stage.attachment("abroad", "elsewhere", None);
+            let uid = stage.attachment("uplink", "node1", None);
+            let interface = || json!({ "status": { "interface": "pn0123456789ab" } });
+            patch(["pna", "uplink"], interface()).unwrap();
+            let said = patch(["pna", "abroad"], interface()).unwrap_err();
+            assert!(said.contains("may write nothing of node elsewhere"), "{said}");
+            let said = patch(["pna", "uplink"], json!({ "status": { "address": "10.0.0.9" } })).unwrap_err();
+            assert!(said.contains("an agent may not change the addresses"), "{said}");
             for more in [
                 json!({ "metadata": { "labels": { "node-role.kubernetes.io/control-plane": "" } } }),
                 json!({ "spec": { "taints": [{ "key": "x", "effect": "NoExecute" }] } }),
@@ -149,6 +162,10 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
             );
             stage.start_agents();
             stage.wait_for_annotation("chassis", Some("node1"));
+
+            // An interface of the node, which says that it is ready.
+            stage.address("node1", &[("uplink", &uid, 21)]);
+            stage.ready("uplink");
 
             // A pod's way from ADD to its end without DEL, which is confirmed by a read.
             let node = &stage.testbed.nodes()[0];
@@ -180,7 +197,9 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
                 "",
             );
             shows.succeeds_with("DEL", &further());
+            // An object that goes while no agent runs is confirmed by a read, too.
             stage.stop_agents();
+            stage.kubectl(&["delete", "pna", "uplink"], "");
             drop(netns);
             stage.kubectl(&["delete", "pod", "argo", "--force", "--grace-period=0"], "");
             // Kinds that do not exist are confirmed by name.

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use ovn_schema::vswitch::{Interface, Port};
 use ovsdb::{Client, Endpoint, Monitor};
 use portolan_agent::{ChassisSettings, Config, StepHook};
-use portolan_api::portolan::{DecidedInterface, Holder, IPLock, IPLockSpec, LockAddress};
+use portolan_api::portolan::{DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
 use portolan_cni::protocol::{self, PROTOCOL};
 use portolan_cni::shim::{Environment, Places, run};
@@ -225,6 +225,65 @@ impl Stage {
         self.assign_addresses(pod, uid, node, ("sea", "aegean"), ("eth0", &addresses), &["eth0"]);
     }
 
+    /// Asks for an interface of a node on subnet `sea`, with `tap` if it is to be a tap; returns the object's UID. What the controller does
+    /// is to be played with [`Stage::address`].
+    pub(crate) fn attachment(&self, name: &str, node: &str, tap: Option<Value>) -> String {
+        let mut object = json!({ "apiVersion": "portolan.dev/v1alpha1", "kind": "NetworkAttachment",
+            "metadata": { "name": name, "namespace": "default" }, "spec": { "node": node, "subnet": "sea" } });
+        if let Some(tap) = tap {
+            object["spec"]["tap"] = tap;
+        }
+        self.apply(&object);
+        self.kubectl(&["get", "pna", name, "-o=jsonpath={.metadata.uid}"], "")
+    }
+
+    /// What the controller does for `NetworkAttachment`s: locks, and ports in OVN. Names, UIDs and the last bytes of their addresses.
+    pub(crate) fn address(&self, node: &str, attachments: &[(&str, &str, u8)]) {
+        let (mut locks, mut ports) = (Vec::new(), Vec::new());
+        for (name, uid, last) in attachments {
+            let address: LockAddress = format!("10.0.0.{last}").parse().unwrap();
+            let mac = Mac::derive(format!("10.0.0.{last}").parse().unwrap(), None).to_string();
+            let interface = DecidedInterface { interface: "attachment".into(), families: vec![Family::IPv4] };
+            let spec = IPLockSpec {
+                subnet: "sea".into(),
+                mac: Some(mac.clone()),
+                holder: Holder {
+                    kind: HolderKind::NetworkAttachment,
+                    namespace: Some("default".into()),
+                    name: (*name).into(),
+                    uid: (*uid).into(),
+                    interface: Some("attachment".into()),
+                },
+                node: Some(node.into()),
+                interfaces: vec![interface],
+                ..IPLockSpec::default()
+            };
+            let lock = IPLock::of(&Domain::Vpc("aegean".into()), address, spec);
+            locks.push(serde_json::to_value(lock).unwrap());
+            let iface_id = format!("port:default/{name}/attachment/{}", &uid[..8]);
+            let all = format!("{mac} 10.0.0.{last}");
+            let port = ["--", "lsp-add", "sea", &iface_id, "--", "lsp-set-addresses", &iface_id, &all];
+            ports.extend(port.map(str::to_owned));
+        }
+        self.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": locks }));
+        let arguments: Vec<_> = ports.iter().map(String::as_str).collect();
+        self.testbed.central().nbctl(&arguments[1..]).unwrap();
+    }
+
+    /// Waits until a `NetworkAttachment` says that it is ready, and answers its interface.
+    pub(crate) fn ready(&self, name: &str) -> String {
+        self.kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", &format!("pna/{name}")], "");
+        self.kubectl(&["get", "pna", name, "-o=jsonpath={.status.interface}"], "")
+    }
+
+    /// Waits until `Ready` of a `NetworkAttachment` has a reason, and answers its message.
+    pub(crate) fn ready_reason(&self, name: &str, reason: &str) -> String {
+        let condition = r#"{.status.conditions[?(@.type=="Ready")]"#;
+        let wait = format!("--for=jsonpath={condition}.reason}}={reason}");
+        self.kubectl(&["wait", &wait, "--timeout=60s", &format!("pna/{name}")], "");
+        self.kubectl(&["get", "pna", name, &format!("-o=jsonpath={condition}.message}}")], "")
+    }
+
     /// The same for one further interface, which is all that the pod has.
     pub(crate) fn assign_further(
         &self,
@@ -399,13 +458,14 @@ pub(crate) fn plugin() -> PathBuf {
 /// What agents made on a node: ports, links and guards.
 pub(crate) fn made_on(node: &Node) -> Vec<String> {
     let ports = node
-        .vsctl(&["--bare", "--columns=name", "find", "Port", "external_ids:portolan/sandbox!=\"\""])
+        .vsctl(&["--bare", "--columns=name", "find", "Port", "external_ids:portolan/owner!=\"\""])
         .unwrap();
     let interfaces = node.vsctl(&["--bare", "--columns=name", "list", "Interface"]).unwrap();
     let links = node.command("ip").args(["-o", "link"]).read().unwrap();
     let guards = node.command("nft").args(["list", "ruleset"]).read().unwrap();
     let words = [ports, interfaces, links, guards].join("\n");
-    let found = words.split([' ', '\n', '@', ':']).filter(|word| word.starts_with("pt") && word.len() == 14);
+    let is_ours = |word: &&str| LinkName::parse(word).is_some();
+    let found = words.split([' ', '\n', '@', ':']).filter(is_ours);
     found.map(str::to_owned).collect()
 }
 
@@ -422,7 +482,7 @@ pub(crate) fn wait_for_ports(node: &Node, count: usize) {
             .wait_for(|cache| {
                 let rows = cache.rows::<Port>().filter_map(|(_, row)| row.ok());
                 let ours: Vec<_> =
-                    rows.filter(|row| row.external_ids.contains_key("portolan/sandbox")).collect();
+                    rows.filter(|row| row.external_ids.contains_key("portolan/owner")).collect();
                 let interfaces = ours.iter().flat_map(|port| &port.interfaces);
                 let rows = interfaces.filter_map(|uuid| cache.get::<Interface>(*uuid).ok()?);
                 let installed = rows.filter(|row| row.external_ids.contains_key("ovn-installed")).count();

@@ -64,32 +64,59 @@ pub struct NetworkAttachmentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 17), regex(pattern = r"^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$"))]
     pub mac: Option<String>,
+    /// Makes the interface a tap, which another process opens, such as a hypervisor: what comes out of the process is what the interface
+    /// sends. Without it the interface is one of the node, for the node's own use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tap: Option<Tap>,
 }
 
-/// The interface that was created. Not written yet.
+/// Who may open a tap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Tap {
+    /// The number of the user who may open it besides root. Only root if left out, unless `group` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 4294967294_u32))]
+    pub user: Option<i64>,
+    /// The number of the group whose members may open it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 4294967294_u32))]
+    pub group: Option<i64>,
+}
+
+/// Who may open a tap, as numbers that the kernel has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TapAccess {
+    /// The user.
+    pub user: Option<u32>,
+    /// The group.
+    pub group: Option<u32>,
+}
+
+/// The interface that was created. The controller writes the addresses, and the agent of the node the interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkAttachmentStatus {
-    /// `Ready`: the interface exists and its traffic flows. Not written yet.
+    /// `Addressed`: it has all of its addresses. `Ready`: the interface exists and OVN carries its traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Its address, or one of each family separated by a comma. Not written yet.
+    /// Its address, or one of each family separated by a comma.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 61))]
     pub address: Option<String>,
-    /// Its MAC address. Not written yet.
+    /// Its MAC address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 17))]
     pub mac: Option<String>,
     /// The virtual network of the VXLAN fabric it is in, if its subnet has one. Not written yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<i64>,
-    /// Its name in the node's network namespace; chosen by the node's agent. Not written yet.
+    /// Its name in the node's network namespace; chosen by the node's agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 15))]
     pub interface: Option<String>,
-    /// The address other nodes send its traffic to. Not written yet.
+    /// The address other nodes send its traffic to.
     #[serde(default, rename = "hostIP", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 45))]
     pub host_ip: Option<String>,
@@ -106,6 +133,8 @@ pub struct AttachmentConfig {
     pub address: Option<AddressPair>,
     /// MAC address asked for.
     pub mac: Option<Mac>,
+    /// Who may open it, if it is to be a tap.
+    pub tap: Option<TapAccess>,
 }
 
 impl NetworkAttachment {
@@ -129,8 +158,26 @@ impl NetworkAttachment {
                 .map_err(|problem| errors.add_problem(&root.field("mac"), text, &problem))
                 .ok()
         });
-        let config = AttachmentConfig { node: spec.node.clone(), subnet: spec.subnet.clone(), address, mac };
+        let tap = spec.tap.map(|tap| tap.parse(&root.field("tap"), errors));
+        let config =
+            AttachmentConfig { node: spec.node.clone(), subnet: spec.subnet.clone(), address, mac, tap };
         std::mem::take(errors).into_result(config)
+    }
+}
+
+impl Tap {
+    fn parse(self, path: &FieldPath<'_>, errors: &mut FieldErrors) -> TapAccess {
+        let mut number = |field: &str, number: Option<i64>| {
+            let number = number?;
+            // The largest one stands for nobody.
+            let fits = u32::try_from(number).ok().filter(|fits| *fits != u32::MAX);
+            if fits.is_none() {
+                let problem = "is not the number of a user or group; give one from 0 to 4294967294";
+                errors.add_bare(&path.field(field), Reason::Invalid, format!("{number} {problem}"));
+            }
+            fits
+        };
+        TapAccess { user: number("user", self.user), group: number("group", self.group) }
     }
 }
 
@@ -145,6 +192,7 @@ mod tests {
             subnet: String::new(),
             address: Some("10.0.0.300".into()),
             mac: Some("01:00:00:00:00:00".into()),
+            tap: Some(Tap { user: Some(-1), group: Some(4_294_967_295) }),
         };
         let errors = NetworkAttachment::new("a", spec).parse().unwrap_err();
         let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
@@ -155,6 +203,8 @@ mod tests {
                 "spec.subnet: is required",
                 r#"spec.address: "10.0.0.300" is not an IP address"#,
                 r#"spec.mac: "01:00:00:00:00:00" cannot be an interface's address, as it is multicast or zero; clear the lowest bit of its first byte"#,
+                "spec.tap.user: -1 is not the number of a user or group; give one from 0 to 4294967294",
+                "spec.tap.group: 4294967295 is not the number of a user or group; give one from 0 to 4294967294",
             ]
         );
     }
@@ -166,8 +216,10 @@ mod tests {
             subnet: "blue".into(),
             address: Some("10.0.0.5,fd00::5".into()),
             mac: None,
+            tap: Some(Tap { user: Some(107), group: None }),
         };
         let config = NetworkAttachment::new("a", spec).parse().unwrap();
         assert_eq!(config.address.unwrap().to_string(), "10.0.0.5,fd00::5");
+        assert_eq!(config.tap, Some(TapAccess { user: Some(107), group: None }));
     }
 }

@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::ClusterResourceScope;
 use kube::{Api, Client};
 use portolan_api::finalizer::IN_USE;
 use portolan_api::{kubeovn, portolan};
@@ -81,7 +82,10 @@ impl FinalizerWriter {
 
     /// Reads the metadata, which can be read whatever the rest of the object says, and writes to the version that was read:
     /// the finalizers of others stay.
-    async fn set<K: HasConditions>(&self, update: &FinalizerUpdate) -> Result<(), Failure> {
+    async fn set<K: HasConditions + kube::Resource<Scope = ClusterResourceScope>>(
+        &self,
+        update: &FinalizerUpdate,
+    ) -> Result<(), Failure> {
         let api = Api::<K>::all(self.client.clone());
         let Protected { kind, name, uid } = &update.object;
         for _ in 0..CONFLICTS {

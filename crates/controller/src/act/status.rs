@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use portolan_api::{kubeovn, portolan};
 use portolan_watch::{Plain, get};
 use serde_json::json;
@@ -39,6 +39,7 @@ impl Write for StatusWriter {
             Kind::KubeOvnSubnet => self.set::<kubeovn::Subnet>(&update).await,
             Kind::IPPool => self.set::<kubeovn::IPPool>(&update).await,
             Kind::Vip => self.set::<kubeovn::Vip>(&update).await,
+            Kind::NetworkAttachment => self.set::<portolan::NetworkAttachment>(&update).await,
             other => Err(format!("{other:?} has no conditions")),
         }
     }
@@ -48,9 +49,9 @@ impl StatusWriter {
     /// Reads the object and writes what differs, to the version that was read: a generation that nobody judged never gets a
     /// condition. If someone else wrote in between, it is read again.
     async fn set<K: HasConditions>(&self, update: &StatusUpdate) -> Result<(), String> {
-        let api = Api::<K>::all(self.0.clone());
+        let (api, name) = K::api(self.0.clone(), &update.name);
         for _ in 0..CONFLICTS {
-            let object = match get(&self.0, &api, &update.name).await {
+            let object = match get(&self.0, &api, name).await {
                 Ok(object) => object,
                 // An Event says so; once it can be read, its conditions are compared again.
                 Err(kube::Error::SerdeError(_)) => return Ok(()),
@@ -68,7 +69,7 @@ impl StatusWriter {
             let version = &object.meta().resource_version;
             let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
             let patch = Patch::Merge(patch);
-            match api.patch_status(&update.name, &PatchParams::default(), &patch).await {
+            match api.patch_status(name, &PatchParams::default(), &patch).await {
                 Ok(_) => {
                     for condition in &update.conditions {
                         tracing::info!(object = update.name, kind = ?update.kind, condition = %condition, "wrote a condition");

@@ -108,6 +108,9 @@ async fn writes_that_are_not_urgent_give_way_and_go_on() {
         for key in 0..100 {
             writer.want(key, ());
         }
+        tokio::time::sleep(Duration::from_millis(130)).await;
+        let soon = most.lock().unwrap().len();
+        assert_eq!(soon, if under_way == 0 { 100 } else { 7 }, "with {under_way} actions under way");
         // Until the last of them is written.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let begun = std::mem::take(&mut *most.lock().unwrap());

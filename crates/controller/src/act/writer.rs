@@ -1,6 +1,6 @@
 //! Writes that are not urgent: what an object should say is kept by object, the newest replaces the older, a few are written at
 //! a time, and what fails is written again after a pause. Whoever wants something written never waits. While there is much urgent
-//! work these writes give way: one at a time goes on, so that they never stop.
+//! work these writes give way: now and then one goes on, so that they never stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -17,7 +17,9 @@ use tokio::time::Instant;
 /// How many are written at a time.
 const AT_A_TIME: usize = 8;
 /// So much urgent work under way is much: the API server has little left for anything else.
-const MUCH: usize = 16;
+const MUCH: usize = 8;
+/// How long after one write began the next one does, beside much urgent work.
+const PACE: Duration = Duration::from_millis(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -46,9 +48,13 @@ impl Urgent {
         self.0.store(under_way, Ordering::Relaxed);
     }
 
+    fn is_much(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= MUCH
+    }
+
     /// How many writes that are not urgent may go on beside it.
     fn leaves_room_for(&self) -> usize {
-        if self.0.load(Ordering::Relaxed) < MUCH { AT_A_TIME } else { 1 }
+        if self.is_much() { 1 } else { AT_A_TIME }
     }
 }
 
@@ -147,10 +153,15 @@ impl<W: Write> Writer<W> {
         let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
         // What is being written or pauses; and how often each has failed.
         let (mut busy, mut failures) = (BTreeSet::new(), BTreeMap::<W::Key, u32>::new());
+        let mut next_begins = Instant::now();
         loop {
-            while writing.len() < self.0.urgent.leaves_room_for()
+            while next_begins <= Instant::now()
+                && writing.len() < self.0.urgent.leaves_room_for()
                 && let Some((key, value, pauses)) = self.take(&busy)
             {
+                if self.0.urgent.is_much() {
+                    next_begins = Instant::now() + PACE;
+                }
                 busy.insert(key.clone());
                 let shared = Arc::clone(&self.0);
                 writing.push(async move {
@@ -173,6 +184,7 @@ impl<W: Write> Writer<W> {
                     }
                     continue;
                 }
+                () = tokio::time::sleep_until(next_begins), if next_begins > Instant::now() => continue,
                 () = self.0.news.notified() => continue,
                 () = recoveries.next() => {
                     // The API server is back: nothing need wait any longer.

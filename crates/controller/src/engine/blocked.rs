@@ -28,6 +28,8 @@ pub(super) struct Blocked {
     /// The units that waited when that was looked at last.
     waited: BTreeSet<Unit>,
     refused: BTreeSet<Unit>,
+    /// Those of them whose rows stay as they are for now, because something they depend on is not known: nothing came about.
+    held: BTreeSet<Unit>,
 }
 
 impl Blocked {
@@ -39,6 +41,15 @@ impl Blocked {
     /// A comparison found that a unit waits.
     pub(super) fn waits(&mut self, unit: Unit, obstacle: String) {
         self.obstacles.insert(unit, obstacle);
+    }
+
+    /// A unit was planned; `held` if its rows are to stay as they are.
+    pub(super) fn planned(&mut self, unit: &Unit, held: bool) {
+        if !held {
+            self.held.remove(unit);
+        } else if self.told.contains_key(unit) || self.refused.contains(unit) {
+            self.held.insert(unit.clone());
+        }
     }
 }
 
@@ -79,7 +90,7 @@ impl Engine {
     /// Whatever was compared and is not pending any more has come about, but for what is being written now.
     pub(super) fn unblock_what_came_about(&mut self, changing: &BTreeSet<Unit>) {
         let blocked = self.blocked.told.keys().chain(&self.blocked.refused);
-        let done = |unit: &&Unit| !self.northbound.is_pending(unit) && !changing.contains(*unit);
+        let done = |unit: &&Unit| self.came_about(unit) && !changing.contains(*unit);
         let done: Vec<Unit> = blocked.filter(done).cloned().collect();
         self.unblock(done);
         // Who waits again begins to wait.
@@ -87,16 +98,20 @@ impl Engine {
         self.blocked.waited.retain(|unit| northbound.is_pending(unit));
     }
 
-    /// These have come about, as far as they are not pending.
+    /// These have come about, as far as they are neither pending nor held.
     pub(super) fn unblock(&mut self, units: impl IntoIterator<Item = Unit>) {
         if self.blocked.told.is_empty() && self.blocked.refused.is_empty() {
             return;
         }
         for unit in units {
-            if !self.northbound.is_pending(&unit) {
+            if self.came_about(&unit) {
                 self.unblock_one(&unit);
             }
         }
+    }
+
+    fn came_about(&self, unit: &Unit) -> bool {
+        !self.northbound.is_pending(unit) && !self.blocked.held.contains(unit)
     }
 
     fn block(&mut self, unit: &Unit, problem: &Problem) {

@@ -1,7 +1,8 @@
 //! Which status objects should have, and the difference to the one they have.
 //!
 //! `Validated` is decided by the gate ([`subnets`](super::subnets)), `Ready` by [`readiness`](super::readiness), of pools and Vips by
-//! [`ip_pools`](super::ip_pools) and [`vips`](super::vips); the fields beside the conditions are in
+//! [`ip_pools`](super::ip_pools) and [`vips`](super::vips), `Addressed` of `NetworkAttachment`s by
+//! [`network_attachments`](super::network_attachments); the fields beside the conditions are in
 //! [`status_fields`](super::status_fields). All but the first follow from the object, the World and the
 //! databases at any time, so they are compared whenever one of these changes, and only a difference is written.
 //!
@@ -11,12 +12,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::core::ClusterResourceScope;
-use kube::{Resource, ResourceExt};
-use portolan_api::condition::{self, ConditionStatus, ConditionUpdate, PEERED, READY, SUPPORTED, VALIDATED};
+use kube::{Api, Client, ResourceExt};
+use portolan_api::condition::{
+    self, ADDRESSED, ConditionStatus, ConditionUpdate, PEERED, READY, SUPPORTED, VALIDATED,
+};
 use portolan_api::kubeovn::support::{
     unsupported_ip_pool, unsupported_subnet, unsupported_vip, unsupported_vpc,
 };
+use portolan_api::portolan::NetworkAttachment;
 use portolan_api::{kubeovn, portolan};
 use portolan_model::{Group, PeeringProblem, Source, Unit, doors};
 use portolan_watch::{Change, Listed, Object};
@@ -55,7 +58,7 @@ pub struct Statement {
 pub struct StatusUpdate {
     /// The kind of the object.
     pub kind: Kind,
-    /// Its name; all kinds with conditions are cluster-scoped.
+    /// Its name; `namespace/name` if its kind has namespaces.
     pub name: String,
     /// Its UID: another object of its name is left alone.
     pub uid: String,
@@ -66,9 +69,13 @@ pub struct StatusUpdate {
 }
 
 /// An object whose status is ours to write.
-pub trait HasConditions:
-    HasKind + Source<Key = String> + Object + Resource<Scope = ClusterResourceScope> + Serialize
-{
+pub trait HasConditions: HasKind + Source + Object + Serialize {
+    /// The condition that says most: whether it is in effect.
+    const MAIN: &'static str = READY;
+    /// What the World knows an object by, from its name as [`StatusUpdate::name`] has it.
+    fn key_of(name: &str) -> Self::Key;
+    /// How to read and write an object of that name, and its name there.
+    fn api(client: Client, name: &str) -> (Api<Self>, &str);
     /// The conditions as they should be stored, if they are to change.
     fn updated(&self, desired: &[DesiredCondition], now: &Time) -> Option<serde_json::Value>;
     /// What the condition of a type says, and about which generation.
@@ -131,7 +138,20 @@ impl DesiredCondition {
 /// The differences between both groups are in how they store conditions, and in which fields have no effect.
 macro_rules! has_conditions {
     ($object:ty, $set:path, |$o:ident| $stored:expr, |$u:ident| $unsupported:expr, |$v:ident| $vpc:expr) => {
+        has_conditions!($object, $set, |$o| $stored, |$u| $unsupported, |$v| $vpc, {
+            fn key_of(name: &str) -> String {
+                name.to_owned()
+            }
+
+            fn api(client: Client, name: &str) -> (Api<Self>, &str) {
+                (Api::all(client), name)
+            }
+        });
+    };
+    ($object:ty, $set:path, |$o:ident| $stored:expr, |$u:ident| $unsupported:expr, |$v:ident| $vpc:expr, { $($own:item)* }) => {
         impl HasConditions for $object {
+            $($own)*
+
             fn updated(&self, desired: &[DesiredCondition], now: &Time) -> Option<serde_json::Value> {
                 let $o = self;
                 let mut conditions = $stored;
@@ -228,6 +248,41 @@ has_conditions!(
     |_v| Ok::<Option<String>, String>(None)
 );
 
+has_conditions!(
+    NetworkAttachment,
+    condition::set_condition,
+    |o| o.status.clone().unwrap_or_default().conditions,
+    |_u| Vec::new(),
+    |_v| Ok::<Option<String>, String>(None),
+    {
+        // `Ready` is the business of the agent of its node.
+        const MAIN: &'static str = ADDRESSED;
+
+        fn key_of(name: &str) -> (String, String) {
+            let (namespace, name) = split(name);
+            (namespace.to_owned(), name.to_owned())
+        }
+
+        fn api(client: Client, name: &str) -> (Api<Self>, &str) {
+            let (namespace, name) = split(name);
+            (Api::namespaced(client, namespace), name)
+        }
+    }
+);
+
+/// The namespace and the name of an object of a kind with namespaces.
+pub(super) fn split(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or_default()
+}
+
+/// The name of an object, with its namespace if it has one.
+fn name_of(object: &impl ResourceExt) -> String {
+    match object.namespace() {
+        Some(namespace) => format!("{namespace}/{}", object.name_any()),
+        None => object.name_any(),
+    }
+}
+
 /// What of an object its status depends on.
 #[derive(Debug)]
 pub(super) struct Facts {
@@ -235,6 +290,8 @@ pub(super) struct Facts {
     pub(super) uid: String,
     pub(super) generation: Option<i64>,
     supported: Option<Said>,
+    /// The condition that says most, by its type, and what it says.
+    main: &'static str,
     pub(super) ready: Option<Said>,
     peered: Option<Said>,
     unsupported: Vec<String>,
@@ -343,14 +400,15 @@ impl Engine {
             Change::Applied(object) => self.compare_conditions_of(object),
             // No condition can be written to what cannot be read.
             Change::Unreadable(unreadable) => {
-                self.conditions.remove(&(K::KIND, unreadable.object.name_any()));
+                self.conditions.remove(&(K::KIND, name_of(&unreadable.object)));
             }
-            Change::Deleted(object) => self.conditions.remove(&(K::KIND, object.name_any())),
+            Change::Deleted(object) => self.conditions.remove(&(K::KIND, name_of(object))),
             Change::Listed(Listed { objects, .. }) => {
-                let names: BTreeSet<String> = objects.iter().map(ResourceExt::name_any).collect();
+                let names: BTreeSet<String> = objects.iter().map(name_of).collect();
                 let known = self.conditions.facts.keys().filter(|(kind, _)| *kind == K::KIND);
                 // What is only missing from the list is still known.
-                let is_known = |name: &String| names.contains(name) || self.world.is_missing_of::<K>(name);
+                let is_known =
+                    |name: &String| names.contains(name) || self.world.is_missing_of::<K>(&K::key_of(name));
                 let gone: Vec<_> = known.filter(|(_, name)| !is_known(name)).cloned().collect();
                 gone.iter().for_each(|key| self.conditions.remove(key));
                 objects.iter().for_each(|object| self.compare_conditions_of(object));
@@ -364,13 +422,14 @@ impl Engine {
             uid: object.uid().unwrap_or_default(),
             generation: object.meta().generation,
             supported: object.says(SUPPORTED),
-            ready: object.says(READY),
+            main: K::MAIN,
+            ready: object.says(K::MAIN),
             peered: object.says(PEERED),
             unsupported: object.unsupported(),
             needs: object.names_vpcs(),
             fields: object.fields(),
         };
-        let key = (K::KIND, object.name_any());
+        let key = (K::KIND, name_of(object));
         self.conditions.insert(key.clone(), facts);
         self.to_compare.insert(key);
     }
@@ -453,7 +512,7 @@ impl Engine {
     fn compare_status(&mut self, key: (Kind, String), timing: Timing) {
         let Some(facts) = self.conditions.facts.get(&key) else { return };
         let (kind, name) = (key.0, key.1.as_str());
-        if kind == Kind::Vip && self.is_vip_being_served(name) {
+        if self.is_being_addressed(kind, name) {
             return;
         }
         let ready = self.finding_of(kind, name, facts);
@@ -470,8 +529,11 @@ impl Engine {
             if finding.concern == Concern::Event {
                 problems.push(problem(&finding.says));
             }
-            let ready =
-                DesiredCondition { type_: READY, generation: facts.generation, says: Some(finding.says) };
+            let ready = DesiredCondition {
+                type_: facts.main,
+                generation: facts.generation,
+                says: Some(finding.says),
+            };
             // Not what began just before, because something else of the object is due: it is to last from one time to the next.
             let is_due = timing == Timing::Later && self.conditions.lasting.contains(&key);
             passes = finding.timing == Timing::Later && !is_due && !ready.is_said_by(facts.ready.as_ref());
@@ -515,6 +577,7 @@ impl Engine {
         match kind {
             Kind::IPPool => self.pool_finding(name),
             Kind::Vip => self.vip_finding(name, facts),
+            Kind::NetworkAttachment => self.network_attachment_finding(name, facts),
             _ => self.readiness_of(kind, name, facts),
         }
     }

@@ -107,7 +107,11 @@ fn in_model<K>(object: &Unreadable<K>) -> portolan_model::Unreadable<'_> {
     portolan_model::Unreadable { metadata: &object.metadata, content, field, problem }
 }
 
-impl Observed for NetworkAttachment {}
+impl Observed for NetworkAttachment {
+    fn after(engine: &mut Engine, change: &Change<Self>) {
+        engine.observe_conditions(change);
+    }
+}
 
 impl Observed for Pod {
     const IN_PAGES: bool = true;

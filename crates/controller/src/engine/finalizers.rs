@@ -169,7 +169,7 @@ impl Finalizers {
 
 impl Engine {
     /// Takes in a change of a VPC or Subnet, once the World has.
-    pub(super) fn observe_life<K: HasConditions>(&mut self, change: &Change<K>) {
+    pub(super) fn observe_life<K: HasConditions<Key = String>>(&mut self, change: &Change<K>) {
         match change {
             Change::Applied(object) => self.observe_life_of(object),
             Change::Unreadable(unreadable) => self.observe_life_of_unreadable(unreadable),

@@ -13,7 +13,7 @@ use portolan_plan::{Target as _, Urgency};
 
 use super::northbound::Evidence;
 use super::reports::Topic;
-use super::{Action, Engine, Kind, Retry, Subject, vips};
+use super::{Action, Engine, Retry, Subject, vips};
 
 /// A lock whose creation was requested and that no watch has shown yet. Its address is promised in the Ipam.
 #[derive(Debug)]
@@ -230,8 +230,7 @@ impl Engine {
         self.report(self.subject(requester), uid, Topic::Request, problems.collect());
         match requester {
             Requester::Pod { namespace, name } => self.report_annotations(namespace, name),
-            Requester::Vip { name } => self.compare_object(Kind::Vip, name),
-            _ => {}
+            holder => self.compare_holder(holder),
         }
     }
 
@@ -389,7 +388,7 @@ impl Engine {
         for claim in change.before.iter().chain(&change.after) {
             self.pools_of(claim);
         }
-        self.compare_vip_of_lock(name);
+        self.compare_holder_of_lock(name);
         let current = self.world.lock(name);
         let releasing = self.releasing.get(name).map(|releasing| &releasing.release);
         // A lock that changed since its release was decided may be in use again: its requester is decided anew.

@@ -89,6 +89,9 @@ impl Engine {
 
     /// What is kept of an object besides the World goes with it.
     fn forget(&mut self, read: &Read) {
+        if let Read::NetworkAttachment { namespace, name } = read {
+            self.conditions.remove(&(Kind::NetworkAttachment, format!("{namespace}/{name}")));
+        }
         let (kind, name) = match read {
             Read::IpPool { name } => (Kind::IPPool, name),
             Read::Vip { name } => (Kind::Vip, name),

@@ -74,9 +74,10 @@ impl Engine {
             return Vec::new();
         }
         let (world, settings) = (&self.world, &self.plan_settings);
-        let mut compared = Vec::new();
+        let (mut compared, blocked) = (Vec::new(), &mut self.blocked);
         let plan = |unit: &Unit| {
             let planned = plan(unit, world, settings);
+            blocked.planned(unit, matches!(planned, Plan::Hold { .. }));
             if is_watched(unit) && matches!(planned, Plan::Desired(_)) {
                 compared.push(unit.clone());
             }

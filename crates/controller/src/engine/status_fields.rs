@@ -127,6 +127,16 @@ impl From<&kubeovn::VipStatus> for StatusFields {
     }
 }
 
+/// Those of the controller's own: the others are the agent's.
+impl From<&portolan::NetworkAttachmentStatus> for StatusFields {
+    fn from(status: &portolan::NetworkAttachmentStatus) -> Self {
+        let mut fields = StatusFields::default();
+        fields.set_text("address", status.address.clone());
+        fields.set_text("mac", status.mac.clone());
+        fields
+    }
+}
+
 impl From<&portolan::VpcStatus> for StatusFields {
     fn from(status: &portolan::VpcStatus) -> Self {
         let mut fields = StatusFields::default();
@@ -161,6 +171,9 @@ impl Engine {
         let fields = match kind {
             Kind::IPPool => self.pool_usage(name).map(|usage| StatusFields::from(&usage)),
             Kind::Vip => self.vip_status(name, facts).map(|status| StatusFields::from(&status)),
+            Kind::NetworkAttachment => {
+                self.network_attachment_status(name, facts).map(|status| StatusFields::from(&status))
+            }
             kind if is_subnet(kind) => {
                 let subnet = self.world.known_subnet(name).filter(|subnet| subnet.uid == facts.uid);
                 subnet.map(|subnet| self.fields_of_subnet(kind, subnet))

@@ -45,6 +45,7 @@ struct Scene {
     told_mtus: Vec<(String, u16)>,
     vips: BTreeMap<String, kubeovn::Vip>,
     pools: BTreeMap<String, kubeovn::IPPool>,
+    network_attachments: BTreeMap<String, NetworkAttachment>,
 }
 
 impl Scene {
@@ -74,6 +75,7 @@ impl Scene {
             told_mtus: Vec::new(),
             vips: BTreeMap::new(),
             pools: BTreeMap::new(),
+            network_attachments: BTreeMap::new(),
         }
     }
 
@@ -202,7 +204,8 @@ impl Scene {
         panic!("it never comes to rest");
     }
 
-    /// Does everything that happens at once, but for the database; stores the statuses of pools and Vips, and answers them.
+    /// Does everything that happens at once, but for the database; stores the statuses of pools, Vips and
+    /// NetworkAttachments, and answers them.
     fn written(&mut self, kind: Kind) -> Vec<StatusUpdate> {
         let mut written = Vec::new();
         for _ in 0..20 {
@@ -211,6 +214,9 @@ impl Scene {
                     Action::SetConditions(update) if update.kind == kind => {
                         match kind {
                             Kind::IPPool => store(&mut self.engine, self.pools.values_mut(), &update),
+                            Kind::NetworkAttachment => {
+                                store(&mut self.engine, self.network_attachments.values_mut(), &update);
+                            }
                             _ => store(&mut self.engine, self.vips.values_mut(), &update),
                         }
                         written.push(update);
@@ -306,6 +312,9 @@ impl Scene {
                     subnets.find(|subnet| subnet.name_any() == *name).map(|subnet| drop(found.apply(subnet)))
                 }
                 Read::Vip { name } => self.vips.get(name).map(|vip| drop(found.apply(vip))),
+                Read::NetworkAttachment { name, .. } => {
+                    self.network_attachments.get(name).map(|object| drop(found.apply(object)))
+                }
                 Read::IpPool { name } => self.pools.get(name).map(|pool| drop(found.apply(pool))),
                 Read::Lock { name } => self.locks.get(name).map(|lock| drop(found.apply(lock))),
                 Read::VirtualMachine { name, .. } => {
@@ -322,7 +331,6 @@ impl Scene {
                     let mut nads = self.nads.iter();
                     nads.find(|nad| nad.name_any() == *name).map(|nad| drop(found.apply(nad)))
                 }
-                other => panic!("{other:?} is not read here"),
             };
         }
         Confirmation::Found(Box::new(found))
@@ -799,6 +807,7 @@ mod gate;
 mod ip_pools;
 mod locks;
 mod machines;
+mod network_attachments;
 mod node_mtus;
 mod pages;
 mod readiness;

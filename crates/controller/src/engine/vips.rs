@@ -6,23 +6,50 @@ use portolan_api::portolan::HolderKind;
 use portolan_ipam::Refusal;
 use portolan_model::{Requester, World};
 
-use super::conditions::Facts;
+use super::conditions::{Facts, split};
 use super::readiness::Finding;
 use super::reports::Topic;
 use super::{Engine, Kind, Subject};
 
 impl Engine {
-    /// A lock came or changed: it may be a Vip's. When one goes, the Vip is decided for again.
-    pub(super) fn compare_vip_of_lock(&mut self, name: &str) {
-        let lock = self.world.lock(name).filter(|lock| lock.attachment.kind() == HolderKind::Vip);
-        if let Some(vip) = lock.map(|lock| lock.attachment.name().to_owned()) {
-            self.compare_object(Kind::Vip, &vip);
+    /// A lock came or changed: it may be that of an object which says what it has. When one goes, its holder is decided for again.
+    pub(super) fn compare_holder_of_lock(&mut self, name: &str) {
+        let Some(lock) = self.world.lock(name) else { return };
+        let id = &lock.attachment;
+        let holder = match (id.kind(), id.namespace()) {
+            (HolderKind::Vip, _) => Some(Requester::vip(id.name())),
+            (HolderKind::NetworkAttachment, Some(namespace)) => {
+                Some(Requester::network_attachment(namespace, id.name()))
+            }
+            _ => None,
+        };
+        if let Some(holder) = holder {
+            self.compare_holder(&holder);
         }
     }
 
-    /// Whether a Vip is about to have its addresses: its locks bring it back, and then there is one thing to say.
-    pub(super) fn is_vip_being_served(&self, name: &str) -> bool {
-        self.creating.has_any_of(&Requester::vip(name))
+    /// What someone who holds addresses should say about that may have changed.
+    pub(super) fn compare_holder(&mut self, requester: &Requester) {
+        match requester {
+            Requester::Vip { name } => self.compare_object(Kind::Vip, name),
+            Requester::NetworkAttachment { namespace, name } => {
+                self.compare_object(Kind::NetworkAttachment, &format!("{namespace}/{name}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an object is about to have its addresses: its locks bring it back, and then there is one thing to say.
+    pub(super) fn is_being_addressed(&self, kind: Kind, name: &str) -> bool {
+        let requester = match kind {
+            Kind::Vip => Requester::vip(name),
+            Kind::NetworkAttachment => {
+                let (namespace, name) = split(name);
+                Requester::network_attachment(namespace, name)
+            }
+            _ => return false,
+        };
+        self.creating.has_any_of(&requester)
     }
 
     /// What `Ready` of a Vip should say; none if another of its name was seen.

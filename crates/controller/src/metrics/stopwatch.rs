@@ -12,10 +12,19 @@ use tokio::time::Instant;
 
 /// How many interfaces are timed at once. More are under way only when everything starts at once, which the first ones show.
 const MOST: usize = 16 * 1024;
+/// What has not come to an end after this never will, such as pods that were deleted meanwhile.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Since when interfaces are on their way.
 #[derive(Debug, Default)]
-pub(crate) struct Stopwatch(Mutex<HashMap<AttachmentId, Instant>>);
+pub(crate) struct Stopwatch(Mutex<Started>);
+
+#[derive(Debug, Default)]
+struct Started {
+    since: HashMap<AttachmentId, Instant>,
+    /// When those that had been on their way for long were forgotten last: that looks at all of them.
+    cleared: Option<Instant>,
+}
 
 impl Stopwatch {
     /// A lock was decided upon because of a change that came in then. If it was decided before, that counts.
@@ -26,29 +35,32 @@ impl Stopwatch {
             return;
         }
         let mut started = self.started();
-        if started.len() >= MOST {
-            // What never came to an end, such as pods that were deleted meanwhile, goes first.
+        if started.since.len() >= MOST {
             let now = Instant::now();
-            started.retain(|_, since| now - *since < Duration::from_secs(60));
+            if started.cleared.is_some_and(|cleared| now - cleared < LONG) {
+                return;
+            }
+            started.since.retain(|_, since| now - *since < LONG);
+            started.cleared = Some(now);
         }
-        if started.len() < MOST {
-            started.entry(lock.attachment).or_insert(since);
+        if started.since.len() < MOST {
+            started.since.entry(lock.attachment).or_insert(since);
         }
     }
 
     /// Since when a lock is on its way. To be asked before it is created: its rows may be committed before the creation is answered.
     pub(crate) fn since(&self, lock: &IPLock) -> Option<Instant> {
         let lock = doors::portolan::lock(lock).ok()?;
-        self.started().get(&lock.attachment).copied()
+        self.started().since.get(&lock.attachment).copied()
     }
 
     /// A unit's rows are committed: how long that took.
     pub(crate) fn committed(&self, unit: &Unit) -> Option<Duration> {
         let Unit::Attachment(id) = unit else { return None };
-        self.started().remove(id).map(|since| since.elapsed())
+        self.started().since.remove(id).map(|since| since.elapsed())
     }
 
-    fn started(&self) -> MutexGuard<'_, HashMap<AttachmentId, Instant>> {
+    fn started(&self) -> MutexGuard<'_, Started> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -54,21 +54,21 @@ impl World {
 
     fn evaluate_network_attachment(&self, key: &Name, requester: &Requester) -> Option<Evaluation<'_>> {
         let wanted = self.network_attachments.get(&key.0, &key.1)?;
-        let config = match &wanted.config {
-            Ok(config) => config,
-            Err(errors) => {
-                let mut evaluation = Evaluation::new(self, requester, "", key.0.clone());
-                evaluation.request.problems.extend(errors.iter().cloned());
-                return Some(evaluation);
-            }
-        };
-        let mut evaluation = Evaluation::new(self, requester, &config.node, key.0.clone());
+        let node = wanted.config.as_ref().map_or("", |config| &config.node);
+        let mut evaluation = Evaluation::new(self, requester, node, key.0.clone());
         evaluation.request.holder = Holder {
             kind: HolderKind::NetworkAttachment,
             namespace: Some(key.0.clone()),
             name: key.1.clone(),
             uid: wanted.uid.clone(),
             interface: None,
+        };
+        let config = match &wanted.config {
+            Ok(config) => config,
+            Err(errors) => {
+                evaluation.request.problems.extend(errors.iter().cloned());
+                return Some(evaluation);
+            }
         };
         if !self.nodes.contains_key(&config.node) {
             evaluation.request.waits.push(Wait::Node(config.node.clone()));

@@ -1,4 +1,4 @@
-//! Names of what is made for a sandbox's interface, and the note by which it is found again.
+//! Names of what is made on a node, and the tags by which it is found again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,16 @@ use ovsdb_core::{SmolStr, Uuid};
 
 /// The namespace of the UUIDs of rows that agents make.
 const ROWS: Uuid = Uuid::from_u128(0x8f5a_3d1c_6e0b_4c57_9b7e_2d40_51c6_a3f8);
-/// What the notes of links begin with.
+/// What the notes of links begin with: of sandboxes, and of ports of the node itself.
 const PREFIX: &str = "portolan";
+const HOLDER_PREFIX: &str = "portolan-holder";
+/// What the names of links begin with: of sandboxes, and of ports of the node itself.
+const OF_SANDBOX: &str = "pt";
+const OF_HOLDER: &str = "pn";
+/// How many hexadecimal digits follow.
+const DIGITS: usize = 12;
+/// The kind of holder that has ports of the node itself.
+const NETWORK_ATTACHMENT: &str = "NetworkAttachment";
 /// The longest alias that the kernel accepts.
 const LONGEST_NOTE: usize = 255;
 /// Stands for a pod UID that is not known yet.
@@ -30,23 +38,37 @@ impl Sandbox {
     }
 }
 
-/// The name of the host-side link of a sandbox's interface, also that of its port and of its guard.
+/// The name of a link of the node, also that of its port and of its guard: the host-side link of a sandbox's interface, or a port of the
+/// node itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkName(SmolStr);
 
 impl LinkName {
-    /// A function of the container's id and the interface's name. `pt` and twelve hexadecimal digits.
+    /// Of a sandbox's interface: a function of the container's id and the interface's name. `pt` and twelve hexadecimal digits.
     pub fn new(container: &str, interface: &str) -> Self {
-        let unique = row("link", container, interface).simple().to_string();
-        LinkName(format!("pt{}", &unique[..12]).into())
+        Self::of(OF_SANDBOX, row("link", container, interface))
+    }
+
+    /// Of a `NetworkAttachment`: a function of its UID, so that one that is made again under its name has another. `pn` and twelve
+    /// hexadecimal digits.
+    pub fn of_attachment(uid: &str) -> Self {
+        Self::of(OF_HOLDER, row("link", NETWORK_ATTACHMENT, uid))
+    }
+
+    fn of(prefix: &str, unique: Uuid) -> Self {
+        LinkName(format!("{prefix}{}", &unique.simple().to_string()[..DIGITS]).into())
     }
 
     /// The text, if it can be such a name.
     pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix("pt")?;
-        let fits =
-            digits.len() == 12 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        fits.then(|| LinkName(text.into()))
+        let digits = [OF_SANDBOX, OF_HOLDER].iter().find_map(|prefix| text.strip_prefix(prefix))?;
+        let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        (digits.len() == DIGITS && digits.bytes().all(is_digit)).then(|| LinkName(text.into()))
+    }
+
+    /// Whether it is a port of the node itself, which the engine makes; every other link is made by a CNI call.
+    pub fn is_of_holder(&self) -> bool {
+        self.0.starts_with(OF_HOLDER)
     }
 
     /// As the kernel and Open vSwitch have it.
@@ -61,12 +83,132 @@ impl fmt::Display for LinkName {
     }
 }
 
-/// The UUID of a row of `table` for an interface of a container.
-pub(super) fn row(table: &str, container: &str, interface: &str) -> Uuid {
+/// The UUID of a row of `table` for an interface of a container, or for a holder of a kind.
+fn row(table: &str, container: &str, interface: &str) -> Uuid {
     Uuid::new_v5(&ROWS, format!("{table}\0{container}\0{interface}").as_bytes())
 }
 
-/// What is noted on a host-side link, as its alias: all that is needed to make its port again.
+/// Whose a link or a port is: what is noted on the link, as its alias, and what the tags of the port say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tag {
+    /// An interface of a sandbox.
+    Sandbox(Note),
+    /// A port of the node itself.
+    Holder(HolderTag),
+}
+
+impl Tag {
+    /// The note of a sandbox's interface.
+    pub fn note(&self) -> Option<&Note> {
+        match self {
+            Tag::Sandbox(note) => Some(note),
+            Tag::Holder(_) => None,
+        }
+    }
+
+    /// The UID of the object it is for, if it is known: of a pod, or of the holder of its addresses.
+    pub fn owner(&self) -> Option<&str> {
+        match self {
+            Tag::Sandbox(note) => note.pod_uid.as_deref(),
+            Tag::Holder(holder) => Some(&holder.uid),
+        }
+    }
+
+    /// The link.
+    pub fn link(&self) -> LinkName {
+        match self {
+            Tag::Sandbox(note) => note.link(),
+            Tag::Holder(holder) => holder.link(),
+        }
+    }
+
+    /// The UUID of the row of its port.
+    pub fn port_row(&self) -> Uuid {
+        self.row("Port")
+    }
+
+    /// The UUID of the row of its interface.
+    pub fn interface_row(&self) -> Uuid {
+        self.row("Interface")
+    }
+
+    fn row(&self, table: &str) -> Uuid {
+        match self {
+            Tag::Sandbox(note) => row(table, &note.sandbox.container, &note.interface),
+            Tag::Holder(holder) => row(table, NETWORK_ATTACHMENT, &holder.uid),
+        }
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tag::Sandbox(note) => note.fmt(f),
+            Tag::Holder(holder) => holder.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Tag {
+    type Err = NotANote;
+
+    fn from_str(text: &str) -> Result<Self, NotANote> {
+        text.parse().map(Tag::Holder).or_else(|_| text.parse().map(Tag::Sandbox))
+    }
+}
+
+/// Whose a port of the node itself is: the holder of its addresses, which is a `NetworkAttachment`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HolderTag {
+    /// Its UID.
+    pub uid: String,
+    /// Its namespace and name; none if a note has no room for them.
+    pub name: Option<(String, String)>,
+}
+
+impl HolderTag {
+    /// Of a `NetworkAttachment`.
+    pub fn of_attachment(namespace: &str, name: &str, uid: &str) -> Self {
+        let name = Some((namespace.to_owned(), name.to_owned()));
+        Self { uid: uid.to_owned(), name }
+    }
+
+    /// Its link.
+    pub fn link(&self) -> LinkName {
+        LinkName::of_attachment(&self.uid)
+    }
+}
+
+impl fmt::Display for HolderTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{HOLDER_PREFIX} {NETWORK_ATTACHMENT} {}", self.uid);
+        let name = self.name.as_ref().map(|(namespace, name)| format!(" {namespace}/{name}"));
+        f.write_str(&text)?;
+        f.write_str(&name.filter(|name| text.len() + name.len() <= LONGEST_NOTE).unwrap_or_default())
+    }
+}
+
+impl FromStr for HolderTag {
+    type Err = NotANote;
+
+    fn from_str(text: &str) -> Result<Self, NotANote> {
+        let words: Vec<_> = text.split(' ').collect();
+        let (uid, name) = match *words.as_slice() {
+            [HOLDER_PREFIX, NETWORK_ATTACHMENT, uid] => (uid, None),
+            [HOLDER_PREFIX, NETWORK_ATTACHMENT, uid, name] => {
+                (uid, Some(name.split_once('/').ok_or(NotANote)?))
+            }
+            _ => return Err(NotANote),
+        };
+        if uid.is_empty() {
+            return Err(NotANote);
+        }
+        let name = name.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+        Ok(Self { uid: uid.to_owned(), name })
+    }
+}
+
+/// What is noted on the host-side link of a sandbox's interface: all that is needed to make its port again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Note {
     /// The call that made it.
@@ -83,11 +225,6 @@ impl Note {
     /// The host-side link.
     pub fn link(&self) -> LinkName {
         self.sandbox.link(&self.interface)
-    }
-
-    /// The UUID of the row of its port.
-    pub fn port_row(&self) -> Uuid {
-        row("Port", &self.sandbox.container, &self.interface)
     }
 
     /// The UUID of the row of its interface.

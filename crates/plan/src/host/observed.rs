@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::names::{LinkName, Note, Sandbox};
+use portolan_api::Mac;
+
+use super::names::{LinkName, Note, Sandbox, Tag};
 
 /// What the agent has seen on its node.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,26 +31,39 @@ pub enum Datapath {
     Netdev,
 }
 
-/// A host-side link.
+/// A link of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedLink {
     /// Its number. A link that was made later has a higher one.
     pub index: u32,
     /// What is noted on it.
-    pub note: Note,
+    pub tag: Tag,
     /// Whether it is set up.
     pub up: bool,
+    /// Whether it has no IPv6, and answers ARP for its own addresses only.
+    pub is_strict: bool,
 }
 
 /// A port of OVN's bridge, with its interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedPort {
     /// What its tags say.
-    pub note: Note,
-    /// Its pod, as `namespace/name`.
+    pub tag: Tag,
+    /// Its pod, as `namespace/name`; empty if it is no pod's.
     pub pod: String,
     /// `iface-id` of its interface.
     pub iface_id: Option<String>,
+    /// The link that Open vSwitch makes for it, if it makes one.
+    pub internal: Option<Internal>,
+}
+
+/// A link that Open vSwitch makes for a port, and keeps like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Internal {
+    /// Its MAC address.
+    pub mac: Option<Mac>,
+    /// Its MTU.
+    pub mtu: Option<u16>,
 }
 
 impl Observed {
@@ -78,9 +93,14 @@ impl Observed {
     }
 
     /// What the port or the link of a unit says about itself.
+    pub fn tag(&self, name: &LinkName) -> Option<&Tag> {
+        let link = self.links.get(name).map(|link| &link.tag);
+        link.or_else(|| self.ports.get(name).map(|port| &port.tag))
+    }
+
+    /// The same of a sandbox's interface.
     pub fn note(&self, name: &LinkName) -> Option<&Note> {
-        let link = self.links.get(name).map(|link| &link.note);
-        link.or_else(|| self.ports.get(name).map(|port| &port.note))
+        self.tag(name).and_then(Tag::note)
     }
 
     /// True if anything of a unit exists.
@@ -117,9 +137,9 @@ impl Observed {
 
     /// Every unit of a pod, by its UID.
     pub fn units_of_pod(&self, uid: &str) -> BTreeSet<LinkName> {
-        let of_pod = |note: &Note| note.pod_uid.as_deref() == Some(uid);
-        let links = self.links.iter().filter(|(_, link)| of_pod(&link.note)).map(|(name, _)| name);
-        let ports = self.ports.iter().filter(|(_, port)| of_pod(&port.note)).map(|(name, _)| name);
+        let of_pod = |tag: &Tag| tag.note().is_some_and(|note| note.pod_uid.as_deref() == Some(uid));
+        let links = self.links.iter().filter(|(_, link)| of_pod(&link.tag)).map(|(name, _)| name);
+        let ports = self.ports.iter().filter(|(_, port)| of_pod(&port.tag)).map(|(name, _)| name);
         links.chain(ports).cloned().collect()
     }
 
@@ -137,7 +157,10 @@ impl Observed {
             None => self.links.remove(name),
         };
         self.index(name);
-        let key = |link: &ObservedLink| Some((link.note.pod_uid.clone()?, link.note.interface.clone()));
+        let key = |link: &ObservedLink| {
+            let note = link.tag.note()?;
+            Some((note.pod_uid.clone()?, note.interface.clone()))
+        };
         if let Some((key, old)) = old.as_ref().and_then(|old| Some((key(old)?, old)))
             && let Some(links) = self.links_by_pod.get_mut(&key)
         {
@@ -155,8 +178,12 @@ impl Observed {
         concerned
     }
 
-    /// A link without a note was seen. One that had a note keeps it: somebody else removed it.
+    /// A link without a note was seen. One of a sandbox that had a note keeps it: somebody else removed it. One of the node itself may be
+    /// another by now, which Open vSwitch made in its place.
     pub fn set_unnoted(&mut self, name: &LinkName) {
+        if name.is_of_holder() {
+            self.set_link(name, None);
+        }
         if !self.links.contains_key(name) {
             self.unnoted.insert(name.clone());
         }
@@ -175,7 +202,8 @@ impl Observed {
     /// The calls that made a link and a port: the same, unless somebody changed a note.
     fn sandboxes(&self, name: &LinkName) -> [Option<Sandbox>; 2] {
         let (link, port) = (self.links.get(name), self.ports.get(name));
-        [link.map(|link| link.note.sandbox.clone()), port.map(|port| port.note.sandbox.clone())]
+        let sandbox = |tag: &Tag| tag.note().map(|note| note.sandbox.clone());
+        [link.and_then(|link| sandbox(&link.tag)), port.and_then(|port| sandbox(&port.tag))]
     }
 
     fn unindex(&mut self, name: &LinkName) {

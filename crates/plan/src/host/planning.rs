@@ -2,30 +2,63 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use portolan_api::portolan::TapAccess;
 use portolan_model::{Attachment, Requester, World};
 
-use super::names::{LinkName, Note, Sandbox};
-use super::observed::{Datapath, Observed};
+use super::holder;
+use super::names::{HolderTag, LinkName, Note, Sandbox, Tag};
+use super::observed::{Datapath, Internal, Observed};
 use crate::reconciler::Plan;
 
-/// What a unit should have. Its link exists; only a CNI call makes one.
+/// What a unit should have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
     /// Its port; none to leave the port as it is.
     pub port: Option<DesiredPort>,
-    /// Whether its link has a guard.
-    pub guarded: bool,
+    /// The guard of its link.
+    pub guard: Option<Admits>,
+    /// What the engine itself makes of its link; none where a CNI call does.
+    pub link: Option<DesiredLink>,
 }
 
 /// A port of OVN's bridge, with its interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredPort {
     /// What its tags say.
-    pub note: Note,
-    /// Its pod, as `namespace/name`.
+    pub tag: Tag,
+    /// Its pod, as `namespace/name`; empty if it is no pod's.
     pub pod: String,
     /// `iface-id` of its interface; none if a newer sandbox of the pod has it.
     pub iface_id: Option<String>,
+    /// The link that Open vSwitch makes for it; none if it plugs one that is there.
+    pub internal: Option<Internal>,
+}
+
+/// What a guard lets through to the node's own stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Admits {
+    /// Nothing: Open vSwitch alone reads the link.
+    Nothing,
+    /// What is for an IPv4 address of that very link, and ARP.
+    OwnAddresses,
+}
+
+/// A link that no CNI call makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DesiredLink {
+    /// What is noted on it.
+    pub tag: HolderTag,
+    /// The tap to be made if there is none; any other link is made by Open vSwitch, for its port.
+    pub make: Option<DesiredTap>,
+}
+
+/// A tap that another process is to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DesiredTap {
+    /// The user and the group that may open it besides root.
+    pub access: TapAccess,
+    /// Its MTU.
+    pub mtu: u16,
 }
 
 /// What plans depend on.
@@ -39,19 +72,28 @@ pub struct Facts<'a> {
     pub pods: &'a BTreeMap<String, (String, String)>,
     /// Sandboxes that the container runtime has ended.
     pub ended: &'a BTreeSet<Sandbox>,
+    /// Who asked for ports of the node itself and was not seen deleted; none before that was listed.
+    pub holders: Option<&'a BTreeMap<LinkName, HolderTag>>,
+    /// The MTU on subnets that name none, if it is known.
+    pub mtu: Option<u16>,
 }
 
 /// What is to be done about a unit.
 pub fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
+    match unit.is_of_holder() {
+        true => holder::plan(unit, facts),
+        false => plan_sandbox(unit, facts),
+    }
+}
+
+fn plan_sandbox(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
     let observed = facts.observed;
     if observed.note(unit).is_some_and(|note| facts.ended.contains(&note.sandbox)) {
         return Plan::Remove;
     }
-    if let Some(link) = observed.link(unit) {
-        let guarded = observed.datapath() == Some(Datapath::Netdev);
-        // Without a bridge nobody knows: what there is stays.
-        let guarded = guarded || (observed.datapath().is_none() && observed.is_guarded(unit));
-        return Plan::Desired(Desired { port: port(unit, &link.note, facts), guarded });
+    if let Some(note) = observed.link(unit).and_then(|link| link.tag.note()) {
+        let guard = guard_of_plugged(unit, observed);
+        return Plan::Desired(Desired { port: port(unit, note, facts), guard, link: None });
     }
     if observed.is_unnoted(unit) && observed.port(unit).is_none() {
         // No call goes on with it.
@@ -59,11 +101,21 @@ pub fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
     }
     match observed.port(unit) {
         // The namespace is gone. If the pod is not, its sandbox may be about to be made again; DEL or the pod's deletion ends this.
-        Some(port) if is_known(port.note.pod_uid.as_deref(), facts) => Plan::Hold { owner: None },
+        Some(port) if is_known(port.tag.owner(), facts) => Plan::Hold { owner: None },
         Some(_) => Plan::Remove,
         // A guard that has outlived its link protects nothing.
         None => Plan::Desired(Desired::default()),
     }
+}
+
+/// The guard of a link that Open vSwitch plugs.
+pub(super) fn guard_of_plugged(unit: &LinkName, observed: &Observed) -> Option<Admits> {
+    let guarded = match observed.datapath() {
+        Some(datapath) => datapath == Datapath::Netdev,
+        // Without a bridge nobody knows: what there is stays.
+        None => observed.is_guarded(unit),
+    };
+    guarded.then_some(Admits::Nothing)
 }
 
 fn is_known(pod_uid: Option<&str>, facts: &Facts<'_>) -> bool {
@@ -77,9 +129,10 @@ fn port(unit: &LinkName, note: &Note, facts: &Facts<'_>) -> Option<DesiredPort> 
     let attachment = attachment(facts.world, (namespace, name), uid, &note.interface)?;
     let newest = facts.observed.links_of_pod(uid, &note.interface).last();
     Some(DesiredPort {
-        note: note.clone(),
+        tag: Tag::Sandbox(note.clone()),
         pod: format!("{namespace}/{name}"),
         iface_id: (newest == Some(unit)).then(|| attachment.iface_id()),
+        internal: None,
     })
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use ovsdb_core::SmolStr;
 
-use super::names::LinkName;
+use super::names::{HolderTag, LinkName, Tag};
 use super::observed::Observed;
-use super::planning::{Desired, DesiredPort};
+use super::planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap};
 use crate::reconciler::{Comparison, Target, Waiting};
 
 /// One node.
@@ -18,14 +18,18 @@ pub struct Node;
 pub enum Change {
     /// Make the port with its interface.
     Plug(LinkName, DesiredPort),
-    /// Correct `iface-id` of the port's interface.
+    /// Correct `iface-id` of the port's interface, and the link that Open vSwitch makes for it.
     Correct(LinkName, DesiredPort),
     /// Remove the port.
     Unplug(LinkName),
-    /// Remove the link, and with it the pod's end.
+    /// Make the tap, down.
+    MakeTap(LinkName, DesiredTap),
+    /// Remove the link, and with it the other end of a pair.
     RemoveLink(LinkName),
     /// Guard the link.
-    Guard(LinkName),
+    Guard(LinkName, Admits),
+    /// Turn IPv6 off on the link, let it answer ARP for its own addresses only, note on it whose it is, and set it up. After the guard.
+    Prepare(LinkName, HolderTag),
     /// Set the link up again, which somebody set down. After the guard.
     SetUp(LinkName),
     /// Remove the guard. After the link, so that no frame reaches the host's stack in between.
@@ -46,8 +50,10 @@ impl Change {
             Change::Plug(unit, _)
             | Change::Correct(unit, _)
             | Change::Unplug(unit)
+            | Change::MakeTap(unit, _)
             | Change::RemoveLink(unit)
-            | Change::Guard(unit)
+            | Change::Guard(unit, _)
+            | Change::Prepare(unit, _)
             | Change::SetUp(unit)
             | Change::RemoveGuard(unit) => unit,
         }
@@ -67,12 +73,12 @@ impl Target for Node {
     type Key = Key;
     type Obstacle = &'static str;
 
-    /// The UID of the pod.
+    /// The UID of the pod or of the holder.
     fn owners(&self, unit: &LinkName, observed: &Observed) -> BTreeSet<SmolStr> {
         if !observed.has(unit) {
             return BTreeSet::new();
         }
-        let uid = observed.note(unit).and_then(|note| note.pod_uid.as_deref());
+        let uid = observed.tag(unit).and_then(Tag::owner);
         BTreeSet::from([uid.unwrap_or_default().into()])
     }
 
@@ -84,27 +90,22 @@ impl Target for Node {
     ) -> Comparison<Self> {
         let mut comparison = Comparison { changes: Vec::new(), waiting: Vec::new() };
         for unit in stale {
-            let changes = &mut comparison.changes;
-            changes.extend(observed.port(&unit).map(|_| Change::Unplug(unit.clone())));
-            let has_link = observed.link(&unit).is_some() || observed.is_unnoted(&unit);
-            changes.extend(has_link.then(|| Change::RemoveLink(unit.clone())));
-            changes.extend(observed.is_guarded(&unit).then_some(Change::RemoveGuard(unit)));
+            comparison.changes.extend(removal(unit, observed));
         }
-        for (unit, Desired { port, guarded }) in desired {
-            match (guarded, observed.is_guarded(&unit)) {
-                (true, false) => comparison.changes.push(Change::Guard(unit.clone())),
-                (false, true) => comparison.changes.push(Change::RemoveGuard(unit.clone())),
-                (true, true) | (false, false) => {}
+        for (unit, Desired { port, guard, link }) in desired {
+            let changes = &mut comparison.changes;
+            match (guard, observed.is_guarded(&unit)) {
+                (Some(admits), false) => changes.push(Change::Guard(unit.clone(), admits)),
+                (None, true) => changes.push(Change::RemoveGuard(unit.clone())),
+                (Some(_), true) | (None, false) => {}
             }
-            if observed.link(&unit).is_some_and(|link| !link.up) {
-                comparison.changes.push(Change::SetUp(unit.clone()));
-            }
+            changes.extend(change_of_link(&unit, link, observed));
             match (port, observed.port(&unit)) {
-                (Some(port), Some(is)) if is.iface_id != port.iface_id => {
-                    comparison.changes.push(Change::Correct(unit, port));
+                (Some(port), Some(is)) if is.iface_id != port.iface_id || is.internal != port.internal => {
+                    changes.push(Change::Correct(unit, port));
                 }
                 (Some(port), None) if observed.datapath().is_some() => {
-                    comparison.changes.push(Change::Plug(unit, port));
+                    changes.push(Change::Plug(unit, port));
                 }
                 (Some(_), None) => {
                     let obstacle = "Open vSwitch does not have OVN's bridge";
@@ -118,5 +119,40 @@ impl Target for Node {
 
     fn unit_of(&self, change: &Change) -> Option<LinkName> {
         Some(change.unit().clone())
+    }
+}
+
+/// What removes all there is of a unit.
+fn removal(unit: LinkName, observed: &Observed) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let has_port = observed.port(&unit).is_some();
+    if has_port {
+        changes.push(Change::Unplug(unit.clone()));
+    }
+    // A link that Open vSwitch made goes with its port, unless Open vSwitch was not there to see that. So does its guard.
+    if has_port && unit.is_of_holder() {
+        return changes;
+    }
+    if observed.link(&unit).is_some() || observed.is_unnoted(&unit) {
+        changes.push(Change::RemoveLink(unit.clone()));
+    }
+    if observed.is_guarded(&unit) {
+        changes.push(Change::RemoveGuard(unit));
+    }
+    changes
+}
+
+/// What makes a link as it should be.
+fn change_of_link(unit: &LinkName, desired: Option<DesiredLink>, observed: &Observed) -> Option<Change> {
+    match (desired, observed.link(unit)) {
+        (Some(DesiredLink { tag, .. }), Some(is)) if !is.is_strict || is.tag != Tag::Holder(tag.clone()) => {
+            Some(Change::Prepare(unit.clone(), tag))
+        }
+        (_, Some(is)) => (!is.up).then(|| Change::SetUp(unit.clone())),
+        (Some(DesiredLink { tag, .. }), None) if observed.is_unnoted(unit) => {
+            Some(Change::Prepare(unit.clone(), tag))
+        }
+        (Some(DesiredLink { make: Some(tap), .. }), None) => Some(Change::MakeTap(unit.clone(), tap)),
+        (_, None) => None,
     }
 }

@@ -39,6 +39,10 @@ fn case() -> Case {
     }
 }
 
+fn link(index: u32, note: Note) -> ObservedLink {
+    ObservedLink { index, tag: Tag::Sandbox(note), up: true, is_strict: false }
+}
+
 fn note(container: &str) -> Note {
     let sandbox = Sandbox { container: container.into(), call: "eth0".into() };
     Note { sandbox, interface: "eth0".into(), pod_uid: Some(UID.into()), network: "portolan".into() }
@@ -50,7 +54,7 @@ impl Case {
         let note = note(container);
         let name = note.link();
         self.observed.set_guard(&name, Guard::Present);
-        for unit in self.observed.set_link(&name, Some(&ObservedLink { index, note, up: true })) {
+        for unit in self.observed.set_link(&name, Some(&link(index, note))) {
             self.reconciler.changed(unit, Urgency::Immediate);
         }
         name
@@ -64,7 +68,7 @@ impl Case {
 
     fn round(&mut self) -> (Vec<Change>, Vec<LinkName>) {
         let Case { world, pods, ended, observed, reconciler } = self;
-        let facts = Facts { observed, world, pods, ended };
+        let facts = Facts { observed, world, pods, ended, holders: None, mtu: None };
         let round = reconciler.reconcile(|unit| plan(unit, &facts), observed);
         (round.changes, round.confirm.into_iter().map(|confirm| confirm.unit).collect())
     }
@@ -76,12 +80,13 @@ impl Case {
             let unit = change.unit().clone();
             match change {
                 Change::Plug(_, port) | Change::Correct(_, port) => {
-                    let DesiredPort { note, pod, iface_id } = port.clone();
-                    self.observed.set_port(&unit, Some(ObservedPort { note, pod, iface_id }));
+                    let DesiredPort { tag, pod, iface_id, internal } = port.clone();
+                    self.observed.set_port(&unit, Some(ObservedPort { tag, pod, iface_id, internal }));
                 }
                 Change::Unplug(_) => self.observed.set_port(&unit, None),
                 Change::RemoveLink(_) => drop(self.observed.set_link(&unit, None)),
-                Change::Guard(_) => self.observed.set_guard(&unit, Guard::Present),
+                Change::MakeTap(..) | Change::Prepare(..) => panic!("calls make the links of sandboxes"),
+                Change::Guard(..) => self.observed.set_guard(&unit, Guard::Present),
                 Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
                 Change::SetUp(_) => {
                     let link = ObservedLink { up: true, ..self.observed.link(&unit).unwrap().clone() };
@@ -104,8 +109,10 @@ fn kinds(changes: &[Change]) -> Vec<&'static str> {
         Change::Plug(..) => "plug",
         Change::Correct(..) => "correct",
         Change::Unplug(_) => "unplug",
+        Change::MakeTap(..) => "make tap",
         Change::RemoveLink(_) => "remove link",
-        Change::Guard(_) => "guard",
+        Change::Guard(..) => "guard",
+        Change::Prepare(..) => "prepare",
         Change::RemoveGuard(_) => "remove guard",
         Change::SetUp(_) => "set up",
     };
@@ -218,7 +225,7 @@ fn a_guard_that_has_outlived_its_link_goes_and_a_missing_one_comes_back() {
     case.touch_all();
     let changes = case.settle();
     assert!(changes.contains(&Change::RemoveGuard(leftover)), "{changes:?}");
-    assert!(changes.contains(&Change::Guard(name)), "{changes:?}");
+    assert!(changes.contains(&Change::Guard(name, Admits::Nothing)), "{changes:?}");
 }
 
 #[test]
@@ -230,6 +237,15 @@ fn notes_are_read_back_as_they_were_written() {
     let long = Note { network: "n".repeat(300), ..note(&"c".repeat(128)) };
     assert!(long.to_string().len() <= 255);
     assert_eq!(long.to_string().parse(), Ok(Note { network: String::new(), ..long }));
+    let of_node = HolderTag::of_attachment("default", "uplink", "7");
+    assert_eq!(of_node.to_string().parse(), Ok(Tag::Holder(of_node.clone())));
+    let long = HolderTag::of_attachment("default", &"n".repeat(253), "7");
+    assert!(long.to_string().len() <= 255);
+    assert_eq!(long.to_string().parse(), Ok(Tag::Holder(HolderTag { name: None, ..long.clone() })));
+    assert_eq!(Tag::Holder(long.clone()).link(), Tag::Holder(of_node).link(), "a function of the UID");
+    for other in ["portolan-holder", "portolan-holder Pod 7", "portolan-holder NetworkAttachment  a/b"] {
+        assert!(other.parse::<Tag>().is_err(), "{other:?}");
+    }
     for other in ["", "portolan", "portolan a b c", "docker0", "portolan  eth0 net1 7"] {
         assert!(other.parse::<Note>().is_err(), "{other:?}");
     }
@@ -241,7 +257,10 @@ fn a_link_has_a_name_of_its_own() {
     assert_eq!(name.as_str().len(), 14);
     assert_eq!(LinkName::parse(name.as_str()), Some(name.clone()));
     assert_ne!(name, LinkName::new("cafe01", "eth0"));
-    for other in ["pt", "pt0", "eth0", "ptz123456789ab", "pt0123456789abc"] {
+    let of_node = LinkName::of_attachment("7");
+    assert_eq!(LinkName::parse(of_node.as_str()), Some(of_node.clone()));
+    assert_eq!((name.is_of_holder(), of_node.is_of_holder()), (false, true));
+    for other in ["pn", "pt", "pt0", "eth0", "ptz123456789ab", "pt0123456789abc"] {
         assert_eq!(LinkName::parse(other), None, "{other}");
     }
 }
@@ -299,9 +318,12 @@ fn what_a_call_made_is_found_by_its_sandbox_whatever_comes_and_goes() {
         let note =
             Note { sandbox: noted, interface: interface.into(), pod_uid: None, network: String::new() };
         match digit / 12 % 5 {
-            0 => drop(observed.set_link(&name, Some(&ObservedLink { index: number, note, up: true }))),
+            0 => drop(observed.set_link(&name, Some(&link(number, note)))),
             1 => drop(observed.set_link(&name, None)),
-            2 => observed.set_port(&name, Some(ObservedPort { note, pod: String::new(), iface_id: None })),
+            2 => {
+                let (tag, pod) = (Tag::Sandbox(note), String::new());
+                observed.set_port(&name, Some(ObservedPort { tag, pod, iface_id: None, internal: None }));
+            }
             3 => observed.set_port(&name, None),
             _ => observed.set_unnoted(&name),
         }
@@ -309,8 +331,9 @@ fn what_a_call_made_is_found_by_its_sandbox_whatever_comes_and_goes() {
             for call in ["eth0", "net1"] {
                 let sandbox = Sandbox { container: container.into(), call: call.into() };
                 let is_of = |unit: &LinkName| {
-                    let link = observed.link(unit).is_some_and(|link| link.note.sandbox == sandbox);
-                    let port = observed.port(unit).is_some_and(|port| port.note.sandbox == sandbox);
+                    let is_its = |tag: &Tag| tag.note().is_some_and(|note| note.sandbox == sandbox);
+                    let link = observed.link(unit).is_some_and(|link| is_its(&link.tag));
+                    let port = observed.port(unit).is_some_and(|port| is_its(&port.tag));
                     link || port || *unit == sandbox.link(call)
                 };
                 let expected: BTreeSet<_> = observed.units().into_iter().filter(is_of).collect();

@@ -1,7 +1,7 @@
 //! `portolan controller`, beside what its work costs at least: the bare creation of the same pods and locks, and a bare list of them
 //! with a copy of the database. Everything in one run, on Portolan's own API server, or on kube-apiserver with `-- --kubernetes`.
 //!
-//! A smaller run for trying things out is `-- --quick`.
+//! A smaller run for trying things out is `-- --quick`; one part alone is `-- --rates`, `-- --start` or `-- --failover`.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop there")]
 
@@ -38,9 +38,17 @@ fn main() {
     let api = if has("--kubernetes") { ApiKind::Kubernetes } else { ApiKind::Portolan };
     let test = || Test::new().deadline(Duration::from_secs(3600));
     println!("{:<74} {:>12} {:>10}", "", "measured", "goal");
-    test().run(async move |lab: TestLab| rates(&lab, api, size));
-    test().run(async move |lab: TestLab| start_and_memory(&lab, api, size));
-    test().run(async move |lab: TestLab| failover_and_idle(&lab, api, size));
+    let one = ["--rates", "--start", "--failover"].into_iter().find(|part| has(part));
+    let runs = |part: &str| one.is_none_or(|one| one == part);
+    if runs("--rates") {
+        test().run(async move |lab: TestLab| rates(&lab, api, size));
+    }
+    if runs("--start") {
+        test().run(async move |lab: TestLab| start_and_memory(&lab, api, size));
+    }
+    if runs("--failover") {
+        test().run(async move |lab: TestLab| failover_and_idle(&lab, api, size));
+    }
 }
 
 fn line(what: &str, measured: &str, goal: &str) {

@@ -61,6 +61,9 @@ fn describe_one(snapshot: &Snapshot, row: &AttachmentRow) -> Description {
         sheet.field("VPC", subnet.config.vpc.clone().unwrap_or_else(|| "none".into()));
     }
     sheet.field("Node", of(&row.node));
+    if let Some(link) = &row.link {
+        sheet.field("Interface on the node", link.clone());
+    }
     sheet.field("OVN port", of(&row.port));
     let locks = snapshot.world.locks().filter(|lock| {
         lock.attachment.namespace() == row.namespace.as_deref()
@@ -80,5 +83,9 @@ fn describe_one(snapshot: &Snapshot, row: &AttachmentRow) -> Description {
         .pods
         .iter()
         .find(|pod| pod.namespace().as_deref() == row.namespace.as_deref() && pod.name_any() == row.pod);
-    Description { sheet, uid: pod.and_then(kube::ResourceExt::uid) }
+    let uid = match row.holder.starts_with("NetworkAttachment ") {
+        true => row.uid.clone(),
+        false => pod.and_then(kube::ResourceExt::uid),
+    };
+    Description { sheet, uid }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use portolan_api::Provider;
 use portolan_api::condition::READY;
-use portolan_api::portolan::HolderKind;
+use portolan_api::portolan::{HolderKind, NetworkAttachment};
 use portolan_model::{AttachmentId, Lock, Request, Requester, UnitState};
 use serde::Serialize;
 
@@ -26,6 +26,9 @@ pub(crate) struct AttachmentRow {
     /// What holds it: a Pod, a StatefulSet, a VirtualMachine, a NetworkAttachment, a Node.
     pub(crate) holder: String,
     pub(crate) interface: Option<String>,
+    /// Its name on the node, if it is one of the node itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) link: Option<String>,
     pub(crate) subnet: Option<String>,
     /// The network attachment definition, `NAMESPACE/NAME`: what `portolan trace --network` takes.
     pub(crate) network: Option<String>,
@@ -96,6 +99,7 @@ fn held_row(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks:
         uid: Some(user.map_or_else(|| id.uid().to_owned(), |user| user.uid.clone())),
         holder: format!("{:?} {}", id.kind(), id.name()),
         interface: Some(id.interface().to_owned()),
+        link: network_attachment(snapshot, id).and_then(|found| found.status.as_ref()?.interface.clone()),
         subnet: first.map(|lock| lock.subnet.to_string()),
         network: None,
         addresses,
@@ -125,14 +129,18 @@ fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
     }
 }
 
+/// The `NetworkAttachment` that holds addresses, if it is one.
+fn network_attachment<'a>(snapshot: &'a Snapshot, id: &AttachmentId) -> Option<&'a NetworkAttachment> {
+    snapshot.lists.network_attachments.iter().find(|one| one.uid().as_deref() == Some(id.uid()))
+}
+
 /// Whether the holder of an interface uses it.
 fn of_holder(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks: &[&Lock]) -> Readiness {
     match id.kind() {
         HolderKind::Node => Readiness::unknown("NotReported", "agents do not report on their own interfaces"),
         HolderKind::Subnet | HolderKind::Vip => Readiness::yes(),
         HolderKind::NetworkAttachment => {
-            let found =
-                snapshot.lists.network_attachments.iter().find(|one| one.uid().as_deref() == Some(id.uid()));
+            let found = network_attachment(snapshot, id);
             let conditions = found.and_then(|found| found.status.as_ref()).map(|status| &status.conditions);
             let condition = conditions.into_iter().flatten().find(|condition| condition.type_ == READY);
             match condition.map(Condition::from) {
@@ -190,6 +198,7 @@ fn requested_rows(
         uid: Some(request.user.as_ref().map_or_else(|| request.holder.uid.clone(), |user| user.uid.clone())),
         holder: format!("{:?} {pod}", request.holder.kind),
         interface,
+        link: None,
         subnet,
         network: None,
         addresses: Vec::new(),
@@ -241,7 +250,7 @@ impl Row for AttachmentRow {
         let mut cells = if format.namespaces { vec![of(&self.namespace)] } else { Vec::new() };
         cells.extend([
             self.pod.clone(),
-            of(&self.interface),
+            self.link.clone().unwrap_or_else(|| of(&self.interface)),
             of(&self.subnet),
             self.addresses.join(","),
             of(&self.mac),

@@ -188,10 +188,9 @@ where
         None => {
             let metadata = &mut object["metadata"];
             if metadata["uid"].is_null() {
-                // One that no object has: rows are named by it.
-                metadata["uid"] = json!(
-                    format!("new-{}-{name}", K::group(&())).replace([' ', '/', '.'], "-").to_lowercase()
-                );
+                // Of the form and size that the API server gives, and no other object's: rows are named by it.
+                let uid = portolan_plan::row_uuid("", &K::group(&()), "planned", &name.to_string());
+                metadata["uid"] = json!(uid.to_string());
             }
             if metadata["generation"].is_null() {
                 metadata["generation"] = json!(1);

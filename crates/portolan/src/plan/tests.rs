@@ -106,6 +106,21 @@ metadata: {name: many}
 }
 
 #[test]
+fn a_pod_with_the_longest_name_is_served() {
+    let name = "p".repeat(253);
+    let text = shown(&format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, annotations: {{k8s.v1.cni.cncf.io/networks: web}}}}
+spec: {{containers: [{{name: one, image: one}}]}}
+"
+    ));
+    assert!(text.contains(&format!("+ Pod default/{name} would get 1 address")), "{text}");
+    assert!(!text.contains('!'), "{text}");
+}
+
+#[test]
 fn pools_and_vips_are_judged_and_served() {
     let text = shown(
         "

@@ -34,6 +34,11 @@ kind: Vip
 metadata: {name: front}
 spec: {subnet: web, v4ip: 10.0.0.9}
 ---
+apiVersion: portolan.dev/v1alpha1
+kind: NetworkAttachment
+metadata: {name: uplink, namespace: default}
+spec: {node: node-1, subnet: web}
+---
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: set, namespace: default}
@@ -174,6 +179,7 @@ fn rights(lab: &TestLab) {
     }
     stage.wait_for("jsonpath={.status.v4AvailableIPs}=16", "ippools.kubeovn.io/gold");
     stage.wait_for("jsonpath={.status.ready}=true", "vips.kubeovn.io/front");
+    stage.wait_for("condition=Addressed", "networkattachments/uplink");
     stage.wait_for("jsonpath={.webhooks[0].clientConfig.caBundle}", CONFIGURATION);
     let lease = stage.kubectl(&[
         "get",

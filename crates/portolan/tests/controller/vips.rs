@@ -11,26 +11,34 @@ use serde_json::json;
 use crate::Stage;
 use crate::ip_pools::create_pod;
 
-const OBJECTS: &str = r#"
+const FRONT: &str = r#"
 apiVersion: kubeovn.io/v1
 kind: Vip
 metadata: {name: front}
 spec: {subnet: web, v4ip: 10.0.0.9}
----
+"#;
+
+/// Made once the other has its address: what is chosen for it could be just that.
+const ANY: &str = r#"
 apiVersion: kubeovn.io/v1
 kind: Vip
 metadata: {name: any}
 spec: {subnet: web, v4ip: "", v6ip: "", macAddress: ""}
 "#;
 
-async fn a_vip_holds_its_address(client: Client) {
+fn is_ready(vip: Option<&Vip>) -> bool {
+    vip.and_then(|vip| vip.status.as_ref()).is_some_and(|status| status.ready && !status.v4ip.is_empty())
+}
+
+async fn has_its_address(client: Client) {
+    let vips = Api::<Vip>::all(client);
+    let front = await_condition(vips, "front", is_ready).await.unwrap().unwrap().status.unwrap();
+    assert_eq!((front.v4ip.as_str(), front.mac.as_str()), ("10.0.0.9", "0a:58:0a:00:00:09"));
+}
+
+async fn goes_to_a_pod_with_the_end_of_its_vip(client: Client) {
     let vips = Api::<Vip>::all(client.clone());
     let locks = Api::<IPLock>::all(client.clone());
-    let is_ready = |vip: Option<&Vip>| {
-        vip.and_then(|vip| vip.status.as_ref()).is_some_and(|status| status.ready && !status.v4ip.is_empty())
-    };
-    let front = await_condition(vips.clone(), "front", is_ready).await.unwrap().unwrap().status.unwrap();
-    assert_eq!((front.v4ip.as_str(), front.mac.as_str()), ("10.0.0.9", "0a:58:0a:00:00:09"));
     await_condition(vips.clone(), "any", is_ready).await.unwrap();
     create_pod(
         &client,
@@ -45,10 +53,11 @@ async fn a_vip_holds_its_address(client: Client) {
 
 fn vips(lab: &TestLab, api: ApiKind) {
     let stage = Stage::with_objects(lab, api);
-    stage.testbed.apply(OBJECTS).unwrap();
+    stage.testbed.apply(FRONT).unwrap();
     let _controller = stage.start("only", &[]);
-    let client = stage.testbed.client();
-    stage.testbed.wait(a_vip_holds_its_address(client));
+    stage.testbed.wait(has_its_address(stage.testbed.client()));
+    stage.testbed.apply(ANY).unwrap();
+    stage.testbed.wait(goes_to_a_pod_with_the_end_of_its_vip(stage.testbed.client()));
     let pod = "attachment/pod/default/wants-it/";
     stage.northbound.wait_until(move |cache| {
         let units = Northbound::units_in(cache);

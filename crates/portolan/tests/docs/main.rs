@@ -39,6 +39,7 @@ examples_run! {
     examples_of_the_installation_run: "docs/installation.md",
     examples_of_the_lab_run: "docs/lab.md",
     examples_of_networks_run: "docs/networks.md",
+    examples_of_networkattachments_run: "docs/networkattachments.md",
     examples_of_iplocks_run: "docs/iplocks.md",
     examples_of_ippools_run: "docs/ippools.md",
     examples_of_ovn4nfv_run: "docs/ovn4nfv.md",

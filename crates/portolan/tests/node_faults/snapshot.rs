@@ -1,9 +1,12 @@
 //! What pods have on a node and in OVN, as far as it must not be made anew while they run.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use portolan_host::LinkMonitor;
 use portolan_testbed::Testbed;
 use serde_json::Value;
+use tokio::io::unix::AsyncFd;
 
 /// By what it is, and its name: what would change if it were made anew.
 pub(crate) type Snapshot = BTreeMap<(&'static str, String), String>;
@@ -29,7 +32,7 @@ pub(crate) fn take(testbed: &Testbed) -> Snapshot {
         serde_json::from_str(&node.command("ip").args(["-json", "link"]).read().unwrap()).unwrap();
     for link in links.as_array().unwrap() {
         let name = link["ifname"].as_str().unwrap();
-        if name.starts_with("pt") {
+        if is_ours(name) {
             all.insert(("link", name.to_owned()), link["ifindex"].to_string());
         }
     }
@@ -39,7 +42,7 @@ pub(crate) fn take(testbed: &Testbed) -> Snapshot {
     };
     for table in ["Port", "Interface"] {
         let text = node.vsctl(&["--format=json", "--columns=name,external_ids", "list", table]).unwrap();
-        for row in rows(&text).iter().filter(|row| row[0].as_str().unwrap().starts_with("pt")) {
+        for row in rows(&text).iter().filter(|row| is_ours(row[0].as_str().unwrap())) {
             let marked = row[1].to_string().contains(MARK);
             all.insert((table, row[0].as_str().unwrap().to_owned()), format!("marked: {marked}"));
         }
@@ -70,6 +73,27 @@ pub(crate) fn take(testbed: &Testbed) -> Snapshot {
 pub(crate) fn of_node(testbed: &Testbed) -> Vec<(&'static str, String)> {
     let is_of_node = |what: &&str| ["link", "Port", "Interface", "chain"].contains(what);
     take(testbed).into_keys().filter(|(what, _)| is_of_node(what)).collect()
+}
+
+/// Whether agents give links such a name.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("pt") || name.starts_with("pn")
+}
+
+/// Waits until the first node has what it had before.
+pub(crate) async fn wait_for(testbed: &Testbed, before: &[(&'static str, String)], at: &str) {
+    let monitor = testbed.nodes()[0].namespace().run(LinkMonitor::open).unwrap();
+    #[expect(deprecated, reason = "its successor is unsafe")]
+    let monitor = AsyncFd::new(monitor).unwrap();
+    loop {
+        let now = of_node(testbed);
+        if now == before {
+            return;
+        }
+        let next = tokio::time::timeout(Duration::from_secs(60), monitor.readable()).await;
+        let mut ready = next.unwrap_or_else(|_| panic!("after {at}: {now:?}")).unwrap();
+        let _ = ready.try_io(|monitor| monitor.get_ref().read());
+    }
 }
 
 /// What is not in a later one as it was.

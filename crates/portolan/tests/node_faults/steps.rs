@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use portolan_agent::{Config, Moment, Step, StepHook};
+use portolan_agent::{ChangeHook, Config, Moment, Step, StepHook};
 use portolan_testbed::{Daemon, ONE_SWITCH, Process, Ready, Sandbox, Test, TestLab, Testbed};
 
 use crate::snapshot;
@@ -49,7 +49,7 @@ enum Then {
     GiveUp,
 }
 
-fn sandbox(testbed: &Testbed, name: &str) -> Sandbox {
+pub(crate) fn sandbox(testbed: &Testbed, name: &str) -> Sandbox {
     testbed.pod(name).on("node1").nad("sea").create().unwrap();
     testbed.sandbox(name).unwrap()
 }
@@ -80,6 +80,17 @@ fn kill(testbed: &Testbed, sandbox: &Sandbox, step: Step, at: &str) {
     agent.restart().unwrap();
 }
 
+/// Lets an agent end itself at a change that something causes, and starts the real one.
+pub(crate) fn kill_at_change(testbed: &Testbed, at: &str, cause: impl FnOnce()) {
+    let agent = &testbed.agents()[0];
+    agent.stop().unwrap();
+    let victim = start_victim(testbed, at);
+    cause();
+    // It waits for the end of the other one.
+    agent.restart().unwrap();
+    assert!(victim.ended().is_some(), "{at}");
+}
+
 fn start_victim(testbed: &Testbed, at: &str) -> Process {
     let node = &testbed.nodes()[0];
     Daemon::new(format!("victim at {at}").replace(' ', "-"), std::env::current_exe().unwrap())
@@ -102,12 +113,16 @@ fn victim() {
         let kube =
             kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let mut config = Config::new("node1", kube);
-        config.steps = StepHook::new(move |now| {
-            if at == format!("{} {:?}", now.step, now.moment) {
+        let end_at = |at: &str, now: String| {
+            if at == now {
                 let _ =
                     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
             }
-        });
+        };
+        let at_change = at.clone();
+        config.steps = StepHook::new(move |now| end_at(&at, format!("{} {:?}", now.step, now.moment)));
+        config.changes =
+            ChangeHook::new(move |now| end_at(&at_change, format!("{} {:?}", now.change, now.moment)));
         portolan_agent::run(config, ready).await
     });
     panic!("the agent ended otherwise: {ended:?}");

@@ -91,6 +91,35 @@ fn what_is_blocked_is_not_called_resolved_because_the_connection_was_lost() {
 }
 
 #[test]
+fn what_is_refused_is_not_called_resolved_while_its_lock_cannot_be_read() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web");
+    scene.settle();
+    scene.nodes[0].metadata.annotations = Some([(CHASSIS_ANNOTATION.to_owned(), "other".to_owned())].into());
+    scene.engine.feed(&Change::Applied(scene.nodes[0].clone()));
+    scene.refuse("constraint violation: a reason of OVN");
+    assert_eq!(scene.reports()[0].1, "NorthboundRefused");
+    let lock = scene.guest_locks().next().unwrap().clone();
+    scene.engine.feed(&Change::Unreadable(Box::new(unreadable::broken(&lock, "spec.node"))));
+    scene.engine.take_retries().into_iter().for_each(|retry| scene.engine.retry(retry));
+    for _ in 0..2 {
+        assert_eq!(scene.engine.plan(&scene.cache, 1).len(), 0, "its rows stay as they are");
+    }
+    let reasons: Vec<_> = scene.reports().into_iter().map(|report| report.1).collect();
+    assert!(!reasons.contains(&"Resolved"), "{reasons:?}");
+    assert_eq!(scene.engine.queues().units_refused, 1);
+    // It can be read again, and its rows are taken.
+    scene.engine.feed(&Change::Applied(lock));
+    for batch in scene.engine.plan(&scene.cache, 1) {
+        scene.nb.transact(&batch.transaction()).unwrap();
+        scene.nb.refresh(&mut scene.cache);
+        scene.engine.committed(&batch);
+    }
+    assert!(scene.reports().iter().any(|report| report.1 == "Resolved"));
+    assert_eq!(scene.engine.queues().units_refused, 0);
+}
+
+#[test]
 fn a_unit_that_waits_for_long_is_reported_with_what_it_waits_for() {
     let mut scene = Scene::new();
     scene.pod("app", "web");

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::*;
 
 /// An object whose field, a path from the top, has a value of another type.
-fn broken<K: Observed + Serialize>(object: &K, path: &str) -> Unreadable<K> {
+pub(super) fn broken<K: Observed + Serialize>(object: &K, path: &str) -> Unreadable<K> {
     let mut content = serde_json::to_value(object).unwrap();
     *content.pointer_mut(&format!("/{}", path.replace('.', "/"))).unwrap() = json!([7]);
     Unreadable {

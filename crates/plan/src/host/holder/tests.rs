@@ -1,0 +1,409 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use portolan_api::portolan::{DecidedInterface, Holder, HolderKind, NetworkAttachment, Tap};
+use portolan_model::attachment::NETWORK_ATTACHMENT_INTERFACE;
+use portolan_model::fixtures::{mk_lock, mk_network_attachment, mk_subnet, mk_vpc};
+use portolan_model::{Settings, World};
+
+use crate::host::*;
+use crate::reconciler::Target as _;
+use crate::reconciler::{Absence, Reconciler, Urgency};
+
+const UID: &str = "attachment-default-uplink";
+
+/// A node of which one `NetworkAttachment` asks for a port, and what Open vSwitch and the kernel make of it.
+struct Case {
+    world: World,
+    holders: BTreeMap<LinkName, HolderTag>,
+    was_listed: bool,
+    mtu: Option<u16>,
+    observed: Observed,
+    reconciler: Reconciler<Node>,
+    planned: usize,
+}
+
+fn object(tap: Option<Tap>) -> NetworkAttachment {
+    let mut object = mk_network_attachment("default", "uplink", "sea");
+    object.spec.tap = tap;
+    object
+}
+
+/// A lock of a `NetworkAttachment`.
+fn lock(name: &str, uid: &str, address: &str, version: u64) -> portolan_api::portolan::IPLock {
+    let mut lock = mk_lock("vpc/aegean", "sea", address, name, version);
+    lock.spec.holder = Holder {
+        kind: HolderKind::NetworkAttachment,
+        namespace: Some("default".into()),
+        name: name.into(),
+        uid: uid.into(),
+        interface: Some(NETWORK_ATTACHMENT_INTERFACE.into()),
+    };
+    let families = lock.spec.interfaces[0].families.clone();
+    lock.spec.interfaces =
+        vec![DecidedInterface { interface: NETWORK_ATTACHMENT_INTERFACE.into(), families }];
+    lock
+}
+
+fn tag() -> HolderTag {
+    HolderTag::of_attachment("default", "uplink", UID)
+}
+
+fn case(tap: Option<Tap>) -> Case {
+    let mut world = World::new(Settings::default());
+    let _ = world.apply(&mk_vpc("aegean"));
+    let _ = world.apply(&mk_subnet("sea", "10.0.0.0/24", "aegean"));
+    let _ = world.apply(&object(tap));
+    let _ = world.apply(&lock("uplink", UID, "10.0.0.7", 1));
+    assert_eq!(world.attachments().count(), 1, "the lock is in effect");
+    let mut observed = Observed::default();
+    observed.set_datapath(Some(Datapath::Netdev));
+    let mut reconciler = Reconciler::new(Node);
+    reconciler.changed(tag().link(), Urgency::Immediate);
+    let holders = BTreeMap::from([(tag().link(), tag())]);
+    Case { world, holders, was_listed: true, mtu: Some(1400), observed, reconciler, planned: 0 }
+}
+
+impl Case {
+    fn round(&mut self) -> (Vec<Change>, Vec<LinkName>) {
+        let (pods, ended) = (BTreeMap::new(), BTreeSet::new());
+        let Case { world, holders, was_listed, mtu, observed, reconciler, planned } = self;
+        let holders = was_listed.then_some(&*holders);
+        let facts = Facts { observed, world, pods: &pods, ended: &ended, holders, mtu: *mtu };
+        let plan_of = |unit: &LinkName| {
+            *planned += 1;
+            plan(unit, &facts)
+        };
+        let round = reconciler.reconcile(plan_of, observed);
+        (round.changes, round.confirm.into_iter().map(|confirm| confirm.unit).collect())
+    }
+
+    fn touch(&mut self) {
+        self.reconciler.changed(tag().link(), Urgency::Immediate);
+    }
+
+    /// What a link is like of which nobody has taken care.
+    fn link_made(&mut self, unit: &LinkName) {
+        self.observed.set_unnoted(unit);
+        self.reconciler.changed(unit.clone(), Urgency::Immediate);
+    }
+
+    fn link_gone(&mut self, unit: &LinkName) {
+        drop(self.observed.set_link(unit, None));
+        self.observed.set_guard(unit, Guard::Absent);
+        self.reconciler.changed(unit.clone(), Urgency::Immediate);
+    }
+
+    /// Applies one change as a node does, and observes what follows from it.
+    fn apply(&mut self, change: &Change) {
+        let unit = change.unit().clone();
+        match change {
+            Change::Plug(_, port) | Change::Correct(_, port) => {
+                let DesiredPort { tag, pod, iface_id, internal } = port.clone();
+                let is_made = internal.is_some() && self.observed.port(&unit).is_none();
+                self.observed.set_port(&unit, Some(ObservedPort { tag, pod, iface_id, internal }));
+                if is_made {
+                    self.link_made(&unit);
+                }
+            }
+            Change::Unplug(_) => {
+                let port = self.observed.port(&unit).cloned();
+                self.observed.set_port(&unit, None);
+                if port.is_some_and(|port| port.internal.is_some()) {
+                    self.link_gone(&unit);
+                }
+            }
+            Change::MakeTap(..) => self.link_made(&unit),
+            Change::RemoveLink(_) => self.link_gone(&unit),
+            Change::Guard(..) => self.observed.set_guard(&unit, Guard::Present),
+            Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
+            Change::Prepare(_, tag) => {
+                assert!(self.guarded(), "a link is guarded before it is set up");
+                let tag = Tag::Holder(tag.clone());
+                let link = ObservedLink { index: 7, tag, up: true, is_strict: true };
+                drop(self.observed.set_link(&unit, Some(&link)));
+            }
+            Change::SetUp(_) => {
+                let link = ObservedLink { up: true, ..self.observed.link(&unit).unwrap().clone() };
+                drop(self.observed.set_link(&unit, Some(&link)));
+            }
+        }
+        self.reconciler.changed(unit, Urgency::Immediate);
+    }
+
+    /// Whether no frame can reach the node's stack but what may.
+    fn guarded(&self) -> bool {
+        self.observed.is_guarded(&tag().link()) || self.observed.datapath() != Some(Datapath::Netdev)
+    }
+
+    /// Rounds until there is nothing to do.
+    fn settle(&mut self) -> Vec<Change> {
+        let mut all = Vec::new();
+        loop {
+            let (changes, _) = self.round();
+            if changes.is_empty() {
+                return all;
+            }
+            changes.iter().for_each(|change| self.apply(change));
+            all.extend(changes);
+            assert!(all.len() < 20, "it does not end: {all:?}");
+        }
+    }
+}
+
+fn kinds(changes: &[Change]) -> Vec<&'static str> {
+    let kind = |change: &Change| match change {
+        Change::Plug(..) => "plug",
+        Change::Correct(..) => "correct",
+        Change::Unplug(_) => "unplug",
+        Change::MakeTap(..) => "make tap",
+        Change::RemoveLink(_) => "remove link",
+        Change::Guard(_, Admits::Nothing) => "guard",
+        Change::Guard(_, Admits::OwnAddresses) => "guard for own addresses",
+        Change::Prepare(..) => "prepare",
+        Change::SetUp(_) => "set up",
+        Change::RemoveGuard(_) => "remove guard",
+    };
+    changes.iter().map(kind).collect()
+}
+
+#[test]
+fn a_port_of_the_node_is_plugged_and_its_link_guarded_before_it_is_set_up() {
+    let mut case = case(None);
+    let changes = case.settle();
+    assert_eq!(kinds(&changes), ["plug", "guard for own addresses", "prepare"]);
+    let Change::Plug(_, port) = &changes[0] else { panic!("{changes:?}") };
+    assert_eq!(
+        port.internal,
+        Some(Internal { mac: Some("0a:58:0a:00:00:07".parse().unwrap()), mtu: Some(1400) })
+    );
+    assert!(port.iface_id.as_deref().is_some_and(|id| id.starts_with("port:default/uplink/attachment/")));
+    case.touch();
+    assert_eq!(case.settle(), [], "planning again changes nothing");
+}
+
+#[test]
+fn a_tap_is_made_guarded_and_plugged_last() {
+    let tap = Tap { user: Some(107), group: None };
+    let mut netdev = case(Some(tap));
+    let changes = netdev.settle();
+    assert_eq!(kinds(&changes), ["make tap", "guard", "prepare", "plug"]);
+    let Change::MakeTap(_, made) = &changes[0] else { panic!("{changes:?}") };
+    assert_eq!((made.access.user, made.mtu), (Some(107), 1400));
+    let Change::Plug(_, port) = &changes[3] else { panic!("{changes:?}") };
+    assert_eq!(port.internal, None, "it is there");
+
+    // In the kernel's datapath what comes out of a tap does not reach the node's stack.
+    let mut system = case(Some(tap));
+    system.observed.set_datapath(Some(Datapath::System));
+    assert_eq!(kinds(&system.settle()), ["make tap", "prepare", "plug"]);
+}
+
+#[test]
+fn whatever_is_killed_in_between_is_finished_by_the_next_one() {
+    for tap in [None, Some(Tap::default())] {
+        let all = case(tap).settle();
+        for killed_after in 0..all.len() {
+            let mut case = case(tap);
+            let mut applied = Vec::new();
+            while applied.len() < killed_after {
+                let (changes, _) = case.round();
+                // Each of a round by itself, as they would be written.
+                for change in changes.into_iter().take(killed_after - applied.len()) {
+                    case.apply(&change);
+                    applied.push(change);
+                }
+            }
+            // The next one knows what it observes and nothing else, and has not listed anything yet.
+            case.reconciler = Reconciler::new(Node);
+            case.was_listed = false;
+            case.touch();
+            assert_eq!(case.settle(), [], "after {applied:?}");
+            case.was_listed = true;
+            case.touch();
+            assert_eq!(kinds(&[applied, case.settle()].concat()), kinds(&all));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_made_while_there_are_no_addresses_no_bridge_or_no_mtu() {
+    let lock = lock("uplink", UID, "10.0.0.7", 1);
+    for tap in [None, Some(Tap::default())] {
+        let mut case = case(tap);
+        let _ = case.world.delete(&lock);
+        assert_eq!(case.settle(), []);
+        let _ = case.world.apply(&lock);
+        case.mtu = None;
+        case.touch();
+        assert_eq!(case.settle(), []);
+        case.mtu = Some(1342);
+        case.observed.set_datapath(None);
+        case.touch();
+        let changes = case.settle();
+        assert!(!kinds(&changes).contains(&"plug"), "{changes:?}");
+        case.observed.set_datapath(Some(Datapath::Netdev));
+        case.reconciler.observed([], [Key::Bridge]);
+        case.touch();
+        assert!(kinds(&case.settle()).contains(&"plug"));
+        assert!(case.guarded());
+    }
+}
+
+#[test]
+fn an_interface_keeps_the_mtu_that_it_was_made_with_and_follows_its_mac_address() {
+    let mut case = case(None);
+    case.settle();
+    case.mtu = Some(1300);
+    case.touch();
+    assert_eq!(case.settle(), []);
+    // Another address, as after two deciders disagreed.
+    let _ = case.world.delete(&lock("uplink", UID, "10.0.0.7", 1));
+    case.touch();
+    assert_eq!(case.settle(), [], "what there is stays meanwhile");
+    let _ = case.world.apply(&lock("uplink", UID, "10.0.0.9", 2));
+    case.touch();
+    let changes = case.settle();
+    let [Change::Correct(_, port)] = &changes[..] else { panic!("{changes:?}") };
+    assert_eq!(
+        port.internal,
+        Some(Internal { mac: Some("0a:58:0a:00:00:09".parse().unwrap()), mtu: Some(1400) })
+    );
+}
+
+#[test]
+fn what_somebody_changed_is_made_again() {
+    let mut case = case(None);
+    let all = case.settle();
+    let unit = tag().link();
+    let link = case.observed.link(&unit).unwrap().clone();
+    for (loose, expected) in [
+        (ObservedLink { up: false, ..link.clone() }, "set up"),
+        (ObservedLink { is_strict: false, ..link.clone() }, "prepare"),
+    ] {
+        drop(case.observed.set_link(&unit, Some(&loose)));
+        case.touch();
+        assert_eq!(kinds(&case.settle()), [expected]);
+    }
+    case.observed.set_guard(&unit, Guard::Absent);
+    case.touch();
+    assert_eq!(kinds(&case.settle()), ["guard for own addresses"]);
+    // Open vSwitch made the link anew, as after a restart of the node.
+    case.link_made(&unit);
+    case.observed.set_guard(&unit, Guard::Absent);
+    assert_eq!(kinds(&case.settle()), ["guard for own addresses", "prepare"]);
+    // Its database was lost.
+    case.observed.set_port(&unit, None);
+    case.touch();
+    let changes = case.settle();
+    assert_eq!(kinds(&changes)[0], "plug");
+    // Somebody moved the link to another namespace: it goes on there, and nothing of it is here.
+    case.link_gone(&unit);
+    assert_eq!(case.settle(), []);
+    assert_eq!(all.len(), 3);
+}
+
+#[test]
+fn a_port_goes_when_its_object_was_deleted_and_never_because_a_list_lacks_it() {
+    for tap in [None, Some(Tap::default())] {
+        let mut case = case(tap);
+        case.settle();
+        let unit = tag().link();
+        // A list lacks it.
+        case.holders.clear();
+        case.touch();
+        let (changes, confirm) = case.round();
+        assert_eq!((changes, confirm), (Vec::new(), vec![unit.clone()]));
+        let owners = case.reconciler.target().owners(&unit, &case.observed);
+        assert_eq!(owners, [UID.into()].into());
+        case.reconciler.answered(unit.clone(), owners.clone(), Absence::Refuted);
+        assert_eq!(case.settle(), []);
+        case.reconciler.retry(unit.clone());
+        let _ = case.round();
+        case.reconciler.answered(unit.clone(), owners, Absence::Confirmed);
+        let changes = case.settle();
+        assert_eq!(kinds(&changes)[0], "unplug");
+        assert!(!case.observed.has(&unit), "{changes:?}");
+    }
+    // An event says so.
+    let mut case = case(None);
+    case.settle();
+    case.holders.clear();
+    case.reconciler.removed(tag().link());
+    assert_eq!(kinds(&case.settle()), ["unplug"], "Open vSwitch removes its link, and with it its guard");
+}
+
+#[test]
+fn a_link_that_open_vswitch_did_not_remove_with_its_port_goes_and_a_guard_after_it() {
+    let mut case = case(None);
+    case.settle();
+    let unit = tag().link();
+    // Its database was lost while ovs-vswitchd did not run, and so was the object.
+    case.observed.set_port(&unit, None);
+    case.holders.clear();
+    case.reconciler.removed(unit.clone());
+    assert_eq!(kinds(&case.settle()), ["remove link", "remove guard"]);
+    case.observed.set_guard(&unit, Guard::Present);
+    case.touch();
+    assert_eq!(kinds(&case.settle()), ["remove guard"]);
+    assert!(!case.observed.has(&unit));
+}
+
+#[test]
+fn what_cannot_be_understood_keeps_what_it_has() {
+    let mut case = case(None);
+    case.settle();
+    let mut invalid = object(None);
+    invalid.spec.address = Some("10.0.0.300".into());
+    let _ = case.world.apply(&invalid);
+    case.touch();
+    assert_eq!(case.settle(), []);
+    // One of the same name with another UID has another link; the first one's goes by its own deletion.
+    let mut again = object(None);
+    again.metadata.uid = Some("again".into());
+    let _ = case.world.apply(&again);
+    case.touch();
+    assert_eq!(case.settle(), []);
+    assert_ne!(LinkName::of_attachment("again"), tag().link());
+}
+
+#[test]
+fn a_change_of_one_of_many_plans_that_one_alone() {
+    let mut case = case(None);
+    for number in 0..200 {
+        let (name, uid) = (format!("port-{number}"), format!("uid-{number}"));
+        let mut object = mk_network_attachment("default", &name, "sea");
+        object.metadata.uid = Some(uid.clone());
+        let _ = case.world.apply(&object);
+        let _ = case.world.apply(&lock(&name, &uid, &format!("10.0.0.{}", 20 + number), 10 + number));
+        let tag = HolderTag::of_attachment("default", &name, &uid);
+        case.reconciler.changed(tag.link(), Urgency::Immediate);
+        case.holders.insert(tag.link(), tag);
+    }
+    let (changes, _) = case.round();
+    assert_eq!(changes.len(), 201);
+    // All links are reported, and so on.
+    for change in &changes {
+        case.observed.set_guard(change.unit(), Guard::Present);
+        case.apply(change);
+    }
+    let mut rounds = 0;
+    while !case.round().0.is_empty() {
+        rounds += 1;
+        let tags: Vec<_> = case.holders.values().cloned().collect();
+        for tag in tags {
+            let link = tag.link();
+            let tag = Tag::Holder(tag);
+            drop(
+                case.observed
+                    .set_link(&link, Some(&ObservedLink { index: 7, tag, up: true, is_strict: true })),
+            );
+        }
+        assert!(rounds < 5);
+    }
+    case.planned = 0;
+    case.touch();
+    assert_eq!(case.settle(), []);
+    assert_eq!(case.planned, 1);
+}
