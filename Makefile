@@ -50,7 +50,7 @@ test-k8s: ## Tests on whole clusters of real Kubernetes, with containers; builds
 
 conformance: ## Kubernetes's own tests that match FOCUS, on the network CNI=bridge (the reference) or CNI=portolan
 	@scripts/setup --for-conformance
-	FOCUS='$(FOCUS)' SKIP='$(SKIP)' CNI='$(CNI)' $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test conformance
+	FOCUS='$(FOCUS)' SKIP='$(SKIP)' CNI='$(CNI)' $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes_conformance
 
 # Most tests wait for daemons most of the time: two for each core keep it busy.
 unit: setup

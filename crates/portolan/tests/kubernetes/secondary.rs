@@ -80,6 +80,34 @@ fn guests_reach_their_own_networks_and_no_others_beside_the_primary() {
     });
 }
 
+#[test]
+fn guests_have_their_addresses_again_after_their_node_was_rebooted() {
+    Test::new().deadline(Duration::from_secs(400)).run(async |lab: TestLab| -> Result<()> {
+        let cluster = Kubernetes::builder().nodes(2).open_vswitch().start(&lab)?;
+        cluster.show_on_failure(&lab);
+        cluster.load(&Image::agnhost()?)?;
+        let mut portolan = Portolan::start(&cluster)?;
+        cluster.apply(&with_image(LAYER3))?;
+        cluster.kubectl(&["wait", "--for=condition=Ready", "pods", "--all", "--timeout=180s"])?;
+        let [vm1, vm2, vm3] =
+            ["vm1", "vm2", "vm3"].map(|name| Guest { cluster: &cluster, namespace: "default", name });
+        let addresses = [vm1.address()?, vm3.address()?];
+        vm1.reaches(&addresses[1])?;
+
+        cluster.node("node2")?.switch_off()?;
+        vm1.reaches(&vm2.address()?)?;
+        cluster.node("node2")?.switch_on()?;
+        portolan.start_agent(&cluster, "node2")?;
+        let restarted = "--for=jsonpath={.status.containerStatuses[0].restartCount}=1";
+        cluster.kubectl(&["wait", restarted, "pod/vm3", "--timeout=180s"])?;
+        cluster.kubectl(&["wait", "--for=condition=Ready", "pod/vm3", "--timeout=60s"])?;
+
+        assert_eq!([vm1.address()?, vm3.address()?], addresses);
+        vm1.reaches(&addresses[1])?;
+        vm3.reaches(&addresses[0])
+    });
+}
+
 /// A pod whose further interface is `net1`.
 pub(crate) struct Guest<'a> {
     pub(crate) cluster: &'a Kubernetes,

@@ -330,11 +330,8 @@ mod tests {
     use super::*;
 
     fn layer_of(image: &Image) -> Vec<(String, tar::EntryType, u32, Vec<u8>)> {
-        let directory = std::env::temp_dir().join(format!("portolan-image-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let path = directory.join("layer");
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        let file = rustix::fs::memfd_create("layer", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut file = File::from(file);
         image.write_layer(&mut file).unwrap();
         file.rewind().unwrap();
         let mut archive = tar::Archive::new(file);
@@ -346,9 +343,7 @@ mod tests {
             let (kind, mode) = (header.entry_type(), header.mode().unwrap());
             (entry.path().unwrap().display().to_string(), kind, mode, bytes)
         });
-        let entries = entries.collect();
-        std::fs::remove_dir_all(directory).unwrap();
-        entries
+        entries.collect()
     }
 
     #[test]

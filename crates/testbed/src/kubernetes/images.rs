@@ -40,7 +40,7 @@ impl Image {
     pub fn agnhost_of_conformance() -> Result<Self> {
         let mut image = agnhost("registry.k8s.io/e2e-test-images/agnhost:2.56")?
             .name("registry.k8s.io/e2e-test-images/jessie-dnsutils:1.7");
-        for name in ["bash", "dig", "getent", "iperf3", "jq", "ncat", "ss", "tcpdump"] {
+        for name in ["bash", "dig", "getent", "iperf3", "jq", "ncat", "nslookup", "ss", "tcpdump"] {
             image = image.program(tool(name)?, format!("/usr/bin/{name}"));
         }
         image = image.program(tool("nc.openbsd")?, "/usr/bin/nc");

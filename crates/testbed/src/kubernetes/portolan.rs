@@ -26,17 +26,26 @@ impl Portolan {
         cluster.kubectl(&["apply", "--server-side", "-f", KINDS])?;
         cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", PATIENCE])?;
         let programs = Programs::built()?;
-        let (role, mode): (&[_], _) = match cluster.network() {
-            Network::Bridge => (&[], "chained"),
-            Network::None => (&["--primary"], "alone"),
+        let mode = match cluster.network() {
+            Network::Bridge => "chained",
+            Network::None => "alone",
         };
-        let controller = start_controller(cluster, central, &programs, role)?;
-        let agents = cluster.nodes().iter().map(|node| start_agent(cluster, node, &programs, role));
+        let controller = start_controller(cluster, central, &programs)?;
+        let agents = cluster.nodes().iter().map(|node| start_agent(cluster, node, &programs));
         let agents = agents.collect::<Result<Vec<_>>>()?;
         for node in cluster.nodes() {
             node.command(programs.portolan())?.args(["agent", "install", "--mode", mode]).read()?;
         }
         Ok(Self { agents, controller })
+    }
+
+    /// Starts the agent of a node that was switched off and on.
+    pub fn start_agent(&mut self, cluster: &Kubernetes, node: &str) -> Result<()> {
+        let nodes = cluster.nodes().iter().zip(&mut self.agents);
+        for (node, agent) in nodes.filter(|(one, _)| one.name() == node) {
+            *agent = start_agent(cluster, node, &Programs::built()?)?;
+        }
+        Ok(())
     }
 
     /// The controller.
@@ -50,30 +59,28 @@ impl Portolan {
     }
 }
 
-fn start_controller(
-    cluster: &Kubernetes,
-    central: &OvnCentral,
-    programs: &Programs,
-    role: &[&str],
-) -> Result<Process> {
+/// What both are told of what Portolan is to the cluster.
+fn role(cluster: &Kubernetes) -> &'static [&'static str] {
+    match cluster.network() {
+        Network::Bridge => &[],
+        Network::None => &["--primary"],
+    }
+}
+
+fn start_controller(cluster: &Kubernetes, central: &OvnCentral, programs: &Programs) -> Result<Process> {
     Daemon::new("controller", programs.portolan())
         .args(["controller", "--leader-election=false", "--ovn-nb", &central.nb().endpoint()])
         .args(["--ovn-sb", &central.sb().endpoint(), "--kubeconfig"])
         .arg(kubeconfig(cluster, "portolan-controller")?)
-        .args(role)
+        .args(role(cluster))
         .start(cluster.lab().home())
 }
 
-fn start_agent(
-    cluster: &Kubernetes,
-    node: &KubernetesNode,
-    programs: &Programs,
-    role: &[&str],
-) -> Result<Process> {
+fn start_agent(cluster: &Kubernetes, node: &KubernetesNode, programs: &Programs) -> Result<Process> {
     Daemon::new(format!("{}/agent", node.name()), programs.portolan())
         .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
         .arg(kubeconfig(cluster, &format!("portolan-agent-{}", node.name()))?)
-        .args(role)
+        .args(role(cluster))
         .ready(Ready::Notify)
         .start(node.running()?.machine().namespace())
 }

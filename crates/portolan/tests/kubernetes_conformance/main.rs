@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use portolan_testbed::kubernetes::{Image, Kubernetes, Network, Portolan};
-use portolan_testbed::{Lab, Result, built_program};
+use portolan_testbed::{Lab, Result, built_program, program_or_built};
 
 fn main() -> ExitCode {
     let Some(focus) = variable("FOCUS") else {
@@ -32,27 +32,39 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether tests ran and all of them passed.
 fn run(focus: &str, network: Network) -> Result<bool> {
+    let reports = reports();
+    std::fs::create_dir_all(&reports).unwrap();
     let lab = Lab::new()?;
     let nodes = variable("NODES").map_or(2, |number| number.parse().unwrap());
     let builder = Kubernetes::builder().nodes(nodes).network(network);
-    let (cluster, _portolan) = match network {
-        Network::Bridge => (builder.start(&lab)?, None),
-        Network::None => {
-            let cluster = builder.open_vswitch().start(&lab)?;
-            let portolan = Portolan::start(&cluster)?;
-            cluster.kubectl(&["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s"])?;
-            (cluster, Some(portolan))
-        }
+    let cluster = match network {
+        Network::Bridge => builder.start(&lab)?,
+        Network::None => builder.open_vswitch().start(&lab)?,
     };
+    let passed = test(&cluster, focus, &reports);
+    if !matches!(passed, Ok(true)) {
+        let overview = reports.join("overview");
+        std::fs::write(&overview, cluster.overview() + &lab.log_tails()).unwrap();
+        println!("how the cluster was is in {}", overview.display());
+    }
+    passed
+}
+
+fn test(cluster: &Kubernetes, focus: &str, reports: &Path) -> Result<bool> {
+    let portolan = match cluster.network() {
+        Network::Bridge => None,
+        Network::None => Some(Portolan::start(cluster)?),
+    };
+    cluster.kubectl(&["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s"])?;
     cluster.load(&Image::agnhost_of_conformance()?)?;
     cluster.load(&Image::busybox()?)?;
     cluster.start_dns()?;
 
-    let reports = reports();
-    std::fs::create_dir_all(&reports).unwrap();
+    let lab = cluster.lab();
     let mut ginkgo = lab.command(built_program("ginkgo")?).env("HOME", lab.path());
-    ginkgo = ginkgo.args(["--no-color", "--succinct", "--timeout=6h", "--procs"]);
+    ginkgo = ginkgo.args(["--no-color", "--timeout=6h", "--procs"]);
     ginkgo = ginkgo.arg(variable("PROCS").unwrap_or_else(|| "1".into())).arg("--focus").arg(focus);
     if let Some(skip) = variable("SKIP") {
         ginkgo = ginkgo.arg("--skip").arg(skip);
@@ -61,19 +73,22 @@ fn run(focus: &str, network: Network) -> Result<bool> {
         .arg(built_program("e2e.test")?)
         .args(["--", "--provider=skeleton", "--kubeconfig"])
         .arg(cluster.api_server().kubeconfig())
+        .arg("--kubectl-path")
+        .arg(program_or_built("kubectl")?)
         .arg("--report-dir")
-        .arg(&reports)
+        .arg(reports)
         .output()?;
+    drop(portolan);
     let log = reports.join("log");
     std::fs::write(&log, [&output.stdout[..], &output.stderr].concat()).unwrap();
-    print_verdict(&String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stdout);
+    print_verdict(&said);
     println!("the whole log is {}", log.display());
-    if !output.status.success() {
-        std::fs::write(reports.join("overview"), cluster.overview()).unwrap();
+    let ran = !said.contains("Ran 0 of ");
+    if !ran {
+        println!("no test is called so");
     }
-    drop(cluster);
-    lab.close();
-    Ok(output.status.success())
+    Ok(output.status.success() && ran)
 }
 
 /// Each failure once, and the count.
