@@ -15,6 +15,7 @@ use anyhow::Context;
 mod api;
 mod core_kinds;
 mod field_reference;
+mod installation;
 mod ovn_schema;
 mod rustfmt;
 
@@ -43,6 +44,10 @@ const GENERATORS: &[Generator] = &[
     Generator { owns: &[], generate: api::pages },
     Generator { owns: &[], generate: field_reference::generate },
     Generator { owns: &[], generate: core_kinds::generate },
+    Generator {
+        owns: &["deploy/harvester", "deploy/helm/portolan/crds", "deploy/helm/portolan/templates"],
+        generate: installation::generate,
+    },
 ];
 
 /// A file that is not as it should be, by its path.

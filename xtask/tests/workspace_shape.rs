@@ -38,6 +38,7 @@ const MEMBERS: &[Member] = &[
     // Pure: values in, values out.
     Member { name: "ovn-schema", knows: &["ovsdb-core"], never: PURE },
     Member { name: "portolan-api", knows: &[], never: PURE },
+    Member { name: "portolan-manifests", knows: &["portolan-api"], never: PURE },
     Member { name: "portolan-model", knows: &["portolan-api"], never: PURE },
     Member { name: "portolan-ipam", knows: &["portolan-api", "portolan-model"], never: PURE },
     Member {
@@ -48,6 +49,7 @@ const MEMBERS: &[Member] = &[
     // Drivers and edges.
     Member { name: "portolan-host", knows: &[], never: &[KUBE_CLIENT] },
     Member { name: "portolan-health", knows: &[], never: &[TLS, KUBE_CLIENT, KUBE] },
+    Member { name: "portolan-daemons", knows: &["portolan-health"], never: &[TLS, KUBE_CLIENT, KUBE] },
     Member { name: "portolan-watch", knows: &[], never: &[] },
     Member { name: "portolan-cni", knows: &[], never: &[RUNTIME, TLS, KUBE_CLIENT, KUBE] },
     Member {
@@ -120,6 +122,9 @@ const MEMBERS: &[Member] = &[
             "portolan-ipam",
             "portolan-plan",
             "portolan-host",
+            "portolan-health",
+            "portolan-daemons",
+            "portolan-manifests",
             "portolan-trace",
             "portolan-serving",
             "portolan-trace-server",
@@ -147,7 +152,11 @@ const MEMBERS: &[Member] = &[
         knows: &["ovsdb-core", "apischema", "apimachinery", "apiserver"],
         never: &[KUBE_CLIENT],
     },
-    Member { name: "xtask", knows: &["ovsdb-core", "portolan-api"], never: &[KUBE_CLIENT] },
+    Member {
+        name: "xtask",
+        knows: &["ovsdb-core", "portolan-api", "portolan-manifests"],
+        never: &[KUBE_CLIENT],
+    },
 ];
 
 const RUNTIME: &[&str] = &["tokio", "mio", "async-std", "smol", "hyper", "reqwest", "tower", "axum"];

@@ -88,6 +88,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     let mut changes = agent.vswitch.changes();
     let mut connected = agent.vswitch.connected();
     let mut cluster = agent.cluster.revisions();
+    let mut southbound = agent.config.southbound.clone();
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut offload_off = None;
     loop {
@@ -111,9 +112,19 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
                 offload_off = None;
             }
             changed = cluster.changed() => changed.expect("invariant: the agent keeps the sender alive"),
+            () = told(southbound.as_mut()) => {}
             () = later.wait() => drop(later.take_due(Instant::now())),
         }
         while changes.try_next().is_some() {}
+    }
+}
+
+/// Waits until it is said anew where the southbound database is.
+async fn told(southbound: Option<&mut watch::Receiver<Option<String>>>) {
+    let Some(southbound) = southbound else { return std::future::pending().await };
+    if southbound.changed().await.is_err() {
+        // Nobody will say anything more; what was said stays.
+        std::future::pending::<()>().await;
     }
 }
 
@@ -185,7 +196,10 @@ async fn compare(
         let subnets = any_larger.then(|| known.world.subnets()).into_iter().flatten();
         (known.node.clone(), mtu, subnets.filter_map(|subnet| subnet.config.mtu).collect())
     });
-    let chassis = chassis(&config.chassis, &config.node, &config.bridge, &node, &found);
+    let told = config.southbound.as_ref().and_then(|told| told.borrow().clone());
+    let southbound = told.or_else(|| config.chassis.southbound.clone());
+    let settings = ChassisSettings { southbound, ..config.chassis.clone() };
+    let chassis = chassis(&settings, &config.node, &config.bridge, &node, &found);
     let mut problem = problem(&chassis, mtu).or_else(|| old_mtu(&host.pods, mtu?, &own_mtus));
     if later.next_due().is_none() {
         match agent.vswitch.assert_chassis(&chassis).await {

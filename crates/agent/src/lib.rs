@@ -45,6 +45,7 @@ mod vswitch;
 mod wanted;
 
 pub mod install;
+pub mod removal;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -55,6 +56,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_model::Settings;
+use tokio::sync::watch;
 
 use crate::calls::Calls;
 pub use crate::chassis::{ChassisSettings, Encap};
@@ -97,6 +99,8 @@ pub struct Config {
     pub changes: ChangeHook,
     /// How the node is to be a chassis of OVN.
     pub chassis: ChassisSettings,
+    /// Says where OVN's southbound database is, whenever that changes; has precedence over the settings of the chassis.
+    pub southbound: Option<watch::Receiver<Option<String>>>,
     /// Where to serve health checks and metrics; not unless given.
     pub health: Option<SocketAddr>,
 }
@@ -117,6 +121,7 @@ impl Config {
             steps: StepHook::default(),
             changes: ChangeHook::default(),
             chassis: ChassisSettings::default(),
+            southbound: None,
             health: None,
         }
     }

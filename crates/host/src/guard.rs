@@ -95,6 +95,15 @@ pub fn release_ingress(link: &str) -> Result<()> {
     }
 }
 
+/// Removes the table of all guards; false if there is none.
+pub fn remove_table() -> Result<bool> {
+    let table = json!({ "delete": { "table": { "family": FAMILY, "name": TABLE } } });
+    match nft(&[table], || "remove the table of guards".into()) {
+        Err(Error::Nft { said, .. }) if said.contains("No such file or directory") => Ok(false),
+        result => result.map(|_| true),
+    }
+}
+
 /// The links that have guards, whether or not the links exist.
 pub fn guarded() -> Result<Vec<String>> {
     let list = json!({ "list": { "chains": { "family": FAMILY } } });

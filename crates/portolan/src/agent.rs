@@ -1,17 +1,22 @@
 //! `portolan agent`.
 
-pub(crate) mod install;
+mod install;
+mod uninstall;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use futures::future::OptionFuture;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_agent::{ChassisSettings, Encap};
+use portolan_daemons::OvnDatabase;
+use tokio::sync::watch;
 
 use crate::cluster;
 use crate::controller::listen_address;
+use crate::ovn_addresses::{OvnAddresses, Place, tell};
 
 /// `portolan agent` runs the agent; its subcommands are about the node it is to run on.
 #[derive(Debug, Args)]
@@ -27,11 +32,14 @@ pub(crate) struct Invocation {
 enum AgentCommand {
     /// Put the CNI plugin and its network configuration where this node's container runtime looks for them, once the agent is ready.
     Install(install::Arguments),
+    /// Remove from this node what `portolan agent install` put there. Pods that run keep their interfaces.
+    Uninstall(uninstall::Arguments),
 }
 
 pub(crate) async fn start(invocation: Invocation, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     match (invocation.subcommand, invocation.run) {
         (Some(AgentCommand::Install(arguments)), _) => install::run(arguments, stop).await,
+        (Some(AgentCommand::Uninstall(arguments)), _) => uninstall::run(arguments, stop).await,
         (None, Some(arguments)) => run(arguments, stop).await,
         (None, None) => anyhow::bail!("--node is missing"),
     }
@@ -67,6 +75,9 @@ pub(crate) struct Arguments {
     /// Without it: what is set in Open vSwitch stays.
     #[arg(long, value_name = "ENDPOINTS")]
     ovn_sb: Option<String>,
+    /// The ConfigMap, NAMESPACE/NAME, in which the members of ovn-central write their addresses; instead of --ovn-sb.
+    #[arg(long, value_name = "CONFIGMAP", conflicts_with = "ovn_sb")]
+    ovn_addresses: Option<Place>,
     /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug/node to connections from this host; a port
     /// alone means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
@@ -75,7 +86,7 @@ pub(crate) struct Arguments {
 
 async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-agent").await?;
-    let mut config = portolan_agent::Config::new(arguments.node, kube);
+    let mut config = portolan_agent::Config::new(arguments.node, kube.clone());
     config.settings.first_interface = crate::first_interface(arguments.primary);
     if let Some(ovsdb) = arguments.ovsdb {
         config.ovsdb = ovsdb;
@@ -86,8 +97,18 @@ async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Re
     config.cluster_networks = arguments.cluster_network;
     config.health = arguments.health_address;
     config.chassis = ChassisSettings { encap: arguments.encap, southbound: arguments.ovn_sb };
+    let addresses = match arguments.ovn_addresses {
+        None => None,
+        Some(place) => {
+            let (sender, told) = watch::channel(None);
+            config.southbound = Some(told);
+            let addresses = OvnAddresses::follow(&portolan_watch::client(kube)?, place);
+            Some(tell(addresses, OvnDatabase::Southbound, sender))
+        }
+    };
     tokio::select! {
         ended = portolan_agent::run(config, crate::notify::ready) => ended,
+        Some(ended) = OptionFuture::from(addresses) => match ended? {},
         () = stop => Ok(()),
     }
 }

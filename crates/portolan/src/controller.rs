@@ -1,5 +1,6 @@
 //! `portolan controller`.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -9,12 +10,14 @@ use futures::future::OptionFuture;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_controller::{Config, LeaderElection, Log, Reader};
+use portolan_daemons::OvnDatabase;
 use portolan_model::World;
 use portolan_model::node::LEAST_IPV4_MTU;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::ServiceReference;
 
 use crate::cluster;
+use crate::ovn_addresses::{OvnAddresses, Place, client_endpoints};
 use crate::ovn_tls::OvnTls;
 
 #[derive(Debug, Args)]
@@ -74,6 +77,10 @@ struct OvnDatabases {
         default_value = "unix:/run/ovn/ovnsb_db.sock"
     )]
     ovn_sb: Vec<Endpoint>,
+    /// The ConfigMap, NAMESPACE/NAME, in which the members of ovn-central write their addresses; instead of --ovn-nb and --ovn-sb. With
+    /// another address the controller ends, to be started again.
+    #[arg(long, value_name = "CONFIGMAP", conflicts_with_all = ["ovn_nb", "ovn_sb"])]
+    ovn_addresses: Option<Place>,
     #[command(flatten)]
     tls: OvnTls,
 }
@@ -168,8 +175,21 @@ pub(crate) async fn run(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-controller").await?;
-    let OvnDatabases { ovn_nb, ovn_sb, tls } = arguments.ovn;
-    let mut config = Config::new(kube.clone(), ovn_nb.clone());
+    let client = portolan_watch::client(kube.clone())?;
+    let OvnDatabases { mut ovn_nb, mut ovn_sb, ovn_addresses, tls } = arguments.ovn;
+    tokio::pin!(stop);
+    let mut addresses = ovn_addresses.map(|place| OvnAddresses::follow(&client, place));
+    let mut known = BTreeSet::new();
+    if let Some(addresses) = &mut addresses {
+        known = tokio::select! {
+            first = addresses.first() => first?,
+            () = &mut stop => return Ok(()),
+        };
+        ovn_nb = client_endpoints(OvnDatabase::Northbound, &known)?;
+        ovn_sb = client_endpoints(OvnDatabase::Southbound, &known)?;
+    }
+    let moved = addresses.as_mut().map(|addresses| addresses.other_than(&known));
+    let mut config = Config::new(kube, ovn_nb.clone());
     config.sb.clone_from(&ovn_sb);
     config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;
@@ -179,7 +199,6 @@ pub(crate) async fn run(
     config.debug = arguments.debug_address;
     config.log = Some(log);
     config.election = arguments.election.config();
-    let client = portolan_watch::client(kube)?;
     let (reader, reads) = portolan_controller::readers();
     // Whether an address can be listened at is known before anything begins.
     let traces = match arguments.trace.trace_address {
@@ -204,6 +223,10 @@ pub(crate) async fn run(
     // If one ends, the process ends: it is started again whole.
     tokio::select! {
         ended = portolan_controller::run_with_readers(config, reads, stop) => ended,
+        Some(found) = OptionFuture::from(moved) => {
+            tracing::info!(addresses = ?found?, "there are other addresses of OVN's databases; ending, to begin anew with them");
+            Ok(())
+        }
         Some(ended) = OptionFuture::from(traces) => match ended.context("the trace server has ended")? {},
         Some(ended) = OptionFuture::from(webhook) => match ended.context("the webhook server has ended")? {},
     }

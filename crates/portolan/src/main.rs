@@ -5,19 +5,23 @@ mod apiserver;
 mod cluster;
 mod completions;
 mod controller;
+mod daemons;
 mod describe;
 mod exit;
 mod get;
+mod install;
 mod lab;
 mod log;
 mod near;
 mod notify;
 mod output;
+mod ovn_addresses;
 mod ovn_tls;
 mod plan;
 #[cfg(test)]
 mod scene;
 mod trace;
+mod uninstall;
 mod waiting;
 
 use std::process::ExitCode;
@@ -51,6 +55,16 @@ enum Command {
     Apiserver(apiserver::Arguments),
     /// Run the node agent: it serves the CNI plugin and plugs pods into Open vSwitch.
     Agent(agent::Invocation),
+    /// Run one of OVN's central daemons in a container: a database, or ovn-northd.
+    OvnCentral(daemons::OvnCentral),
+    /// Run ovn-controller in a container.
+    OvnController(daemons::OvnController),
+    /// Run Open vSwitch in a container: its database, or ovs-vswitchd.
+    Ovs(daemons::Ovs),
+    /// Install Portolan on a cluster, or bring an installation to this version.
+    Install(install::Arguments),
+    /// Remove Portolan from a cluster and its nodes. Networks, their objects and their definitions stay.
+    Uninstall(uninstall::Arguments),
     /// Run a whole cluster on this machine: start, inspect, break and stop it.
     Lab(lab::Arguments),
     /// Show VPCs, subnets, interfaces of pods, and addresses that are taken.
@@ -63,20 +77,25 @@ enum Command {
     Plan(plan::Arguments),
     /// Print the completion script of a shell.
     Completions(completions::Arguments),
-    /// Remove from this node what `portolan agent install` put there. Pods that run keep their interfaces.
-    Uninstall(agent::install::Directories),
 }
 
 impl Command {
     /// What is logged by default. The output of commands for people is complete without a log.
     fn default_log(&self) -> &'static str {
         match self {
-            Command::Controller(_) | Command::Apiserver(_) | Command::Agent(_) | Command::Lab(_) => "info",
+            Command::Controller(_)
+            | Command::Apiserver(_)
+            | Command::Agent(_)
+            | Command::OvnCentral(_)
+            | Command::OvnController(_)
+            | Command::Ovs(_)
+            | Command::Lab(_) => "info",
             Command::Get(_)
             | Command::Describe(_)
             | Command::Trace(_)
             | Command::Plan(_)
             | Command::Completions(_)
+            | Command::Install(_)
             | Command::Uninstall(_) => "off",
         }
     }
@@ -98,6 +117,11 @@ fn main() -> anyhow::Result<ExitCode> {
             Command::Controller(arguments) => controller::run(arguments, log, stop_signal()?).await?,
             Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await?,
             Command::Agent(arguments) => agent::start(arguments, stop_signal()?).await?,
+            Command::OvnCentral(arguments) => daemons::run_ovn_central(arguments, stop_signal()?).await?,
+            Command::OvnController(arguments) => {
+                daemons::run_ovn_controller(arguments, stop_signal()?).await?;
+            }
+            Command::Ovs(arguments) => daemons::run_ovs(arguments, stop_signal()?).await?,
             // Only one of its commands is to be stopped in an orderly way, so it decides about signals.
             Command::Lab(arguments) => lab::run(arguments, stop_signal).await?,
             Command::Get(arguments) => return Ok(end("get", succeeded(get::run(arguments).await))),
@@ -106,8 +130,11 @@ fn main() -> anyhow::Result<ExitCode> {
             }
             Command::Trace(arguments) => return Ok(end("trace", trace::run(arguments).await)),
             Command::Plan(arguments) => return Ok(end("plan", plan::run(arguments).await)),
-            Command::Uninstall(directories) => {
-                return Ok(end("uninstall", succeeded(agent::install::uninstall(directories))));
+            Command::Install(arguments) => {
+                return Ok(end("install", succeeded(install::run(arguments).await)));
+            }
+            Command::Uninstall(arguments) => {
+                return Ok(end("uninstall", succeeded(uninstall::run(arguments).await)));
             }
             Command::Completions(arguments) => {
                 return Ok(end("completions", succeeded(completions::run::<Arguments>(&arguments))));

@@ -17,6 +17,7 @@ mod images;
 mod kubelet;
 mod node;
 mod portolan;
+mod portolan_images;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

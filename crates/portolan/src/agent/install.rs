@@ -1,10 +1,10 @@
-//! `portolan agent install` and `portolan uninstall`.
+//! `portolan agent install`.
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use portolan_agent::install::{Installation, Mode, Places, Then, run as install, uninstall as remove};
+use portolan_agent::install::{Installation, Mode, Places, Then, run as install};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Directories {
+pub(super) struct Directories {
     /// The runtime's directory of network configurations.
     #[arg(long, value_name = "DIRECTORY", default_value = "/etc/cni/net.d")]
     conf_dir: PathBuf,
@@ -79,11 +79,4 @@ pub(crate) async fn run(arguments: Arguments, stop: impl Future<Output = ()>) ->
         ended = install(installation, then) => ended,
         () = stop => Ok(()),
     }
-}
-
-pub(crate) fn uninstall(directories: Directories) -> anyhow::Result<()> {
-    for path in remove(&directories.into())? {
-        println!("{} removed", path.display());
-    }
-    Ok(())
 }

@@ -36,6 +36,7 @@ examples_run! {
     examples_of_the_command_line_run: "docs/cli.md",
     examples_of_the_controller_run: "docs/controller.md",
     examples_of_harvester_run: "docs/harvester.md",
+    examples_of_the_installation_run: "docs/installation.md",
     examples_of_the_lab_run: "docs/lab.md",
     examples_of_networks_run: "docs/networks.md",
     examples_of_networkattachments_run: "docs/networkattachments.md",

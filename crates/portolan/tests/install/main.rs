@@ -1,4 +1,4 @@
-//! `portolan agent install` and `portolan uninstall`: the real binaries on real directories, read meanwhile as a container runtime reads
+//! `portolan agent install` and `portolan agent uninstall`: the real binaries on real directories, read meanwhile as a container runtime reads
 //! them. The agent is played, but for the last test, where a pod is made by what was installed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]

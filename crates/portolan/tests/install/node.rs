@@ -46,7 +46,7 @@ fn pods_get_the_primary_network_and_their_own_by_what_was_installed() {
         for pod in &pods {
             pod.delete().unwrap();
         }
-        let said = node.command(programs.portolan()).arg("uninstall").read().unwrap();
+        let said = node.command(programs.portolan()).args(["agent", "uninstall"]).read().unwrap();
         assert!(said.starts_with("/etc/cni/net.d/00-portolan.conflist removed"), "{said}");
         // The runtime's next pod has the primary's network alone.
         let plain = testbed.pod("plain").on("node1").nad("web").start().unwrap();

@@ -127,7 +127,7 @@ impl Stage {
     }
 
     pub(crate) fn uninstall(&self) -> String {
-        let output = self.command(&["uninstall"]).output().unwrap();
+        let output = self.command(&["agent", "uninstall"]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }

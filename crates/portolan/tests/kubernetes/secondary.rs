@@ -109,20 +109,20 @@ fn guests_have_their_addresses_again_after_their_node_was_rebooted() {
 }
 
 /// A pod whose further interface is `net1`.
-struct Guest<'a> {
-    cluster: &'a Kubernetes,
-    namespace: &'a str,
-    name: &'a str,
+pub(crate) struct Guest<'a> {
+    pub(crate) cluster: &'a Kubernetes,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
 }
 
 impl Guest<'_> {
-    fn address(&self) -> Result<String> {
+    pub(crate) fn address(&self) -> Result<String> {
         let shown = self.run(&["ip", "-4", "-o", "address", "show", "net1"])?;
         let prefix = shown.split_whitespace().nth(3).unwrap_or_default();
         Ok(prefix.split('/').next().unwrap_or_default().to_owned())
     }
 
-    fn reaches(&self, address: &str) -> Result<()> {
+    pub(crate) fn reaches(&self, address: &str) -> Result<()> {
         self.run(&["ping", "-c1", "-w10", address]).map(drop)
     }
 
@@ -148,7 +148,7 @@ impl Guest<'_> {
 }
 
 /// The guests of the examples, as containers that wait.
-fn with_image(manifest: &str) -> String {
+pub(crate) fn with_image(manifest: &str) -> String {
     let guests = manifest.replace("image: none", "image: \"agnhost:1\"");
     assert_ne!(guests, manifest);
     guests

@@ -87,7 +87,7 @@ fn with_tools(mut image: Image) -> Result<Image> {
 }
 
 /// A program of this machine.
-fn tool(name: &str) -> Result<PathBuf> {
+pub(super) fn tool(name: &str) -> Result<PathBuf> {
     let directories = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].map(Path::new);
     let found = directories.iter().map(|directory| directory.join(name)).find(|path| path.exists());
     let found = found.ok_or_else(|| Error::NotInstalled { program: name.into() })?;

@@ -1,0 +1,49 @@
+//! `ovn-controller`: OVN on each node.
+
+use serde_json::json;
+
+use crate::installation::Installation;
+use crate::object::Object;
+use crate::{pod, ports};
+
+const NAME: &str = "ovn-controller";
+
+pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
+    let health = ports::health::OVN_CONTROLLER;
+    let mut container = json!({
+        "name": NAME,
+        "image": installation.image,
+        "command": ["/usr/bin/portolan"],
+        "args": ["ovn-controller", pod::health_address(health)],
+        // All that it does, it does by the sockets of Open vSwitch.
+        "securityContext": pod::no_privileges(0),
+        "resources": pod::requests("50m", "64Mi"),
+        "volumeMounts": [pod::mount("run-openvswitch", "/run/openvswitch"), pod::mount("run", "/run/ovn")],
+    });
+    pod::probes(&mut container, health);
+    vec![Object::new(json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": pod::metadata(installation, NAME),
+        "spec": {
+            "selector": pod::selector(NAME),
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+            "template": {
+                "metadata": pod::template_metadata(NAME, NAME),
+                "spec": {
+                    "automountServiceAccountToken": false,
+                    "hostNetwork": true,
+                    "dnsPolicy": "Default",
+                    "priorityClassName": "system-node-critical",
+                    "nodeSelector": {"kubernetes.io/os": "linux"},
+                    "tolerations": pod::tolerate_everything(),
+                    "containers": [container],
+                    "volumes": [
+                        pod::host_path("run-openvswitch", "/run/openvswitch"),
+                        pod::in_memory("run"),
+                    ],
+                },
+            },
+        },
+    }))]
+}

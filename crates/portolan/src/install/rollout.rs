@@ -1,0 +1,200 @@
+//! Waits until what was installed runs, and until what was removed has ended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{DynamicObject, WatchEvent, WatchParams};
+use kube::runtime::wait::{await_condition, conditions::is_deleted};
+use kube::{Api, ResourceExt as _};
+use portolan_manifests::Object;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::apply::api;
+use crate::cluster::Cluster;
+use crate::exit::{Exit, Failure};
+use crate::output::plain;
+use crate::waiting::Waiting;
+
+/// How long one watch lasts at most; the next begins where everything is looked at again.
+const WATCH: u32 = 60;
+
+/// Waits until all of them have as many pods ready as they want.
+pub(crate) async fn wait(cluster: &Cluster, workloads: &[&Object], patience: Duration) -> anyhow::Result<()> {
+    let deadline = Instant::now() + patience;
+    for workload in workloads {
+        let what = workload.description();
+        let shown = Waiting::start(format!("waiting for {what}"));
+        let mut last = String::new();
+        let outcome = timeout_at(deadline, until_ready(cluster, workload, &mut last)).await;
+        drop(shown);
+        match outcome {
+            Ok(outcome) => outcome?,
+            Err(_) => {
+                let why = pods_that_are_not_ready(cluster, workload).await;
+                return Err(Failure::with(
+                    Exit::Failed,
+                    format!("{what} does not run after {} s: {last}{why}", patience.as_secs()),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn until_ready(cluster: &Cluster, workload: &Object, last: &mut String) -> anyhow::Result<()> {
+    let (what, api) = (workload.description(), api(cluster, workload));
+    let explain = |error: &kube::Error| cluster.explain(&what, error);
+    loop {
+        let one = format!("metadata.name={}", workload.name());
+        let found = api.get(workload.name()).await.map_err(|error| explain(&error))?;
+        if is_ready(&found, last) {
+            return Ok(());
+        }
+        let version = found.resource_version().unwrap_or_default();
+        let parameters = WatchParams::default().fields(&one).timeout(WATCH);
+        let events = api.watch(&parameters, &version).await.map_err(|error| explain(&error))?;
+        let mut events = std::pin::pin!(events);
+        // A watch that ends or fails is begun again with a look.
+        while let Ok(Some(event)) = events.try_next().await {
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) if is_ready(&object, last) => {
+                    return Ok(());
+                }
+                WatchEvent::Error(_) => break,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether a workload has what it wants, and how far it is.
+fn is_ready(object: &DynamicObject, said: &mut String) -> bool {
+    let (spec, status) = (&object.data["spec"], &object.data["status"]);
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    let is_observed = number(&status["observedGeneration"])
+        >= object.metadata.generation.unwrap_or_default().cast_unsigned();
+    let kind = object.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default();
+    let (wanted, updated, ready) = match kind {
+        "DaemonSet" => {
+            let updated = &status["updatedNumberScheduled"];
+            (number(&status["desiredNumberScheduled"]), number(updated), number(&status["numberReady"]))
+        }
+        _ => (
+            spec["replicas"].as_u64().unwrap_or(1),
+            number(&status["updatedReplicas"]),
+            number(&status["readyReplicas"]),
+        ),
+    };
+    // Nodes get a new version when their administrator deletes the pod.
+    let waits_for_update = spec["updateStrategy"]["type"] != "OnDelete";
+    *said = format!("{ready} of {wanted} pods are ready, {updated} are of this version");
+    is_observed && ready >= wanted && (updated >= wanted || !waits_for_update)
+}
+
+/// The pods of a workload that are not ready, and why as far as they say so.
+async fn pods_that_are_not_ready(cluster: &Cluster, workload: &Object) -> String {
+    let Some(namespace) = workload.namespace() else { return String::new() };
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
+    let of = kube::api::ListParams::default().labels(&format!("app={}", workload.name()));
+    let Ok(pods) = pods.list(&of).await else { return String::new() };
+    let mut reasons: BTreeMap<String, String> = BTreeMap::new();
+    for pod in pods {
+        let status = pod.status.clone().unwrap_or_default();
+        let mut said: Vec<String> = Vec::new();
+        for container in status.container_statuses.iter().flatten().filter(|one| !one.ready) {
+            let state = container.state.clone().unwrap_or_default();
+            let waiting = state.waiting.and_then(|waiting| waiting.reason);
+            let ended = state.terminated.and_then(|ended| ended.reason);
+            said.push(format!(
+                "{} {}",
+                container.name,
+                waiting.or(ended).unwrap_or_else(|| "is not ready".into())
+            ));
+        }
+        let unscheduled = status
+            .conditions
+            .iter()
+            .flatten()
+            .find(|one| one.type_ == "PodScheduled" && one.status == "False");
+        said.extend(unscheduled.and_then(|one| one.message.clone()));
+        if !said.is_empty() {
+            reasons.insert(pod.name_any(), said.join(", "));
+        }
+    }
+    reasons
+        .iter()
+        .map(|(pod, why)| {
+            let why = plain(why);
+            format!("\n  pod {namespace}/{pod}: {why}; `kubectl logs -n {namespace} {pod} --all-containers` has more")
+        })
+        .collect()
+}
+
+/// Waits until a part has no pods any more.
+pub(crate) async fn wait_for_end(
+    cluster: &Cluster,
+    namespace: &str,
+    part: &str,
+    patience: Duration,
+) -> anyhow::Result<()> {
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
+    let selector = format!("app={part}");
+    let _shown = Waiting::start(format!("waiting for the end of the pods of {part}"));
+    let ended = async {
+        loop {
+            let list = pods.list(&kube::api::ListParams::default().labels(&selector)).await;
+            let list = list.map_err(|error| cluster.explain("the list of Pods", &error))?;
+            if list.items.is_empty() {
+                return anyhow::Ok(());
+            }
+            let version = list.metadata.resource_version.unwrap_or_default();
+            let parameters = WatchParams::default().labels(&selector).timeout(WATCH);
+            let events = pods.watch(&parameters, &version).await;
+            let events = events.map_err(|error| cluster.explain("the watch of Pods", &error))?;
+            let mut events = std::pin::pin!(events);
+            while let Ok(Some(event)) = events.try_next().await {
+                if matches!(event, WatchEvent::Deleted(_) | WatchEvent::Error(_)) {
+                    break;
+                }
+            }
+        }
+    };
+    tokio::time::timeout(patience, ended).await.unwrap_or_else(|_| {
+        Err(Failure::with(
+            Exit::Failed,
+            format!(
+                "pods of {part} in namespace {namespace} have not ended after {} s; is a node not ready? `kubectl get pods -n {namespace} -o wide` \
+                 says on which",
+                patience.as_secs()
+            ),
+        ))
+    })
+}
+
+/// Waits until a namespace that is being deleted is gone: nothing can be installed into it before.
+pub(crate) async fn wait_for_end_of_namespace(
+    cluster: &Cluster,
+    namespace: &str,
+    patience: Duration,
+) -> anyhow::Result<()> {
+    let api: Api<Namespace> = Api::all(cluster.client.clone());
+    let found = api.get_metadata_opt(namespace).await;
+    let found = found.map_err(|error| cluster.explain("the namespace", &error))?;
+    let Some(uid) = found.and_then(|found| found.uid()) else { return Ok(()) };
+    let _shown = Waiting::start(format!("waiting for the end of namespace {namespace}"));
+    let gone = await_condition(api, namespace, is_deleted(&uid));
+    match tokio::time::timeout(patience, gone).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Failure::with(
+            Exit::Failed,
+            format!(
+                "namespace {namespace} is not gone after {} s; its status says what is left: `kubectl get namespace {namespace} -o yaml`",
+                patience.as_secs()
+            ),
+        )),
+    }
+}

@@ -1,0 +1,182 @@
+//! Where OVN's databases are, by a ConfigMap in which every member of `ovn-central` writes its address: one key for each member, its
+//! address as the value. Controllers and agents follow it, so that members may move.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use ovsdb::Endpoint;
+use portolan_daemons::OvnDatabase;
+use portolan_watch::{Followers, Observed, Pause};
+use serde_json::json;
+use tokio::sync::watch;
+
+/// A ConfigMap, as `NAMESPACE/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    namespace: String,
+    name: String,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Self { namespace: namespace.into(), name: name.into() })
+            }
+            _ => Err("write NAMESPACE/NAME".into()),
+        }
+    }
+}
+
+/// The addresses of members.
+type Addresses = BTreeSet<IpAddr>;
+
+/// Follows the addresses. Dropping it ends that.
+pub(crate) struct OvnAddresses {
+    place: Place,
+    followers: Followers,
+    observed: watch::Receiver<Observed<ConfigMap>>,
+}
+
+impl OvnAddresses {
+    pub(crate) fn follow(client: &kube::Client, place: Place) -> Self {
+        let mut followers = Followers::of_built_in_kinds(client.clone());
+        let api = Api::namespaced(client.clone(), &place.namespace);
+        let observed = followers.follow_one(api, &place.name);
+        Self { place, followers, observed }
+    }
+
+    /// Waits until there are addresses.
+    pub(crate) async fn first(&mut self) -> anyhow::Result<Addresses> {
+        tracing::info!(
+            config_map = format!("{}/{}", self.place.namespace, self.place.name),
+            "waiting for the addresses of OVN's databases, which ovn-central writes there"
+        );
+        self.next(|addresses| !addresses.is_empty()).await
+    }
+
+    /// Waits until there is an address besides those that are known. That one is gone is no reason to do anything: it may come back, and
+    /// clients go on to the next.
+    pub(crate) async fn other_than(&mut self, known: &Addresses) -> anyhow::Result<Addresses> {
+        self.next(|addresses| !addresses.is_subset(known)).await
+    }
+
+    async fn next(&mut self, wanted: impl Fn(&Addresses) -> bool) -> anyhow::Result<Addresses> {
+        loop {
+            let addresses = match &*self.observed.borrow_and_update() {
+                Observed::Present(map) => addresses(map.data.as_ref()),
+                Observed::NotRead | Observed::Absent => Addresses::new(),
+            };
+            if wanted(&addresses) {
+                return Ok(addresses);
+            }
+            tokio::select! {
+                changed = self.observed.changed() => changed?,
+                error = self.followers.ended() => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// What can be read of the values; others are somebody's mistake, which must not take away the rest.
+fn addresses(data: Option<&BTreeMap<String, String>>) -> Addresses {
+    let read = |(member, value): (&String, &String)| {
+        let address = value.trim().parse().ok();
+        if address.is_none() {
+            tracing::warn!(
+                member,
+                value,
+                "the address of a member of ovn-central cannot be read and is left out"
+            );
+        }
+        address
+    };
+    data.into_iter().flatten().filter_map(read).collect()
+}
+
+/// Where a database is, as `ovn-remote` and the flags have it.
+pub(crate) fn endpoints(database: OvnDatabase, addresses: &Addresses) -> String {
+    let endpoint = |address: &IpAddr| format!("tcp:{}", SocketAddr::new(*address, database.port()));
+    addresses.iter().map(endpoint).collect::<Vec<_>>().join(",")
+}
+
+/// The same, for a client.
+pub(crate) fn client_endpoints(
+    database: OvnDatabase,
+    addresses: &Addresses,
+) -> anyhow::Result<Vec<Endpoint>> {
+    let endpoints = endpoints(database, addresses);
+    endpoints.split(',').map(|one| one.parse().map_err(anyhow::Error::from)).collect()
+}
+
+/// Tells a receiver of every address that comes to be known, for ever.
+pub(crate) async fn tell(
+    mut addresses: OvnAddresses,
+    database: OvnDatabase,
+    told: watch::Sender<Option<String>>,
+) -> anyhow::Result<Infallible> {
+    let mut known = addresses.first().await?;
+    loop {
+        tracing::info!(addresses = ?known, "OVN's databases are there");
+        told.send_replace(Some(endpoints(database, &known)));
+        known = addresses.other_than(&known).await?;
+    }
+}
+
+/// Writes the address of a member, until that has succeeded.
+pub(crate) async fn publish(client: kube::Client, place: Place, member: String, address: IpAddr) {
+    let api: Api<ConfigMap> = Api::namespaced(client, &place.namespace);
+    let patch = Patch::Merge(json!({"data": {member.clone(): address.to_string()}}));
+    let mut pause = Pause::new(Duration::from_millis(100), Duration::from_secs(5));
+    loop {
+        match api.patch(&place.name, &PatchParams::default(), &patch).await {
+            Ok(_) => {
+                tracing::info!(member, %address, "the address is published");
+                return;
+            }
+            Err(error) => {
+                let error = portolan_watch::Plain(&error).to_string();
+                tracing::warn!(
+                    member,
+                    error,
+                    "the address cannot be written to ConfigMap {}/{}; trying again",
+                    place.namespace,
+                    place.name
+                );
+            }
+        }
+        pause.wait().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_families_become_endpoints_and_what_is_none_is_left_out() {
+        let data = [("a", "192.0.2.1"), ("b", " fd00::1 "), ("c", "db.example.org"), ("d", "")];
+        let data = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let addresses = addresses(Some(&data));
+        let expected = "tcp:192.0.2.1:6642,tcp:[fd00::1]:6642";
+        assert_eq!(endpoints(OvnDatabase::Southbound, &addresses), expected);
+        let clients = client_endpoints(OvnDatabase::Northbound, &addresses).unwrap();
+        assert_eq!(clients.len(), 2);
+    }
+
+    #[test]
+    fn a_place_has_a_namespace_and_a_name() {
+        assert!("a/b".parse::<Place>().is_ok());
+        for text in ["", "a", "/b", "a/", "a/b/c"] {
+            assert!(text.parse::<Place>().is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Portolan installed as its users do, on nodes with a primary network: by `portolan install`, and by the manifest. Nothing of it runs outside
+//! of pods.
+
+use std::time::Duration;
+
+use portolan_testbed::kubernetes::{Image, Kubernetes, KubernetesNode};
+use portolan_testbed::{Command, Result, Test, TestLab};
+
+use crate::secondary::{Guest, with_image};
+
+const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
+const MANIFEST: &str = include_str!("../../../../deploy/portolan.yaml");
+const LAYER3: &str = include_str!("../../../../examples/harvester/layer3.yaml");
+
+#[test]
+fn pods_get_their_networks_by_what_was_installed_and_nodes_are_as_before_afterwards() {
+    Test::new().deadline(Duration::from_secs(900)).run(async |lab: TestLab| -> Result<()> {
+        let cluster = Kubernetes::builder().nodes(2).start(&lab)?;
+        cluster.show_on_failure(&lab);
+        for image in [Image::agnhost()?, Image::portolan(&lab)?, Image::portolan_ovs(&lab)?] {
+            cluster.load(&image)?;
+        }
+        let installed = Installed { cluster: &cluster, lab: &lab };
+        let before = installed.nodes()?;
+
+        installed.userspace_datapath()?;
+        let said = installed.portolan(&["install", "--mode=secondary", "--timeout=240"]).read()?;
+        assert!(said.ends_with("examples/ has some to begin with."), "{said}");
+        installed.pods_have_networks()?;
+        let refused = installed.portolan(&["uninstall"]).read().unwrap_err().to_string();
+        assert!(refused.contains("have interfaces of Portolan"), "{refused}");
+        installed.remove(&["uninstall"])?;
+        assert_eq!(installed.nodes()?, before);
+        assert!(
+            cluster.kubectl(&["get", "vpcs.kubeovn.io", "-o=name"])?.contains("commonvpc"),
+            "objects stay"
+        );
+
+        // The same objects, by those who have kubectl alone.
+        installed.userspace_datapath()?;
+        cluster.kubectl_command()?.args(["apply", "--server-side", "-f-"]).stdin(MANIFEST).read()?;
+        for workload in [
+            "statefulset/ovn-central",
+            "daemonset/ovn-controller",
+            "daemonset/portolan-agent",
+            "deployment/portolan-controller",
+        ] {
+            cluster.kubectl(&["rollout", "status", "-n=portolan-system", workload, "--timeout=240s"])?;
+        }
+        installed.pods_have_networks()?;
+        installed.remove(&["uninstall", "--delete-crds", "--yes"])?;
+        assert_eq!(installed.nodes()?, before);
+        let definitions = cluster.kubectl(&["get", "crds", "-o=name"])?;
+        assert!(
+            !definitions.contains("portolan.dev") && !definitions.contains("kubeovn.io"),
+            "{definitions}"
+        );
+        Ok(())
+    });
+}
+
+struct Installed<'a> {
+    cluster: &'a Kubernetes,
+    lab: &'a TestLab,
+}
+
+impl Installed<'_> {
+    fn portolan(&self, arguments: &[&str]) -> Command {
+        let kubeconfig = self.cluster.api_server().kubeconfig();
+        self.lab.command(PORTOLAN).args(arguments).env("KUBECONFIG", kubeconfig)
+    }
+
+    /// The guests of an example reach each other, on one node and between nodes, and go.
+    fn pods_have_networks(&self) -> Result<()> {
+        let cluster = self.cluster;
+        cluster.apply(&with_image(LAYER3))?;
+        cluster.kubectl(&["wait", "--for=condition=Ready", "pods", "--all", "--timeout=120s"])?;
+        let [vm1, vm2, vm3] = ["vm1", "vm2", "vm3"].map(|name| Guest { cluster, namespace: "default", name });
+        vm1.reaches(&vm2.address()?)?;
+        vm1.reaches(&vm3.address()?)?;
+        vm3.reaches(&vm1.address()?)
+    }
+
+    /// Removes the guests, and the installation.
+    fn remove(&self, arguments: &[&str]) -> Result<()> {
+        self.cluster.kubectl(&["delete", "pods", "--all", "--grace-period=1"])?;
+        for node in self.cluster.nodes() {
+            let of_node = format!("--field-selector=spec.node={}", node.name());
+            self.cluster.kubectl(&[
+                "wait",
+                "--for=delete",
+                "iplocks.portolan.dev",
+                &of_node,
+                "--timeout=60s",
+            ])?;
+            self.shell(node, HOST_DATAPATH)?;
+        }
+        self.portolan(arguments).read().map(drop)
+    }
+
+    /// Installs Open vSwitch alone. Its userspace datapath, which this machine has alone, sends tunnels by ports of its own: the interface that
+    /// the nodes' network is on becomes one, before anything else has connections by it.
+    fn userspace_datapath(&self) -> Result<()> {
+        let is_needed = |document: &&str| {
+            document.contains("\nkind: Namespace\n")
+                || document.contains("\nkind: DaemonSet\n") && document.contains("\n  name: ovs\n")
+        };
+        let documents: Vec<_> = MANIFEST.split("\n---\n").filter(is_needed).collect();
+        assert_eq!(documents.len(), 2);
+        let apply = self.cluster.kubectl_command()?.args(["apply", "--server-side", "-f-"]);
+        apply.stdin(documents.join("\n---\n")).read()?;
+        let ready = "--for=jsonpath={.status.numberReady}=2";
+        self.cluster.kubectl(&["wait", ready, "-n=portolan-system", "daemonset/ovs", "--timeout=120s"])?;
+        for node in self.cluster.nodes() {
+            self.shell(node, USERSPACE_DATAPATH)?;
+            node.running()?.machine().namespace().checksum_offload_off("br-und")?;
+        }
+        Ok(())
+    }
+
+    fn shell(&self, node: &KubernetesNode, script: &str) -> Result<String> {
+        node.command("bash")?.args(["-euc", script]).read()
+    }
+
+    /// What an installation could leave on nodes, and what it must not take.
+    fn nodes(&self) -> Result<Vec<String>> {
+        let nodes = self.cluster.nodes().iter();
+        nodes
+            .map(|node| {
+                let annotations = ["get", "node", node.name(), "-o=jsonpath={.metadata.annotations}"];
+                let annotations = self.cluster.kubectl(&annotations)?;
+                let ours = annotations.split(',').filter(|one| one.contains("portolan")).collect::<String>();
+                Ok(format!("{}\n{ours}", self.shell(node, LEFT)?))
+            })
+            .collect()
+    }
+}
+
+const USERSPACE_DATAPATH: &str = "
+address=$(ip -4 -o address show dev eth0 | awk '{print $4}')
+routes=$(ip -4 route show dev eth0 | grep via || true)
+ovs-vsctl --timeout=30 --may-exist add-br br-und -- set Bridge br-und datapath_type=netdev -- --may-exist add-port br-und eth0
+ip address flush dev eth0
+ip address add $address dev br-und
+ip link set br-und up
+while read -r route; do [ -z \"$route\" ] || ip route replace $route dev br-und; done <<<\"$routes\"";
+
+const HOST_DATAPATH: &str = "
+address=$(ip -4 -o address show dev br-und | awk '{print $4}')
+routes=$(ip -4 route show dev br-und | grep via || true)
+ovs-vsctl --timeout=30 del-br br-und
+ip address add $address dev eth0
+while read -r route; do [ -z \"$route\" ] || ip route replace $route dev eth0; done <<<\"$routes\"";
+
+/// Links but those of pods and the bridge that the primary network makes for the first of them, files of the container runtime and of Portolan, and tables of nftables.
+const LEFT: &str = "
+ip -o link | awk '{print $2}' | grep -v '^veth\\|^cni0' | sort
+find /etc/cni/net.d /opt/cni/bin /var/lib/portolan -type f 2>/dev/null | sort
+nft list tables | grep -i portolan || true";
