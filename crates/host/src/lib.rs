@@ -11,6 +11,7 @@
 //!  directory_monitor  changes of files in a directory
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
 //!  guard_monitor changes of guards
+//!  pci          virtual functions of network cards and their representors, by sysfs
 //! ```
 //!
 //! Everything here is synchronous and takes milliseconds; an async caller uses a blocking thread. Namespaces are named by open
@@ -27,6 +28,7 @@ pub mod guard_monitor;
 pub mod link_monitor;
 mod netlink;
 pub mod netns;
+pub mod pci;
 pub mod rtnetlink;
 pub mod tap;
 
@@ -36,6 +38,7 @@ pub use ethtool::Ethtool;
 pub use guard::Admits;
 pub use guard_monitor::{GuardChange, GuardMonitor};
 pub use link_monitor::{LinkChange, LinkMonitor};
+pub use pci::{PciAddress, Sysfs, VirtualFunction};
 pub use rtnetlink::{Link, LinkAddress, LinkKind, Route, Rtnetlink, Veth};
 pub use tap::Tap;
 

@@ -4,6 +4,7 @@
 //!   test(), Test       run a test's body in a TestLab of its own; print logs and collect artefacts when it fails
 //!   Etcd, KubeApiServer    real Kubernetes parts
 //!   Testbed            a portolan_lab Cluster with pods (Pod), traffic (ping, tcp, udp, throughput) and what a failure leaves behind
+//!   NetworkCard        virtual functions and their representors, made up
 //!   Faults             an API server that refuses requests, forgets history, cuts watches, serves kinds late
 //! ```
 //!
@@ -37,6 +38,8 @@ mod heartbeat;
 mod https;
 mod kube_apiserver;
 #[cfg(feature = "cluster")]
+mod network_card;
+#[cfg(feature = "cluster")]
 mod northbound;
 #[cfg(feature = "cluster")]
 mod objects;
@@ -60,6 +63,8 @@ pub use faults::{Faults, Injected};
 #[cfg(feature = "cluster")]
 pub use heartbeat::Heartbeat;
 pub use kube_apiserver::{KubeApiServer, KubeApiServerBuilder};
+#[cfg(feature = "cluster")]
+pub use network_card::NetworkCard;
 #[cfg(feature = "cluster")]
 pub use northbound::{Northbound, Recording};
 #[cfg(feature = "cluster")]
