@@ -77,7 +77,7 @@ impl Functions {
             tracing::info!(device = %address, sandbox, "the function comes back when the pod's network namespace ends");
             let function = Function { used: Use::Returning, ..function.clone() };
             let note = Note { function: Some(function), ..note.clone() };
-            host.rename(representor, unit.as_str(), Some(&note.to_string()))
+            host.rename(representor, unit.as_str(), Some(&note.to_string()), None)
         })
     }
 
@@ -116,14 +116,14 @@ impl Functions {
 
 /// Gives a link that is down its own name, or any if that is taken: it must not stay what it was.
 fn rename_or_any(host: &mut Rtnetlink, link: &Link, name: &str) -> Result<Named> {
-    match host.rename(link, name, None) {
+    match host.rename(link, name, None, None) {
         Err(error) if error.os_error() == Some(EEXIST) => {
             tracing::warn!(
                 link = link.name,
                 name,
                 "a link cannot have its own name again, which another one has"
             );
-            host.rename(link, ANY_NAME, None).map(|()| Named::Otherwise)
+            host.rename(link, ANY_NAME, None, None).map(|()| Named::Otherwise)
         }
         outcome => outcome.map(|()| Named::AsBefore),
     }

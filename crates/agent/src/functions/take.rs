@@ -7,6 +7,7 @@ use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{
     Admits, Error, Ethtool, Link, LinkKind, PciAddress, Result, Rtnetlink, VirtualFunction, guard,
 };
+use portolan_model::node::LEAST_MTU;
 use portolan_plan::host::{Datapath, FormerLink, Function, Note, Sandbox, Use};
 
 use super::{Functions, address_of, in_use};
@@ -134,7 +135,9 @@ fn connect(
         if representor.up {
             host.set_down(representor)?;
         }
-        host.rename(representor, unit.as_str(), Some(&note.to_string()))
+        // The interface's own MTU comes later, as with a pair of links.
+        let mtu = Some(LEAST_MTU.into());
+        host.rename(representor, unit.as_str(), Some(&note.to_string()), mtu)
     })?;
     guard::ipv6_off(unit.as_str())?;
     if datapath == Datapath::Netdev {

@@ -17,9 +17,11 @@ impl Rtnetlink {
     }
 
     /// Renames a link that is down, and notes something on it or removes what is noted there: both in one step, which a process that
-    /// is killed has done or not.
-    pub fn rename(&mut self, link: &Link, name: &str, alias: Option<&str>) -> Result<()> {
+    /// is killed has done or not. Whoever sets it up meanwhile by its former name loses: it is down under the new one.
+    pub fn rename(&mut self, link: &Link, name: &str, alias: Option<&str>, mtu: Option<u32>) -> Result<()> {
         let mut message = of(link);
+        message.header.change_mask = LinkFlags::Up;
+        message.attributes.extend(mtu.map(LinkAttribute::Mtu));
         message.attributes.push(LinkAttribute::IfName(name.into()));
         message.attributes.push(LinkAttribute::IfAlias(alias.unwrap_or_default().into()));
         self.change(SET_LINK, 0, &message, || format!("rename link {} to {name}", link.name))

@@ -137,8 +137,11 @@ fn removal(unit: LinkName, observed: &Observed) -> Vec<Change> {
         return changes;
     }
     if let Some(note) = observed.note(&unit).filter(|note| note.function.is_some()) {
+        // Its representor may stay for a while, and with it the guard, which goes once the link has its own name again.
         changes.push(Change::Release(unit.clone(), Box::new(note.clone())));
-    } else if observed.link(&unit).is_some() || observed.is_unnoted(&unit) {
+        return changes;
+    }
+    if observed.link(&unit).is_some() || observed.is_unnoted(&unit) {
         changes.push(Change::RemoveLink(unit.clone()));
     }
     if observed.is_guarded(&unit) {

@@ -391,8 +391,10 @@ fn the_representor_of_an_ended_sandbox_is_released_and_never_removed() {
     case.ended.insert(note.sandbox.clone());
     case.reconciler.removed(name.clone());
     let changes = case.settle();
-    assert_eq!(kinds(&changes), ["unplug", "release", "remove guard"]);
+    assert_eq!(kinds(&changes), ["unplug", "release"]);
     assert!(changes.contains(&Change::Release(name.clone(), Box::new(note.clone()))));
+    case.touch_all();
+    assert_eq!(kinds(&case.settle()), ["remove guard"], "once no link needs it");
 
     // The card was reset, which makes representors anew: the port still says what the function was called.
     let port = ObservedPort { tag: Tag::Sandbox(note), pod: String::new(), iface_id: None, internal: None };
@@ -417,7 +419,7 @@ fn a_function_that_is_back_on_the_node_ends_its_port_as_a_link_that_is_gone_does
     assert_eq!(case.round(), (Vec::new(), vec![name.clone()]), "only after a live read");
     let owners = case.reconciler.target().owners(&name, &case.observed);
     case.reconciler.answered(name, owners, Absence::Confirmed);
-    assert_eq!(kinds(&case.settle()), ["unplug", "release", "remove guard"]);
+    assert_eq!(kinds(&case.settle()), ["unplug", "release"]);
 }
 
 #[test]
@@ -435,7 +437,6 @@ fn a_function_that_comes_back_later_leaves_its_representor_alone_until_it_does()
     let mut case = case();
     let note = returning(noted_function("cafe01", Some("enp3s0f0v0")));
     let name = case.representor(&note, PodEnd::InSandbox);
-    case.observed.set_guard(&name, Guard::Absent);
     let down = ObservedLink { up: false, ..case.observed.link(&name).unwrap().clone() };
     case.observed.set_link(&name, Some(&down));
     case.touch_all();
@@ -444,7 +445,7 @@ fn a_function_that_comes_back_later_leaves_its_representor_alone_until_it_does()
     assert_eq!(case.observed.links_of_pod(UID, "eth0").count(), 0, "it takes the iface-id from no other");
     case.representor(&note, PodEnd::OnNode);
     case.reconciler.removed(name);
-    assert_eq!(kinds(&case.settle()), ["release", "remove guard"]);
+    assert_eq!(kinds(&case.settle()), ["release"]);
 }
 
 #[test]
