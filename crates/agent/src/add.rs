@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use portolan_api::Mac;
 use portolan_cni::{AddResult, CniError, Code, Interface, IpConfig};
+use portolan_host::PciAddress;
 use portolan_model::node::LEAST_MTU;
 use portolan_plan::host::{Datapath, Note, Sandbox};
 
@@ -16,7 +17,7 @@ use crate::calls::Threads;
 use crate::cluster::Known;
 use crate::links;
 use crate::server::Agent;
-use crate::steps::{Moment, Step, Steps};
+use crate::steps::{Step, Steps};
 use crate::wanted::{Call, Planned, Wanted, pod_ended, wanted};
 
 /// The pause after a live read that settled nothing, before the next one.
@@ -31,6 +32,8 @@ pub(crate) struct Add<'a> {
     pub(crate) netns: Arc<OwnedFd>,
     /// The namespace's path, for the answer to repeat.
     pub(crate) netns_path: Option<String>,
+    /// The device that is to be the pod's end of the interface that the call names; otherwise that is made.
+    pub(crate) device: Option<PciAddress>,
     pub(crate) steps: Steps,
     /// The threads that work on links, for undoing to wait for: they cannot be cancelled.
     pub(crate) threads: Threads,
@@ -58,8 +61,8 @@ impl Add<'_> {
         let early = self.config.selection.makes_named();
         let early_link = async {
             match early {
-                true => self.make_link(&self.note(&self.sandbox.call, self.pod.uid.clone())).await,
-                false => Ok(()),
+                true => self.make_link(self.note(&self.sandbox.call, self.pod.uid.clone())).await.map(Some),
+                false => Ok(None),
             }
         };
         let wanted = async {
@@ -67,18 +70,24 @@ impl Add<'_> {
             let interfaces = self.agent.cluster.wait_for(|known| self.interfaces(known));
             self.steps.wait(Step::Locks, waiting, interfaces).await
         };
-        let ((), (pod_uid, planned)) = tokio::try_join!(early_link, wanted)?;
-        let pod_uid = &pod_uid;
-        futures::future::try_join_all(planned.iter().map(|plan| async move {
-            let note = self.note(&plan.interface, Some(pod_uid.clone()));
-            if !early || plan.interface != self.sandbox.call {
-                self.make_link(&note).await?;
-            } else if self.pod.uid.as_ref() != Some(pod_uid) {
-                let note = note.clone();
-                self.work(Step::Link, format!("link {}", plan.interface), move || links::set_note(&note))
-                    .await?;
+        let (early, (pod_uid, planned)) = tokio::try_join!(early_link, wanted)?;
+        let (pod_uid, early) = (&pod_uid, &early);
+        let notes = futures::future::try_join_all(planned.iter().map(|plan| async move {
+            let mut note = self.note(&plan.interface, Some(pod_uid.clone()));
+            match early {
+                Some(made) if plan.interface == self.sandbox.call => {
+                    note.function = made.function.clone();
+                    if self.pod.uid.as_ref() != Some(pod_uid) {
+                        let note = note.clone();
+                        self.work(Step::Link, format!("link {}", plan.interface), move || {
+                            links::set_note(&note)
+                        })
+                        .await?;
+                    }
+                }
+                _ => note = self.make_link(note).await?,
             }
-            self.connect(plan, note).await
+            self.connect(plan, &note).await.map(|()| note)
         }))
         .await?;
         self.steps.report(&self.sandbox.container, &self.pod.to_string());
@@ -89,12 +98,12 @@ impl Add<'_> {
             self.agent.cluster.read(|known| foreign.note(known, &pod, self.config.previous.as_ref()));
         }
         self.agent.network_status.check(pod);
-        Ok(self.result(&planned))
+        Ok(self.result(&planned, &notes))
     }
 
     fn note(&self, interface: &str, pod_uid: Option<String>) -> Note {
         let (sandbox, network) = (self.sandbox.clone(), self.config.name.clone());
-        Note { sandbox, interface: interface.to_owned(), pod_uid, network }
+        Note { sandbox, interface: interface.to_owned(), pod_uid, network, function: None }
     }
 
     fn wanted(&self, known: &Known) -> Wanted {
@@ -173,7 +182,8 @@ impl Add<'_> {
         }
     }
 
-    async fn make_link(&self, note: &Note) -> Result<(), CniError> {
+    /// Makes an interface's link, or takes that of a device. Answers what is noted of it.
+    async fn make_link(&self, note: Note) -> Result<Note, CniError> {
         let datapath: Datapath = self
             .steps
             .wait(Step::Bridge, format!("bridge {} of Open vSwitch", self.agent.config.bridge), async {
@@ -182,26 +192,39 @@ impl Add<'_> {
             })
             .await;
         let waiting = format!("link {}", note.interface);
-        let (agent, netns, note) = (Arc::clone(self.agent), Arc::clone(&self.netns), note.clone());
-        let make = move || links::make(&note, &netns, LEAST_MTU, datapath, &agent.engine);
-        self.work(Step::Link, waiting, make).await
+        let (agent, netns) = (Arc::clone(self.agent), Arc::clone(&self.netns));
+        let device = self.device.clone().filter(|_| note.interface == self.sandbox.call);
+        let is_device = device.is_some();
+        let make = move || match device {
+            Some(device) => agent.functions.take(&device, note, &netns, datapath, &agent.engine),
+            None => links::make(&note, &netns, LEAST_MTU, datapath, &agent.engine).map(|()| note),
+        };
+        let made = self.work(Step::Link, waiting, make).await;
+        made.map_err(|error| if is_device { of_device(error) } else { error })
     }
 
     /// Configures an interface whose links exist, and waits until it carries traffic. The engine gives it its port.
-    async fn connect(&self, plan: &Planned, note: Note) -> Result<(), CniError> {
+    async fn connect(&self, plan: &Planned, note: &Note) -> Result<(), CniError> {
         let (vswitch, steps, interface) = (&self.agent.vswitch, &self.steps, plan.interface.as_str());
         let (link, netns, end) = (note.link(), Arc::clone(&self.netns), plan.end.clone());
-        let name = interface.to_owned();
-        let configure = move || links::configure(&link, &name, &netns, &end);
+        let (name, noted, agent) = (interface.to_owned(), note.clone(), Arc::clone(self.agent));
+        let configure = move || match has_link(&noted) {
+            true => links::configure(&link, &name, &netns, &end).map(Some),
+            false => agent.functions.configure_without_link(&noted, end.mac, end.mtu).map(|()| None),
+        };
+        let is_link = has_link(note);
         let configure = self.work(Step::Configure, format!("addresses of {interface}"), configure);
+        let configure =
+            async { configure.await.map_err(|error| if is_link { error } else { of_device(error) }) };
         let installed = async {
             let waiting = format!("port {} of Open vSwitch", note.link());
-            steps.wait(Step::Plug, waiting, vswitch.plugged(&note)).await;
+            steps.wait(Step::Plug, waiting, vswitch.plugged(note)).await;
             let waiting = format!("OVN to install port {}", plan.iface_id);
-            let installed = steps.wait(Step::Installed, waiting, vswitch.installed(&note)).await;
+            let installed = steps.wait(Step::Installed, waiting, vswitch.installed(note)).await;
             installed.map_err(|error| CniError::new(Code::Setup, error.to_string(), ""))
         };
         let (link, ()) = tokio::try_join!(configure, installed)?;
+        let Some(link) = link else { return Ok(()) };
         let (netns, end) = (Arc::clone(&self.netns), plan.end.clone());
         let announce = move || links::announce(&netns, &link, &end);
         self.work(Step::Announce, format!("announcements of {interface}"), announce).await
@@ -217,12 +240,7 @@ impl Add<'_> {
         let (working, reporter) = (self.threads.begin().await, self.steps.reporter.clone());
         let done = tokio::task::spawn_blocking(move || {
             let _working = working;
-            reporter.at(step, Moment::Began);
-            let outcome = body();
-            if outcome.is_ok() {
-                reporter.at(step, Moment::Ended);
-            }
-            outcome
+            reporter.during_work(step, body)
         });
         let unfinished = |error: tokio::task::JoinError| {
             CniError::new(Code::Setup, "the agent is shutting down", error.to_string())
@@ -254,22 +272,24 @@ impl Add<'_> {
         missing.join("; ")
     }
 
-    fn result(&self, planned: &[Planned]) -> AddResult {
+    fn result(&self, planned: &[Planned], notes: &[Note]) -> AddResult {
         let mut result = AddResult::default();
-        for plan in planned {
+        for (plan, note) in planned.iter().zip(notes) {
             let mtu = Some(u32::from(plan.end.mtu));
             result.interfaces.push(Interface {
                 name: self.sandbox.link(&plan.interface).to_string(),
                 mac: String::new(),
                 mtu,
                 sandbox: None,
+                pci_id: None,
             });
             let interface = result.interfaces.len();
             result.interfaces.push(Interface {
                 name: plan.interface.clone(),
                 mac: Mac::to_string(&plan.end.mac),
                 mtu,
-                sandbox: self.netns_path.clone(),
+                sandbox: self.netns_path.clone().filter(|_| has_link(note)),
+                pci_id: note.function.as_ref().map(|function| function.address.clone()),
             });
             result.ips.extend(plan.end.addresses.iter().map(|address| IpConfig {
                 interface,
@@ -286,6 +306,16 @@ impl Add<'_> {
         }
         result
     }
+}
+
+/// The error of what was done with the device that the configuration names.
+fn of_device(error: CniError) -> CniError {
+    CniError { msg: format!("deviceID: {}", error.msg), ..error }
+}
+
+/// Whether the pod's end of an interface is a link. A function that a driver for user space has is none.
+fn has_link(note: &Note) -> bool {
+    note.function.as_ref().is_none_or(|function| function.link.is_some())
 }
 
 /// Whether an error says that the API server gave no answer, or could not.
@@ -312,6 +342,9 @@ fn code_of(error: &portolan_host::Error) -> Code {
     const NO_MEMORY: i32 = 12;
     const TOO_MANY_FILES_OF_ALL: i32 = 23;
     const TOO_MANY_FILES: i32 = 24;
+    if matches!(error, portolan_host::Error::DeviceInUse { .. }) {
+        return Code::TryAgainLater;
+    }
     match error.os_error() {
         Some(NO_MEMORY | TOO_MANY_FILES_OF_ALL | TOO_MANY_FILES) => Code::TryAgainLater,
         _ => Code::Setup,

@@ -56,7 +56,7 @@ pub(crate) async fn gc(
     let of_network: BTreeSet<Sandbox> = agent.engine.observed(|observed| {
         let of_network = |note: &&Note| note.network == config.name;
         let units = observed.units();
-        let notes = units.iter().flat_map(|unit| {
+        let notes = units.iter().filter(|unit| !observed.is_returning(unit)).flat_map(|unit| {
             let (link, port) = (observed.link(unit), observed.port(unit));
             let tags = [link.map(|link| &link.tag), port.map(|port| &port.tag)];
             tags.into_iter().flatten().filter_map(Tag::note)

@@ -365,6 +365,15 @@ impl Engine {
         self.state().making.insert(name.clone(), sandbox.clone());
     }
 
+    /// A call has made a link, and the pod's end is where it should be.
+    pub(crate) fn made(&self, name: &LinkName) {
+        let mut state = self.state();
+        state.making.remove(name);
+        state.touch(name);
+        drop(state);
+        self.changed();
+    }
+
     /// A call could not make a link.
     pub(crate) fn not_made(&self, name: &LinkName) {
         let mut state = self.state();
@@ -378,7 +387,9 @@ impl Engine {
     pub(crate) async fn is_removed(&self, sandbox: &Sandbox, revision: u64) {
         let removed = |state: &mut State| {
             let settled = !state.is_applying(sandbox) && state.has_observed(revision);
-            (settled && state.observed.units_of(sandbox).is_empty()).then(|| state.ended.remove(sandbox))
+            let units = state.observed.units_of(sandbox);
+            let removed = settled && units.iter().all(|unit| state.observed.is_returning(unit));
+            removed.then(|| state.ended.remove(sandbox))
         };
         self.wait_for(removed).await;
     }
@@ -540,6 +551,8 @@ impl Engine {
                 "link": observed.link(&unit).map(|link| link.index),
                 "port": observed.port(&unit).is_some(),
                 "guard": observed.is_guarded(&unit),
+                "function": note.and_then(|note| note.function.as_ref()).map(|function| &function.address),
+                "returning": observed.is_returning(&unit),
                 "ended": note.is_some_and(|note| state.ended.contains(&note.sandbox)),
                 "changing": state.applying.contains_key(&unit),
                 "failure": state.failures.get(&unit),
@@ -612,7 +625,8 @@ impl State {
     }
 
     fn link_changed(&mut self, name: &LinkName, link: Option<&ObservedLink>) {
-        if link.is_some() {
+        // A representor is noted before its function goes into the sandbox.
+        if link.is_some_and(|link| link.function().is_none()) {
             self.making.remove(name);
         }
         for unit in self.observed.set_link(name, link) {
@@ -631,10 +645,12 @@ impl State {
         let ended = tag.and_then(Tag::note).is_some_and(|note| self.ended.contains(&note.sandbox));
         let deleted = tag.and_then(Tag::owner).is_some_and(|uid| self.deleted.contains(uid));
         // The namespace of a sandbox that lives keeps the link; those of the node itself have none.
-        let lives = self.observed.link(unit).is_some() && !unit.is_of_holder();
+        let lives = self.observed.has_sandbox(unit) && !unit.is_of_holder();
+        // Its sandbox was ended before.
+        let returned = self.observed.is_returning(unit) && !lives;
         // No call goes on with it: its agent has ended, or it could not finish it. Nor was it prepared for a port of the node itself.
         let abandoned = self.observed.is_unnoted(unit) && tag.is_none();
-        if ended || abandoned || (deleted && !lives) {
+        if ended || abandoned || returned || (deleted && !lives) {
             self.reconciler.removed(unit.clone());
         } else {
             self.reconciler.changed(unit.clone(), Urgency::Immediate);

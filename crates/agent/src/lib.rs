@@ -27,6 +27,7 @@ mod confirm;
 mod del;
 mod engine;
 mod foreign;
+mod functions;
 mod guard_news;
 mod health;
 mod holders;
@@ -34,6 +35,7 @@ mod host_work;
 mod links;
 mod metrics;
 mod network_status;
+mod node_links;
 mod node_lock;
 mod node_network;
 mod pending;
@@ -63,11 +65,14 @@ pub use crate::chassis::{ChassisSettings, Encap};
 use crate::cluster::{Cluster, Known};
 use crate::engine::Engine;
 use crate::foreign::Foreign;
+use crate::functions::Functions;
 use crate::metrics::Metrics;
 use crate::node_lock::NodeLock;
 use crate::pending::Pending;
 use crate::server::Agent;
 use crate::vswitch::Vswitch;
+
+pub use portolan_host::Sysfs;
 
 pub use crate::steps::{AtChange, AtStep, ChangeHook, Moment, Step, StepHook};
 
@@ -103,6 +108,8 @@ pub struct Config {
     pub southbound: Option<watch::Receiver<Option<String>>>,
     /// Where to serve health checks and metrics; not unless given.
     pub health: Option<SocketAddr>,
+    /// Where the kernel shows devices. Tests make one up.
+    pub sysfs: Sysfs,
 }
 
 impl Config {
@@ -123,6 +130,7 @@ impl Config {
             chassis: ChassisSettings::default(),
             southbound: None,
             health: None,
+            sysfs: Sysfs::default(),
         }
     }
 
@@ -144,6 +152,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let calls = Calls::default();
     let chassis = chassis::States::new(chassis::State::default());
     let metrics = Metrics::new();
+    let functions = Arc::new(Functions::new(config.sysfs.clone(), config.steps.clone()));
     let agent = Arc::new(Agent {
         config,
         client,
@@ -156,6 +165,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         chassis,
         metrics,
         node_lock,
+        functions,
     });
     let recoveries = followers.recoveries();
     tokio::select! {

@@ -13,6 +13,7 @@ use portolan_host::{
 use portolan_plan::host::{self as plan, Change, Datapath, DesiredTap, HolderTag, LinkName, Note};
 
 use crate::engine::Engine;
+use crate::functions::Functions;
 use crate::host_work::Outcome;
 use crate::steps::{ChangeHook, Moment};
 
@@ -146,7 +147,7 @@ pub(crate) fn announce(netns: &OwnedFd, link: &Link, end: &PodEnd) -> Result<()>
 
 /// Applies changes of the engine's. After one that failed, the others of its unit are left out: a guard stays as long as its link. Of
 /// guards that cannot be made together all are left out.
-pub(crate) fn apply_all(changes: Vec<Change>, hook: &ChangeHook) -> Vec<Outcome> {
+pub(crate) fn apply_all(changes: Vec<Change>, functions: &Functions, hook: &ChangeHook) -> Vec<Outcome> {
     let guards: Vec<_> = changes.iter().filter_map(guard_of).collect();
     if guards.len() == changes.len() && guards.len() > 1 {
         changes.iter().for_each(|change| hook.at(change, Moment::Began));
@@ -168,7 +169,7 @@ pub(crate) fn apply_all(changes: Vec<Change>, hook: &ChangeHook) -> Vec<Outcome>
             continue;
         }
         hook.at(&change, Moment::Began);
-        let outcome = apply(&change).map_err(|error| with_causes(&error));
+        let outcome = apply(&change, functions).map_err(|error| with_causes(&error));
         if outcome.is_ok() {
             hook.at(&change, Moment::Ended);
         } else {
@@ -200,10 +201,11 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-fn apply(change: &Change) -> Result<()> {
+fn apply(change: &Change, functions: &Functions) -> Result<()> {
     let name = change.unit().as_str();
     match change {
         Change::RemoveLink(_) => Rtnetlink::open()?.delete_link(name).map(drop),
+        Change::Release(_, note) => functions.release(note),
         Change::MakeTap(_, tap) => make_tap(name, tap),
         Change::Prepare(_, tag) => prepare(name, tag),
         Change::Guard(_, admits) => match guard::guard(name, admits_of(*admits)) {

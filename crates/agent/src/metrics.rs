@@ -217,6 +217,7 @@ pub(crate) fn change_name(change: &Change) -> &'static str {
         Change::Unplug(_) => "unplug",
         Change::MakeTap(..) => "make_tap",
         Change::RemoveLink(_) => "remove_link",
+        Change::Release(..) => "release",
         Change::Guard(..) => "guard",
         Change::Prepare(..) => "prepare",
         Change::SetUp(_) => "set_up",

@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use portolan_host::{GuardChange, GuardMonitor, Link, LinkChange, LinkKind, LinkMonitor, Rtnetlink, guard};
-use portolan_plan::host::{Change, Guard, LinkName, Observed, ObservedLink, Tag};
+use portolan_host::{GuardChange, GuardMonitor, LinkMonitor, guard};
+use portolan_plan::host::{Change, Guard, LinkName, Observed};
 use portolan_watch::{Recoveries, Retries};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
@@ -23,10 +24,11 @@ use crate::engine::Failure;
 use crate::guard_news::Serial;
 use crate::host_work::{Done, HostWork};
 use crate::links;
+use crate::node_links::NodeLinks;
 use crate::server::Agent;
 
 /// Pauses before a unit that failed is compared again.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// How long guards that cannot be listed are left alone before the next attempt.
@@ -38,7 +40,8 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
     // Before the lists: what changes after them is reported.
     let links = watched(LinkMonitor::open()?).context("watch links")?;
     let guards = watch_guards();
-    list_links(agent).await;
+    let mut node_links = NodeLinks::new(engine, &agent.functions);
+    node_links.list().await;
     let mut listings = FuturesUnordered::new();
     if let Some(began) = engine.begin_guard_listing() {
         match blocking(guard::guarded).await {
@@ -53,7 +56,8 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
     let mut connected = agent.vswitch.connected();
     let mut confirmations = Confirmations::new(agent.client.clone(), &agent.config.node);
     let hook = agent.config.changes.clone();
-    let mut host = HostWork::new(move |changes| links::apply_all(changes, &hook));
+    let functions = Arc::clone(&agent.functions);
+    let mut host = HostWork::new(move |changes| links::apply_all(changes, &functions, &hook));
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let mut guard_changes = Vec::new();
@@ -62,7 +66,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
             () = later.wait() => {}
             // The API server is back: what could not be read need not wait any longer.
             () = recoveries.next() => later.hasten(Instant::now()),
-            changes = next(Some(&links), LinkMonitor::read) => report_links(agent, changes.context("watch links")?).await,
+            changes = next(Some(&links), LinkMonitor::read) => node_links.report(changes.context("watch links")?).await,
             changes = next(guards.as_ref(), GuardMonitor::read) => guard_changes = changes.context("watch guards")?,
             Some((began, guards)) = listings.next(), if !listings.is_empty() => {
                 report_all_guards(agent, began, &guards);
@@ -80,7 +84,7 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
             agent.vswitch.report(&batch, engine);
         }
         while let Ok(changes) = links.get_ref().read() {
-            report_links(agent, changes).await;
+            node_links.report(changes).await;
         }
         // After the links: the guard of a link that is gone need not be missed.
         while let Some(Ok(more)) = guards.as_ref().map(|monitor| monitor.get_ref().read()) {
@@ -159,53 +163,6 @@ fn report_guards(agent: &Agent, changes: Vec<GuardChange>) {
         }
         engine.guard_reported(&name, guard);
     }
-}
-
-async fn list_links(agent: &Agent) {
-    let links = until_done("list links", FIRST_PAUSE, || Rtnetlink::open()?.links()).await;
-    let unnoted = links.iter().filter_map(unnoted_link).collect();
-    agent.engine.links_listed(&links.iter().filter_map(observed_link).collect(), &unnoted);
-}
-
-async fn report_links(agent: &Agent, changes: Vec<LinkChange>) {
-    for change in changes {
-        match change {
-            LinkChange::Present(link) => {
-                if let Some((name, observed)) = observed_link(&link) {
-                    agent.engine.link_changed(&name, Some(&observed));
-                } else if let Some(name) = unnoted_link(&link) {
-                    agent.engine.unnoted_link(&name);
-                }
-            }
-            LinkChange::Removed(link) => {
-                if let Some(name) = LinkName::parse(&link.name) {
-                    agent.engine.link_changed(&name, None);
-                }
-            }
-            LinkChange::Addresses => {}
-            LinkChange::Lost => list_links(agent).await,
-        }
-    }
-}
-
-/// A link as the engine knows it, if it has a note of ours.
-fn observed_link(link: &Link) -> Option<(LinkName, ObservedLink)> {
-    let (name, tag) = (LinkName::parse(&link.name)?, link.alias.as_deref()?.parse::<Tag>().ok()?);
-    // What somebody copied from another link is no note.
-    let fits = tag.link() == name || (tag.note().is_some() && !name.is_of_holder());
-    let observed = ObservedLink { index: link.index, tag, up: link.up, is_strict: link.is_strict };
-    fits.then_some((name, observed))
-}
-
-/// The name of a link that is one of ours by its name and kind, and has no note at all: not made yet, or left by a call that was
-/// interrupted; or made by Open vSwitch just now.
-fn unnoted_link(link: &Link) -> Option<LinkName> {
-    let name = LinkName::parse(&link.name).filter(|_| link.alias.is_none())?;
-    let kinds: &[LinkKind] = match name.is_of_holder() {
-        true => &[LinkKind::Tap, LinkKind::OpenVSwitch],
-        false => &[LinkKind::Veth],
-    };
-    kinds.contains(&link.kind).then_some(name)
 }
 
 /// Applies the changes of a round: those of Open vSwitch at once, with a report on each; those of the host go on by themselves.

@@ -16,11 +16,12 @@ use tokio::time::Instant;
 
 use crate::accept::accept_all;
 use crate::add::Add;
-use crate::call::{NetworkConfig, PodArgs, Selection};
+use crate::call::{self, NetworkConfig, PodArgs, Selection};
 use crate::calls::{self, Calls, Turn};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::foreign::Foreign;
+use crate::functions::Functions;
 use crate::metrics::Metrics;
 use crate::node_lock::NodeLock;
 use crate::pending::Pending;
@@ -48,6 +49,7 @@ pub(crate) struct Agent {
     pub(crate) chassis: chassis::States,
     pub(crate) metrics: Metrics,
     pub(crate) node_lock: NodeLock,
+    pub(crate) functions: Arc<Functions>,
 }
 
 /// Listens for the plugin.
@@ -175,6 +177,7 @@ async fn call(
     match request.verb {
         Verb::Add => {
             let pod = PodArgs::parse(&request.args)?;
+            let device = call::device(&request.config, &config.selection)?;
             let netns = Arc::new(netns.ok_or_else(no_netns)?);
             let _counted = agent.calls.add().ok_or_else(too_many)?;
             let turn = bounds.turn(agent, &sandbox).await?;
@@ -185,12 +188,16 @@ async fn call(
             let steps =
                 Steps::new(Reporter::new(&agent.config.steps, &sandbox.container), agent.metrics.clone());
             let netns_path = request.netns;
-            add_or_undo(Add { agent, pod, netns, netns_path, steps, threads, sandbox, config }, &bounds).await
+            // For what is undone, of this call or one before it.
+            let _namespace = agent.functions.namespace_of(&sandbox, Some(Arc::clone(&netns)));
+            let add = Add { agent, pod, netns, netns_path, device, steps, threads, sandbox, config };
+            add_or_undo(add, &bounds).await
         }
         // It has nothing of Portolan's, whatever is down.
         Verb::Del if config.selection == Selection::Further && config.asks_for_nothing => Ok(Answer::Done),
         Verb::Del => {
             let _turn = bounds.turn(agent, &sandbox).await?;
+            let _namespace = agent.functions.namespace_of(&sandbox, netns.map(Arc::new));
             // Once it has begun it goes on, whoever waits for it.
             del::del(agent, &sandbox, bounds.left()).await.map(|()| Answer::Done)
         }

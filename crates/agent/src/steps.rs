@@ -30,10 +30,18 @@ pub enum Step {
     Undo,
     /// What a call made is removed: by DEL, by GC, or to undo an ADD.
     Remove,
+    /// A virtual function is noted on its representor, which gets its name: a part of [`Step::Link`], as the next one.
+    NoteFunction,
+    /// The link of a virtual function goes into the pod.
+    MoveFunction,
+    /// The link of a virtual function is brought back: a part of [`Step::Remove`], as the next one.
+    ReturnFunction,
+    /// The representor of a virtual function gets its own name again.
+    ReleaseFunction,
 }
 
 impl Step {
-    /// All of them, in the order in which they usually begin.
+    /// Those of every call, in the order in which they usually begin.
     pub const ALL: [Step; 9] = [
         Step::Bridge,
         Step::Link,
@@ -45,6 +53,10 @@ impl Step {
         Step::Undo,
         Step::Remove,
     ];
+
+    /// Those of virtual functions besides.
+    pub const OF_FUNCTIONS: [Step; 4] =
+        [Step::NoteFunction, Step::MoveFunction, Step::ReturnFunction, Step::ReleaseFunction];
 
     /// Its name, as logs and metrics have it.
     pub fn name(self) -> &'static str {
@@ -58,6 +70,10 @@ impl Step {
             Step::Announce => "announce",
             Step::Undo => "undo",
             Step::Remove => "remove",
+            Step::NoteFunction => "note-function",
+            Step::MoveFunction => "move-function",
+            Step::ReturnFunction => "return-function",
+            Step::ReleaseFunction => "release-function",
         }
     }
 
@@ -68,7 +84,7 @@ impl Step {
 
     /// The one of this name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|step| step.name() == name)
+        Self::ALL.into_iter().chain(Self::OF_FUNCTIONS).find(|step| step.name() == name)
     }
 }
 
@@ -98,8 +114,8 @@ pub struct AtStep<'a> {
     pub moment: Moment,
 }
 
-/// Called at every step of every call. For [`Step::Link`], [`Step::Configure`] and [`Step::Announce`] that is on the thread which does
-/// the work, so it may block like the kernel does; otherwise it must not.
+/// Called at every step of every call. For [`Step::Link`], [`Step::Configure`], [`Step::Announce`] and those of functions that is on the
+/// thread which does the work, so it may block like the kernel does; otherwise it must not.
 #[derive(Clone)]
 pub struct StepHook(Arc<dyn Fn(AtStep<'_>) + Send + Sync>);
 
@@ -177,6 +193,16 @@ impl Reporter {
     /// A call is at a step.
     pub(crate) fn at(&self, step: Step, moment: Moment) {
         (self.hook.0)(AtStep { container: &self.container, step, moment });
+    }
+
+    /// Runs a step that blocks.
+    pub(crate) fn during_work<T, E>(&self, step: Step, body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.at(step, Moment::Began);
+        let outcome = body();
+        if outcome.is_ok() {
+            self.at(step, Moment::Ended);
+        }
+        outcome
     }
 
     /// Runs a step that waits.
@@ -265,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_step_is_found_by_its_name() {
-        for step in Step::ALL {
+        for step in Step::ALL.into_iter().chain(Step::OF_FUNCTIONS) {
             assert_eq!(Step::parse(step.name()), Some(step));
         }
         assert_eq!(Step::parse("pod"), None);

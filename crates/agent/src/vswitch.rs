@@ -26,6 +26,7 @@ const SANDBOX: &str = "portolan/sandbox";
 const CALL: &str = "portolan/call";
 const INTERFACE: &str = "portolan/interface";
 const NETWORK: &str = "portolan/network";
+const FUNCTION: &str = "portolan/function";
 const OWNER: &str = "portolan/owner";
 const POD: &str = "portolan/pod";
 const NETWORK_ATTACHMENT: &str = "portolan/network-attachment";
@@ -274,6 +275,7 @@ impl Vswitch {
                 Change::Unplug(name) => unplug(&mut transaction, &cache, name),
                 Change::MakeTap(..)
                 | Change::RemoveLink(_)
+                | Change::Release(..)
                 | Change::Guard(..)
                 | Change::Prepare(..)
                 | Change::SetUp(_)
@@ -336,21 +338,26 @@ fn tag(mut tags: BTreeMap<String, String>) -> Option<Tag> {
     let sandbox = Sandbox { container: tags.remove(SANDBOX)?, call: tags.remove(CALL)? };
     let interface = tags.remove(INTERFACE)?;
     let (pod_uid, network) = (tags.remove(OWNER), tags.remove(NETWORK).unwrap_or_default());
-    Some(Tag::Sandbox(Note { sandbox, interface, pod_uid, network }))
+    let function = tags.remove(FUNCTION).and_then(|text| text.parse().ok());
+    Some(Tag::Sandbox(Note { sandbox, interface, pod_uid, network, function }))
 }
 
 /// By what a port and its interface are found again.
 fn tags_of(tag: &Tag, pod: &str) -> BTreeMap<String, String> {
     let owner = (OWNER, tag.owner().unwrap_or_default().to_owned());
     let tags = match tag {
-        Tag::Sandbox(Note { sandbox, interface, network, .. }) => vec![
-            (SANDBOX, sandbox.container.clone()),
-            (CALL, sandbox.call.clone()),
-            (INTERFACE, interface.clone()),
-            (NETWORK, network.clone()),
-            (POD, pod.to_owned()),
-            owner,
-        ],
+        Tag::Sandbox(Note { sandbox, interface, network, function, .. }) => {
+            let mut tags = vec![
+                (SANDBOX, sandbox.container.clone()),
+                (CALL, sandbox.call.clone()),
+                (INTERFACE, interface.clone()),
+                (NETWORK, network.clone()),
+                (POD, pod.to_owned()),
+                owner,
+            ];
+            tags.extend(function.as_ref().map(|function| (FUNCTION, function.to_string())));
+            tags
+        }
         Tag::Holder(HolderTag { name, .. }) => {
             let (namespace, name) = name.clone().unwrap_or_default();
             vec![(NETWORK_ATTACHMENT, format!("{namespace}/{name}")), owner]

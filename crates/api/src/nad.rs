@@ -34,6 +34,7 @@ const KNOWN: &[&str] = &[
     "disableCheck",
     "disableGC",
     "nfn-network",
+    "deviceID",
 ];
 
 /// How a pod's interface on some network is made.
@@ -307,13 +308,13 @@ mod tests {
     #[test]
     fn keys_without_effect_are_worth_a_warning() {
         let NadConfig::Portolan(ours) =
-            nad(r#"{"type":"portolan","deviceID":"0000:00:01.0"}"#).parse().unwrap()
+            nad(r#"{"type":"portolan","deviceID":"0000:00:01.0","vlan":7}"#).parse().unwrap()
         else {
             panic!()
         };
         assert_eq!(
             ours.warnings[0].to_string(),
-            r#"spec.config: "deviceID" is not a key that Portolan acts on; it has no effect"#
+            r#"spec.config: "vlan" is not a key that Portolan acts on; it has no effect"#
         );
     }
 

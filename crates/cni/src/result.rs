@@ -29,6 +29,8 @@ pub struct Interface {
     pub mtu: Option<u32>,
     /// The namespace it is in, as the call named it; none on the node's side.
     pub sandbox: Option<String>,
+    /// The PCI address of its device, if it belongs to one.
+    pub pci_id: Option<String>,
 }
 
 /// An address.
@@ -84,6 +86,9 @@ impl Interface {
         if let Some(mtu) = self.mtu.filter(|_| version >= Version::V1_1_0) {
             object["mtu"] = mtu.into();
         }
+        if let Some(pci_id) = self.pci_id.as_deref().filter(|_| version >= Version::V1_1_0) {
+            object["pciID"] = pci_id.into();
+        }
         object
     }
 }
@@ -123,6 +128,7 @@ mod tests {
                 mac: "0a:58:0a:00:00:07".into(),
                 mtu: Some(1442),
                 sandbox: Some("/run/netns/a".into()),
+                pci_id: Some("0000:03:00.2".into()),
             }],
             ips: vec![IpConfig {
                 interface: 0,
@@ -138,9 +144,11 @@ mod tests {
         let old = result().to_json(Version::V0_3_1, None);
         assert_eq!(old["ips"][0]["version"], "4");
         assert_eq!(old["interfaces"][0]["mtu"], Value::Null);
+        assert_eq!(old["interfaces"][0]["pciID"], Value::Null);
         let new = result().to_json(Version::V1_1_0, None);
         assert_eq!(new["ips"][0], json!({"address": "10.0.0.7/24", "gateway": "10.0.0.1", "interface": 0}));
         assert_eq!(new["interfaces"][0]["mtu"], 1442);
+        assert_eq!(new["interfaces"][0]["pciID"], "0000:03:00.2");
         assert_eq!(new["cniVersion"], "1.1.0");
     }
 

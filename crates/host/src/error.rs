@@ -28,6 +28,22 @@ pub enum Error {
     /// There is no such link.
     #[error("there is no link {0}")]
     NoLink(String),
+    /// A device of the node cannot be used as it is.
+    #[error("PCI device {address} {problem}")]
+    Device {
+        /// Its PCI address.
+        address: String,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
+    /// A device of the node is used by somebody else, for now.
+    #[error("PCI device {address} {by}")]
+    DeviceInUse {
+        /// Its PCI address.
+        address: String,
+        /// By whom, as far as is known.
+        by: String,
+    },
     /// A route cannot be added, as its destination is the network that is directly on another link.
     #[error(
         "cannot add route {route}: {network} is directly on another link of the namespace; choose another destination"

@@ -27,6 +27,16 @@ pub fn ipv6_off(link: &str) -> Result<()> {
     }
 }
 
+/// Sets IPv6 on a link of the calling thread's namespace to what new links have.
+pub fn ipv6_as_new(link: &str) -> Result<()> {
+    let default = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
+    let path = format!("/proc/sys/net/ipv6/conf/{link}/disable_ipv6");
+    match std::fs::read(default).and_then(|value| std::fs::write(&path, value)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        result => result.trying(|| format!("write {path}")),
+    }
+}
+
 /// Turns IPv6 off on a link of the calling thread's namespace, and lets it answer ARP for its own addresses only, and ask in the name of
 /// these. To be called before the link is set up. [`Link::is_strict`](crate::Link::is_strict) says whether it is so.
 pub fn make_strict(link: &str) -> Result<()> {

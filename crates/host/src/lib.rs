@@ -14,6 +14,7 @@
 //!  masquerade   translation of what leaves the cluster from this node
 //!  sysctl       settings of the kernel
 //!  change_monitor that something about links, addresses, routes or nftables changed
+//!  pci          virtual functions of network cards and their representors, by sysfs
 //! ```
 //!
 //! Everything here is synchronous and takes milliseconds; an async caller uses a blocking thread. Namespaces are named by open
@@ -33,6 +34,7 @@ pub mod masquerade;
 mod netlink;
 pub mod netns;
 mod nft;
+pub mod pci;
 pub mod rtnetlink;
 pub mod sysctl;
 pub mod tap;
@@ -45,6 +47,7 @@ pub use guard::Admits;
 pub use guard_monitor::{GuardChange, GuardMonitor};
 pub use link_monitor::{LinkChange, LinkMonitor};
 pub use masquerade::Masquerade;
+pub use pci::{PciAddress, Sysfs, VirtualFunction};
 pub use rtnetlink::{Link, LinkAddress, LinkKind, Route, Rtnetlink, Veth};
 pub use tap::Tap;
 

@@ -1,6 +1,7 @@
-//! Links and addresses; `routes` has the routes.
+//! Links and addresses; `routes` has the routes, `functions` what links of network functions need besides.
 
 mod addresses;
+mod functions;
 mod routes;
 
 use std::net::IpAddr;
@@ -68,6 +69,10 @@ pub struct Link {
     pub kind: LinkKind,
     /// Whether it has no IPv6, and answers ARP for its own addresses only: see [`guard::make_strict`](crate::guard::make_strict).
     pub is_strict: bool,
+    /// The device that it belongs to, such as a PCI address, if it belongs to one. Kernels say so since 5.14.
+    pub device: Option<String>,
+    /// The index of the link that it is a part of, such as a bridge or the kernel's Open vSwitch.
+    pub master: Option<u32>,
 }
 
 /// What made a link.
@@ -256,6 +261,8 @@ pub(crate) fn read_link(message: &Message, what: impl Fn() -> String) -> Result<
             LinkAttribute::IfAlias(alias) => link.alias = Some(alias),
             LinkAttribute::Mtu(mtu) => link.mtu = mtu,
             LinkAttribute::Address(address) => link.mac = address.try_into().ok(),
+            LinkAttribute::ParentDevName(device) => link.device = Some(device),
+            LinkAttribute::Controller(master) => link.master = Some(master),
             LinkAttribute::LinkInfo(infos) => {
                 link.kind = infos.iter().find_map(kind_of).unwrap_or_default();
             }

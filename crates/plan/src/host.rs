@@ -11,10 +11,12 @@
 //! sandbox, or a port of the node itself, which the holder of addresses asks for (`holder`). What they are for is said by their tags ([`Tag`]).
 //!
 //! **Sandboxes.** The links are made by CNI calls. A sandbox lives as long as its network namespace does, and with the namespace the kernel removes both ends of the link; so a link that
-//! exists says that its port should. A port whose link is missing goes only if the container runtime ended the sandbox (DEL, a failed
+//! exists says that its port should. Where the pod's end is a network function ([`Function`]), the host-side link is its representor,
+//! which is never removed, only released: there it is the function's link that says whether the sandbox lives. A port whose link is missing goes only if the container runtime ended the sandbox (DEL, a failed
 //! ADD, GC), or if its pod was deleted: by an explicit event, or confirmed by a live read. See
 //! [`Reconciler`](crate::reconciler::Reconciler).
 
+mod function;
 mod holder;
 mod names;
 mod node_network;
@@ -24,8 +26,9 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub use function::{FormerLink, Function, Use};
 pub use names::{HolderTag, LinkName, Note, Sandbox, Tag};
 pub use node_network::{NODE_LINK, NodeNetwork, node_network};
-pub use observed::{Datapath, Guard, Internal, Observed, ObservedLink, ObservedPort};
+pub use observed::{Datapath, Guard, Internal, Observed, ObservedLink, ObservedPort, PodEnd};
 pub use planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap, Facts, plan};
 pub use target::{Change, Key, Node};

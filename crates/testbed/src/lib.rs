@@ -5,6 +5,7 @@
 //!   Etcd, KubeApiServer    real Kubernetes parts
 //!   Testbed            a portolan_lab Cluster with pods (Pod), traffic (ping, tcp, udp, throughput) and what a failure leaves behind
 //!   kubernetes::Kubernetes a whole cluster of real Kubernetes: containerd and kubelet on every node
+//!   NetworkCard        virtual functions and their representors, made up
 //!   Faults             an API server that refuses requests, forgets history, cuts watches, serves kinds late
 //! ```
 //!
@@ -40,6 +41,8 @@ mod kube_apiserver;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 #[cfg(feature = "cluster")]
+mod network_card;
+#[cfg(feature = "cluster")]
 mod northbound;
 #[cfg(feature = "cluster")]
 mod objects;
@@ -63,6 +66,8 @@ pub use faults::{Faults, Injected};
 #[cfg(feature = "cluster")]
 pub use heartbeat::Heartbeat;
 pub use kube_apiserver::{KubeApiServer, KubeApiServerBuilder};
+#[cfg(feature = "cluster")]
+pub use network_card::NetworkCard;
 #[cfg(feature = "cluster")]
 pub use northbound::{Northbound, Recording};
 #[cfg(feature = "cluster")]

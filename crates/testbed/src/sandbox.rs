@@ -63,10 +63,18 @@ impl Sandbox {
     /// # Panics
     /// When the plugin cannot be run, or its result is none.
     pub fn add(&self) -> Result<Pod, String> {
-        let result: Value = serde_json::from_str(&self.call("ADD")?).expect("a result is JSON");
+        Ok(self.pod(&self.call("ADD")?))
+    }
+
+    /// The pod, as the result of an ADD describes it.
+    ///
+    /// # Panics
+    /// When it is no result.
+    pub fn pod(&self, result: &str) -> Pod {
+        let result: Value = serde_json::from_str(result).expect("a result is JSON");
         let ips = result["ips"].as_array().cloned().unwrap_or_default();
         let address = |ip: &Value| ip["address"].as_str()?.split('/').next()?.parse().ok();
-        Ok(Pod {
+        Pod {
             testbed: self.testbed.clone(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -74,21 +82,31 @@ impl Sandbox {
             node: self.node.clone(),
             addresses: ips.iter().filter_map(address).collect(),
             netns: self.netns.clone(),
-        })
+        }
     }
 
-    /// Calls the plugin as a container runtime does, chained after another for the first interface unless that is Portolan's. A plugin that fails says why on
-    /// standard output, which is then the error.
+    /// Calls the plugin as a container runtime does, chained after another for the first interface unless that is Portolan's. A plugin
+    /// that fails says why on standard output, which is then the error.
     ///
     /// # Panics
     /// When the plugin cannot be run.
     pub fn call(&self, command: &str) -> Result<String, String> {
+        let interfaces = if self.testbed.is_primary() { "all" } else { "further" };
+        self.call_for("eth0", command, &json!({"interfaces": interfaces}))
+    }
+
+    /// Calls the plugin for one interface, with this in its configuration, as Multus does.
+    ///
+    /// # Panics
+    /// When the plugin cannot be run, or `more` is no object.
+    pub fn call_for(&self, interface: &str, command: &str, more: &Value) -> Result<String, String> {
         let arguments = format!(
             "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_UID={}",
             self.namespace, self.name, self.uid
         );
-        let interfaces = if self.testbed.is_primary() { "all" } else { "further" };
-        let config = json!({"cniVersion": "1.0.0", "name": "portolan", "type": "portolan-cni", "interfaces": interfaces});
+        let mut config = json!({"cniVersion": "1.0.0", "name": "portolan", "type": "portolan-cni"});
+        let keys = config.as_object_mut().expect("it is one");
+        keys.extend(more.as_object().expect("keys of a configuration").clone());
         let programs = Programs::built().expect("the whole workspace is built");
         let output = self
             .node()
@@ -96,7 +114,7 @@ impl Sandbox {
             .env("CNI_COMMAND", command)
             .env("CNI_CONTAINERID", format!("sandbox-{}", self.name))
             .env("CNI_NETNS", self.netns.path())
-            .env("CNI_IFNAME", "eth0")
+            .env("CNI_IFNAME", interface)
             .env("CNI_PATH", "/opt/cni/bin")
             .env("CNI_ARGS", arguments)
             .stdin(config.to_string())

@@ -1,5 +1,5 @@
 use portolan_model::{Settings, World};
-use portolan_plan::host::{HolderTag, Internal, Note};
+use portolan_plan::host::{HolderTag, Internal, Note, PodEnd};
 
 use super::*;
 use crate::chassis::NodeFacts;
@@ -7,7 +7,7 @@ use crate::holders::Holders;
 use crate::pods::Pods;
 
 fn link(note: Note) -> ObservedLink {
-    ObservedLink { index: 7, tag: Tag::Sandbox(note), up: true, is_strict: false }
+    ObservedLink { index: 7, tag: Tag::Sandbox(note), up: true, is_strict: false, pod_end: PodEnd::InSandbox }
 }
 
 fn known() -> Known {
@@ -40,8 +40,13 @@ fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
     assert_eq!(changes(), []);
     engine.compare_all();
     assert_eq!(changes(), []);
-    let note =
-        Note { sandbox: sandbox.clone(), interface: "eth0".into(), pod_uid: None, network: String::new() };
+    let note = Note {
+        sandbox: sandbox.clone(),
+        interface: "eth0".into(),
+        pod_uid: None,
+        network: String::new(),
+        function: None,
+    };
     engine.link_changed(&name, Some(&link(note)));
     assert_eq!(changes(), []);
     assert!(engine.observed(|observed| observed.is_guarded(&name)));
@@ -86,7 +91,8 @@ fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
 
     // Somebody removes the note of a link that is in use.
     engine.begin(&sandbox);
-    let note = Note { sandbox, interface: "net1".into(), pod_uid: None, network: String::new() };
+    let note =
+        Note { sandbox, interface: "net1".into(), pod_uid: None, network: String::new(), function: None };
     engine.link_changed(&name, Some(&link(note)));
     engine.guard_reported(&name, Guard::Present);
     engine.unnoted_link(&name);
@@ -101,7 +107,13 @@ fn a_port_of_the_node_goes_by_an_event_at_once_and_otherwise_once_a_read_confirm
     let plugged = || {
         let engine = Engine::new();
         engine.bridge_changed(Some(Datapath::Netdev));
-        let link = ObservedLink { index: 7, tag: tag.clone(), up: true, is_strict: true };
+        let link = ObservedLink {
+            index: 7,
+            tag: tag.clone(),
+            up: true,
+            is_strict: true,
+            pod_end: PodEnd::InSandbox,
+        };
         engine.links_listed(&[(unit.clone(), link)].into(), &BTreeSet::new());
         engine.guard_reported(&unit, Guard::Present);
         let internal = Some(Internal { mac: None, mtu: None });

@@ -125,7 +125,13 @@ fn a_call_that_was_given_up_while_it_waited_for_its_turn_does_nothing_and_gc_kno
             // An agent was killed after it had made a link, before there was a port.
             let sandbox = Sandbox { container: "cafe09".into(), call: "eth0".into() };
             let network = "portolan".to_owned();
-            let note = Note { sandbox, interface: "eth0".into(), pod_uid: Some("gone".into()), network };
+            let note = Note {
+                sandbox,
+                interface: "eth0".into(),
+                pod_uid: Some("gone".into()),
+                network,
+                function: None,
+            };
             let left = LinkName::new("cafe09", "eth0").to_string();
             // The agent removes what has its name and no note, so the note comes first.
             let make = format!(

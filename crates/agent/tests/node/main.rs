@@ -9,6 +9,7 @@ mod chained;
 mod chassis;
 mod checks;
 mod delegate;
+mod functions;
 mod guards;
 mod health;
 mod interfaces;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovn_schema::vswitch::{Interface, Port};
 use ovsdb::{Client, Endpoint, Monitor};
-use portolan_agent::{ChassisSettings, Config, StepHook};
+use portolan_agent::{ChassisSettings, Config, StepHook, Sysfs};
 use portolan_api::portolan::{DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
 use portolan_cni::protocol::{self, PROTOCOL};
@@ -45,6 +45,8 @@ pub(crate) struct Agents {
     pub(crate) chassis: ChassisSettings,
     /// An administrator's unless given.
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// The directory that shows devices, of an agent that is started once there is one.
+    pub(crate) sysfs: Option<PathBuf>,
 }
 
 impl Default for Agents {
@@ -56,6 +58,7 @@ impl Default for Agents {
             steps: StepHook::default(),
             chassis: ChassisSettings::default(),
             kubeconfig: None,
+            sysfs: None,
         }
     }
 }
@@ -97,6 +100,7 @@ impl Agent {
                 config.steps = settings.steps;
                 config.chassis = settings.chassis;
                 config.health = Some(health);
+                config.sysfs = settings.sysfs.map(Sysfs::at).unwrap_or_default();
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {
                         panic!("the agent ended: {ended:?}")

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use ovsdb_core::{SmolStr, Uuid};
 
+use super::function::Function;
+
 /// The namespace of the UUIDs of rows that agents make.
 const ROWS: Uuid = Uuid::from_u128(0x8f5a_3d1c_6e0b_4c57_9b7e_2d40_51c6_a3f8);
 /// What the notes of links begin with: of sandboxes, and of ports of the node itself.
@@ -219,6 +221,8 @@ pub struct Note {
     pub pod_uid: Option<String>,
     /// The name of the CNI network; empty if it is not known.
     pub network: String,
+    /// The function whose representor the link is; none for a link that was made for the interface.
+    pub function: Option<Function>,
 }
 
 impl Note {
@@ -235,9 +239,15 @@ impl Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Note { sandbox: Sandbox { container, call }, interface, pod_uid, network } = self;
+        let Note { sandbox: Sandbox { container, call }, interface, pod_uid, network, function } = self;
         let uid = pod_uid.as_deref().unwrap_or(UNKNOWN);
-        let text = format!("{PREFIX} {container} {call} {interface} {uid}");
+        let function_before = |rest: &str| match function {
+            // Its former settings go first if there is no room for all.
+            Some(function) => function.to_words(LONGEST_NOTE.saturating_sub(PREFIX.len() + rest.len())),
+            None => String::new(),
+        };
+        let rest = format!(" {container} {call} {interface} {uid}");
+        let text = format!("{PREFIX}{}{rest}", function_before(&rest));
         f.write_str(&text)?;
         if text.len() + 1 + network.len() <= LONGEST_NOTE {
             write!(f, " {network}")?;
@@ -257,12 +267,13 @@ impl FromStr for Note {
     fn from_str(text: &str) -> Result<Self, NotANote> {
         let mut words = text.splitn(6, ' ');
         let mut next = || words.next().filter(|word| !word.is_empty()).map(str::to_owned).ok_or(NotANote);
-        if next()? != PREFIX {
-            return Err(NotANote);
-        }
+        let function = match next()?.strip_prefix(PREFIX).ok_or(NotANote)? {
+            "" => None,
+            words => Some(words.parse()?),
+        };
         let sandbox = Sandbox { container: next()?, call: next()? };
         let (interface, uid) = (next()?, next()?);
         let network = next().unwrap_or_default();
-        Ok(Note { sandbox, interface, pod_uid: Some(uid).filter(|uid| uid != UNKNOWN), network })
+        Ok(Note { sandbox, interface, pod_uid: Some(uid).filter(|uid| uid != UNKNOWN), network, function })
     }
 }

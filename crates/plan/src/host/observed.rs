@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use portolan_api::Mac;
 
+use super::function::{Function, Use};
 use super::names::{LinkName, Note, Sandbox, Tag};
 
 /// What the agent has seen on its node.
@@ -42,6 +43,29 @@ pub struct ObservedLink {
     pub up: bool,
     /// Whether it has no IPv6, and answers ARP for its own addresses only.
     pub is_strict: bool,
+    /// Where the pod's end is, of a sandbox's interface.
+    pub pod_end: PodEnd,
+}
+
+/// Where the pod's end of a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodEnd {
+    /// In the sandbox: the kernel would have removed the link otherwise. Or it is a function of which nothing shows where it is.
+    InSandbox,
+    /// On the node: a function that came back as its sandbox's namespace went, or that has not gone there yet.
+    OnNode,
+}
+
+impl ObservedLink {
+    /// The function whose representor it is, if it is one.
+    pub fn function(&self) -> Option<&Function> {
+        self.tag.note().and_then(|note| note.function.as_ref())
+    }
+
+    /// Whether it is a representor that is done with: nothing is left to do but to give the function its name back.
+    pub fn is_returning(&self) -> bool {
+        self.function().is_some_and(|function| function.used == Use::Returning)
+    }
 }
 
 /// A port of OVN's bridge, with its interface.
@@ -70,6 +94,21 @@ impl Observed {
     /// A link, if it exists.
     pub fn link(&self, name: &LinkName) -> Option<&ObservedLink> {
         self.links.get(name)
+    }
+
+    /// Whether a unit has its link, and the sandbox that the link was made for is there.
+    pub fn has_sandbox(&self, name: &LinkName) -> bool {
+        self.links.get(name).is_some_and(|link| link.pod_end == PodEnd::InSandbox)
+    }
+
+    /// Whether all that is left of a unit is a function that has not come back from its sandbox.
+    pub fn is_returning(&self, name: &LinkName) -> bool {
+        self.links.get(name).is_some_and(ObservedLink::is_returning) && !self.ports.contains_key(name)
+    }
+
+    /// The links that are representors.
+    pub fn representors(&self) -> impl Iterator<Item = (&LinkName, &ObservedLink)> {
+        self.links.iter().filter(|(_, link)| link.function().is_some())
     }
 
     /// Whether there is a link of this name without a note.
@@ -158,7 +197,7 @@ impl Observed {
         };
         self.index(name);
         let key = |link: &ObservedLink| {
-            let note = link.tag.note()?;
+            let note = link.tag.note().filter(|_| !link.is_returning())?;
             Some((note.pod_uid.clone()?, note.interface.clone()))
         };
         if let Some((key, old)) = old.as_ref().and_then(|old| Some((key(old)?, old)))

@@ -7,7 +7,7 @@ use portolan_model::{Attachment, Requester, World};
 
 use super::holder;
 use super::names::{HolderTag, LinkName, Note, Sandbox, Tag};
-use super::observed::{Datapath, Internal, Observed};
+use super::observed::{Datapath, Internal, Observed, ObservedLink, PodEnd};
 use crate::reconciler::Plan;
 
 /// What a unit should have.
@@ -91,6 +91,9 @@ fn plan_sandbox(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
     if observed.note(unit).is_some_and(|note| facts.ended.contains(&note.sandbox)) {
         return Plan::Remove;
     }
+    if let Some(plan) = observed.link(unit).and_then(|link| plan_of_function(link, facts)) {
+        return plan;
+    }
     if let Some(note) = observed.link(unit).and_then(|link| link.tag.note()) {
         let guard = guard_of_plugged(unit, observed);
         return Plan::Desired(Desired { port: port(unit, note, facts), guard, link: None });
@@ -105,6 +108,21 @@ fn plan_sandbox(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
         Some(_) => Plan::Remove,
         // A guard that has outlived its link protects nothing.
         None => Plan::Desired(Desired::default()),
+    }
+}
+
+/// What is to be done about a representor whose sandbox is gone, as far as can be seen: the link itself would stay for ever.
+fn plan_of_function(link: &ObservedLink, facts: &Facts<'_>) -> Option<Plan<Desired>> {
+    let function = link.function()?;
+    let is_known = is_known(link.tag.owner(), facts);
+    match (link.is_returning(), link.pod_end) {
+        (true, PodEnd::OnNode) => Some(Plan::Remove),
+        (true, PodEnd::InSandbox) => Some(Plan::Hold { owner: None }),
+        // As with a port whose link is gone: the sandbox may be about to be made again.
+        (false, PodEnd::OnNode) if is_known => Some(Plan::Hold { owner: None }),
+        (false, PodEnd::OnNode) => Some(Plan::Remove),
+        // Of a function without a link the pod is all that shows whether it is in use.
+        (false, PodEnd::InSandbox) => (function.link.is_none() && !is_known).then_some(Plan::Remove),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ovsdb_core::SmolStr;
 
-use super::names::{HolderTag, LinkName, Tag};
+use super::names::{HolderTag, LinkName, Note, Tag};
 use super::observed::Observed;
 use super::planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap};
 use crate::reconciler::{Comparison, Target, Waiting};
@@ -26,6 +26,8 @@ pub enum Change {
     MakeTap(LinkName, DesiredTap),
     /// Remove the link, and with it the other end of a pair.
     RemoveLink(LinkName),
+    /// Bring the function back from its sandbox and release its representor, which this is noted on.
+    Release(LinkName, Box<Note>),
     /// Guard the link.
     Guard(LinkName, Admits),
     /// Turn IPv6 off on the link, let it answer ARP for its own addresses only, note on it whose it is, and set it up. After the guard.
@@ -52,6 +54,7 @@ impl Change {
             | Change::Unplug(unit)
             | Change::MakeTap(unit, _)
             | Change::RemoveLink(unit)
+            | Change::Release(unit, _)
             | Change::Guard(unit, _)
             | Change::Prepare(unit, _)
             | Change::SetUp(unit)
@@ -131,6 +134,11 @@ fn removal(unit: LinkName, observed: &Observed) -> Vec<Change> {
     }
     // A link that Open vSwitch made goes with its port, unless Open vSwitch was not there to see that. So does its guard.
     if has_port && unit.is_of_holder() {
+        return changes;
+    }
+    if let Some(note) = observed.note(&unit).filter(|note| note.function.is_some()) {
+        // Its representor may stay for a while, and with it the guard, which goes once the link has its own name again.
+        changes.push(Change::Release(unit.clone(), Box::new(note.clone())));
         return changes;
     }
     if observed.link(&unit).is_some() || observed.is_unnoted(&unit) {

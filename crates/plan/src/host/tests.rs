@@ -40,12 +40,18 @@ fn case() -> Case {
 }
 
 fn link(index: u32, note: Note) -> ObservedLink {
-    ObservedLink { index, tag: Tag::Sandbox(note), up: true, is_strict: false }
+    ObservedLink { index, tag: Tag::Sandbox(note), up: true, is_strict: false, pod_end: PodEnd::InSandbox }
 }
 
 fn note(container: &str) -> Note {
     let sandbox = Sandbox { container: container.into(), call: "eth0".into() };
-    Note { sandbox, interface: "eth0".into(), pod_uid: Some(UID.into()), network: "portolan".into() }
+    Note {
+        sandbox,
+        interface: "eth0".into(),
+        pod_uid: Some(UID.into()),
+        network: "portolan".into(),
+        function: None,
+    }
 }
 
 impl Case {
@@ -84,7 +90,7 @@ impl Case {
                     self.observed.set_port(&unit, Some(ObservedPort { tag, pod, iface_id, internal }));
                 }
                 Change::Unplug(_) => self.observed.set_port(&unit, None),
-                Change::RemoveLink(_) => drop(self.observed.set_link(&unit, None)),
+                Change::RemoveLink(_) | Change::Release(..) => drop(self.observed.set_link(&unit, None)),
                 Change::MakeTap(..) | Change::Prepare(..) => panic!("calls make the links of sandboxes"),
                 Change::Guard(..) => self.observed.set_guard(&unit, Guard::Present),
                 Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
@@ -111,6 +117,7 @@ fn kinds(changes: &[Change]) -> Vec<&'static str> {
         Change::Unplug(_) => "unplug",
         Change::MakeTap(..) => "make tap",
         Change::RemoveLink(_) => "remove link",
+        Change::Release(..) => "release",
         Change::Guard(..) => "guard",
         Change::Prepare(..) => "prepare",
         Change::RemoveGuard(_) => "remove guard",
@@ -315,8 +322,13 @@ fn what_a_call_made_is_found_by_its_sandbox_whatever_comes_and_goes() {
         let call = ["eth0", "net1"][usize::try_from(digit / 6 % 2).unwrap()];
         let name = sandbox.link(interface);
         let noted = Sandbox { call: call.into(), ..sandbox };
-        let note =
-            Note { sandbox: noted, interface: interface.into(), pod_uid: None, network: String::new() };
+        let note = Note {
+            sandbox: noted,
+            interface: interface.into(),
+            pod_uid: None,
+            network: String::new(),
+            function: None,
+        };
         match digit / 12 % 5 {
             0 => drop(observed.set_link(&name, Some(&link(number, note)))),
             1 => drop(observed.set_link(&name, None)),
@@ -340,5 +352,142 @@ fn what_a_call_made_is_found_by_its_sandbox_whatever_comes_and_goes() {
                 assert_eq!(observed.units_of(&sandbox), expected, "after change {number}");
             }
         }
+    }
+}
+
+/// A note on the representor of a function that pod `argo` has.
+fn noted_function(container: &str, link: Option<&str>) -> Note {
+    let former =
+        |name: &str, last| FormerLink { name: name.into(), settings: Some(([2, 0, 0, 0, 0, last], 1500)) };
+    let link = link.map(|name| former(name, 0x1a));
+    let (address, representor) = ("0000:03:00.2".into(), former("enp3s0f0npf0vf0", 0xa));
+    Note { function: Some(Function { address, representor, link, used: Use::InUse }), ..note(container) }
+}
+
+fn returning(note: Note) -> Note {
+    let function = note.function.map(|function| Function { used: Use::Returning, ..function });
+    Note { function, ..note }
+}
+
+impl Case {
+    /// A representor, guarded, as ADD leaves it.
+    fn representor(&mut self, note: &Note, pod_end: PodEnd) -> LinkName {
+        let name = note.link();
+        self.observed.set_guard(&name, Guard::Present);
+        let link = ObservedLink { pod_end, ..link(5, note.clone()) };
+        for unit in self.observed.set_link(&name, Some(&link)) {
+            self.reconciler.changed(unit, Urgency::Immediate);
+        }
+        name
+    }
+}
+
+#[test]
+fn the_representor_of_an_ended_sandbox_is_released_and_never_removed() {
+    let mut case = case();
+    let note = noted_function("cafe01", Some("enp3s0f0v0"));
+    let name = case.representor(&note, PodEnd::InSandbox);
+    assert_eq!(kinds(&case.settle()), ["plug"]);
+    case.ended.insert(note.sandbox.clone());
+    case.reconciler.removed(name.clone());
+    let changes = case.settle();
+    assert_eq!(kinds(&changes), ["unplug", "release"]);
+    assert!(changes.contains(&Change::Release(name.clone(), Box::new(note.clone()))));
+    case.touch_all();
+    assert_eq!(kinds(&case.settle()), ["remove guard"], "once no link needs it");
+
+    // The card was reset, which makes representors anew: the port still says what the function was called.
+    let port = ObservedPort { tag: Tag::Sandbox(note), pod: String::new(), iface_id: None, internal: None };
+    case.observed.set_port(&name, Some(port));
+    case.reconciler.removed(name);
+    assert_eq!(kinds(&case.settle()), ["unplug", "release"]);
+}
+
+#[test]
+fn a_function_that_is_back_on_the_node_ends_its_port_as_a_link_that_is_gone_does() {
+    let mut case = case();
+    let note = noted_function("cafe01", Some("enp3s0f0v0"));
+    let name = case.representor(&note, PodEnd::InSandbox);
+    case.settle();
+    case.representor(&note, PodEnd::OnNode);
+    let down = ObservedLink { up: false, ..case.observed.link(&name).unwrap().clone() };
+    case.observed.set_link(&name, Some(&down));
+    case.touch_all();
+    assert_eq!(case.settle(), [], "the runtime may be about to make the sandbox again");
+    case.pods.clear();
+    case.touch_all();
+    assert_eq!(case.round(), (Vec::new(), vec![name.clone()]), "only after a live read");
+    let owners = case.reconciler.target().owners(&name, &case.observed);
+    case.reconciler.answered(name, owners, Absence::Confirmed);
+    assert_eq!(kinds(&case.settle()), ["unplug", "release"]);
+}
+
+#[test]
+fn a_function_without_a_link_is_in_use_as_long_as_its_pod_is_known() {
+    let mut case = case();
+    let name = case.representor(&noted_function("cafe01", None), PodEnd::InSandbox);
+    assert_eq!(kinds(&case.settle()), ["plug"]);
+    case.pods.clear();
+    case.touch_all();
+    assert_eq!(case.round(), (Vec::new(), vec![name]));
+}
+
+#[test]
+fn a_function_that_comes_back_later_leaves_its_representor_alone_until_it_does() {
+    let mut case = case();
+    let note = returning(noted_function("cafe01", Some("enp3s0f0v0")));
+    let name = case.representor(&note, PodEnd::InSandbox);
+    let down = ObservedLink { up: false, ..case.observed.link(&name).unwrap().clone() };
+    case.observed.set_link(&name, Some(&down));
+    case.touch_all();
+    assert_eq!(case.settle(), []);
+    assert!(case.observed.is_returning(&name));
+    assert_eq!(case.observed.links_of_pod(UID, "eth0").count(), 0, "it takes the iface-id from no other");
+    case.representor(&note, PodEnd::OnNode);
+    case.reconciler.removed(name);
+    assert_eq!(kinds(&case.settle()), ["release"]);
+}
+
+#[test]
+fn notes_of_functions_are_read_back_and_always_have_the_names_that_links_had() {
+    let note = noted_function("cafe01", Some("enp3s0f0v0"));
+    assert_eq!(
+        note.to_string(),
+        format!(
+            "portolan/0000:03:00.2/enp3s0f0npf0vf0:02000000000a:1500/enp3s0f0v0:02000000001a:1500 cafe01 eth0 eth0 {UID} portolan"
+        )
+    );
+    for note in [note.clone(), returning(note.clone()), noted_function("cafe01", None)] {
+        assert_eq!(note.to_string().parse(), Ok(note));
+    }
+    // Everything as long as it can be.
+    let function = Function {
+        address: "10000:03:00.2".into(),
+        representor: FormerLink { name: "r".repeat(15), settings: Some(([2, 0, 0, 0, 0, 0xa], 9_000)) },
+        link: Some(FormerLink { name: "v".repeat(15), settings: Some(([2, 0, 0, 0, 0, 0x1a], 9_000)) }),
+        used: Use::Returning,
+    };
+    let sandbox = Sandbox { container: "c".repeat(128), call: "n".repeat(15) };
+    let (interface, pod_uid) = ("n".repeat(15), Some("u".repeat(36)));
+    let long = Note { sandbox, interface, pod_uid, network: "sea".into(), function: Some(function.clone()) };
+    let text = long.to_string();
+    assert!(text.len() <= 255, "{}", text.len());
+    let name_of = |link: &FormerLink| FormerLink { settings: None, ..link.clone() };
+    let (representor, link) = (name_of(&function.representor), function.link.as_ref().map(name_of));
+    let without = Function { representor, link, ..function };
+    assert_eq!(text.parse(), Ok(Note { function: Some(without), network: String::new(), ..long }));
+    for other in [
+        "portolan/ c eth0 net1 7",
+        "portolan/0000:03:00.2 c eth0 net1 7",
+        "portolan/0000:03:00.2//v c eth0 net1 7",
+        "portolan/0000:03:00.2/r/v:02000000001:1 c eth0 net1 7",
+        "portolan/0000:03:00.2/r/v:02000000001a c eth0 net1 7",
+        "portolan/0000:03:00.2/r/v:0200000001é:1 c eth0 net1 7",
+        "portolan/0000:03:00.2/r:02000000001a:x/v c eth0 net1 7",
+        "portolan/0000:03:00.2/r/v/w c eth0 net1 7",
+        "portolan!0000:03:00.2/r c eth0 net1 7",
+        "portolans c eth0 net1 7",
+    ] {
+        assert!(other.parse::<Note>().is_err(), "{other:?}");
     }
 }

@@ -45,6 +45,7 @@ examples_run! {
     examples_of_ovn4nfv_run: "docs/ovn4nfv.md",
     examples_of_the_ovsdb_client_run: "docs/ovsdb.md",
     examples_of_the_primary_network_run: "docs/primary.md",
+    examples_of_sr_iov_run: "docs/sriov.md",
     examples_of_status_run: "docs/status.md",
     examples_of_testing_run: "docs/testing.md",
     examples_of_webhooks_run: "docs/webhooks.md",

@@ -5,6 +5,7 @@
 
 mod adds;
 mod attachments;
+mod functions;
 mod pings;
 mod restarts;
 mod snapshot;

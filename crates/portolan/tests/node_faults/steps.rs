@@ -1,10 +1,11 @@
 //! The agent is killed at every step of a call, by the step's name. A new one serves the same container, and leaves nothing behind.
 
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use portolan_agent::{ChangeHook, Config, Moment, Step, StepHook};
+use portolan_agent::{ChangeHook, Config, Moment, Step, StepHook, Sysfs};
 use portolan_testbed::{Daemon, ONE_SWITCH, Process, Ready, Sandbox, Test, TestLab, Testbed};
 
 use crate::snapshot;
@@ -12,6 +13,8 @@ use crate::snapshot;
 /// Where the agent that kills itself does so, and how it reaches the API server.
 const KILL_AT: &str = "PORTOLAN_TEST_KILL_AT";
 const KUBECONFIG: &str = "PORTOLAN_TEST_KUBECONFIG";
+/// Where it sees devices, if not where the kernel shows them.
+const SYSFS: &str = "PORTOLAN_TEST_SYSFS";
 
 #[test]
 fn an_agent_killed_at_any_step_leaves_nothing_that_the_next_one_cannot_use_or_remove() {
@@ -58,7 +61,7 @@ pub(crate) fn sandbox(testbed: &Testbed, name: &str) -> Sandbox {
 fn kill(testbed: &Testbed, sandbox: &Sandbox, step: Step, at: &str) {
     let agent = &testbed.agents()[0];
     agent.stop().unwrap();
-    let victim = start_victim(testbed, at);
+    let victim = start_victim(testbed, at, None);
     let call = match step {
         Step::Remove => {
             sandbox.add().unwrap();
@@ -84,22 +87,26 @@ fn kill(testbed: &Testbed, sandbox: &Sandbox, step: Step, at: &str) {
 pub(crate) fn kill_at_change(testbed: &Testbed, at: &str, cause: impl FnOnce()) {
     let agent = &testbed.agents()[0];
     agent.stop().unwrap();
-    let victim = start_victim(testbed, at);
+    let victim = start_victim(testbed, at, None);
     cause();
     // It waits for the end of the other one.
     agent.restart().unwrap();
     assert!(victim.ended().is_some(), "{at}");
 }
 
-fn start_victim(testbed: &Testbed, at: &str) -> Process {
+/// Starts an agent that ends itself, in place of the real one.
+pub(crate) fn start_victim(testbed: &Testbed, at: &str, sysfs: Option<&Path>) -> Process {
     let node = &testbed.nodes()[0];
-    Daemon::new(format!("victim at {at}").replace(' ', "-"), std::env::current_exe().unwrap())
+    let daemon = Daemon::new(format!("victim at {at}").replace(' ', "-"), std::env::current_exe().unwrap())
         .args(["--exact", "steps::victim", "--ignored", "--nocapture"])
         .env(KILL_AT, at)
         .env(KUBECONFIG, testbed.kubeconfig_for("node1").unwrap())
-        .ready(Ready::Notify)
-        .start(node.namespace())
-        .unwrap()
+        .ready(Ready::Notify);
+    let daemon = match sysfs {
+        Some(sysfs) => daemon.env(SYSFS, sysfs),
+        None => daemon,
+    };
+    daemon.start(node.namespace()).unwrap()
 }
 
 /// An agent that ends itself.
@@ -113,6 +120,7 @@ fn victim() {
         let kube =
             kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let mut config = Config::new("node1", kube);
+        config.sysfs = std::env::var_os(SYSFS).map(Sysfs::at).unwrap_or_default();
         let end_at = |at: &str, now: String| {
             if at == now {
                 let _ =

@@ -116,12 +116,14 @@ impl Case {
             }
             Change::MakeTap(..) => self.link_made(&unit),
             Change::RemoveLink(_) => self.link_gone(&unit),
+            Change::Release(..) => panic!("it has no function: {change:?}"),
             Change::Guard(..) => self.observed.set_guard(&unit, Guard::Present),
             Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
             Change::Prepare(_, tag) => {
                 assert!(self.guarded(), "a link is guarded before it is set up");
                 let tag = Tag::Holder(tag.clone());
-                let link = ObservedLink { index: 7, tag, up: true, is_strict: true };
+                let link =
+                    ObservedLink { index: 7, tag, up: true, is_strict: true, pod_end: PodEnd::InSandbox };
                 drop(self.observed.set_link(&unit, Some(&link)));
             }
             Change::SetUp(_) => {
@@ -159,6 +161,7 @@ fn kinds(changes: &[Change]) -> Vec<&'static str> {
         Change::Unplug(_) => "unplug",
         Change::MakeTap(..) => "make tap",
         Change::RemoveLink(_) => "remove link",
+        Change::Release(..) => "release",
         Change::Guard(_, Admits::Nothing) => "guard",
         Change::Guard(_, Admits::OwnAddresses) => "guard for own addresses",
         Change::Prepare(..) => "prepare",
@@ -395,10 +398,10 @@ fn a_change_of_one_of_many_plans_that_one_alone() {
         for tag in tags {
             let link = tag.link();
             let tag = Tag::Holder(tag);
-            drop(
-                case.observed
-                    .set_link(&link, Some(&ObservedLink { index: 7, tag, up: true, is_strict: true })),
-            );
+            drop(case.observed.set_link(
+                &link,
+                Some(&ObservedLink { index: 7, tag, up: true, is_strict: true, pod_end: PodEnd::InSandbox }),
+            ));
         }
         assert!(rounds < 5);
     }

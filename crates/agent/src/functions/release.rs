@@ -1,0 +1,162 @@
+//! Takes functions back from pods.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+
+use portolan_host::rtnetlink::LinkSettings;
+use portolan_host::{Error, Link, PciAddress, Result, Rtnetlink, guard};
+use portolan_plan::host::{FormerLink, Function, Note, Use};
+
+use super::{Functions, address_of};
+use crate::links::with_causes;
+use crate::steps::{Reporter, Step};
+
+/// The kernel's numbers of errors.
+const EEXIST: i32 = 17;
+const ENODEV: i32 = 19;
+/// A name of which the kernel chooses the number.
+const ANY_NAME: &str = "dev%d";
+
+/// Whether a link could have its own name again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    AsBefore,
+    Otherwise,
+}
+
+impl Functions {
+    /// Brings a function back from its sandbox and releases its representor. What is done already is no error. A function whose sandbox's
+    /// namespace nobody names comes back when that ends; then this is to be called again.
+    pub(crate) fn release(&self, note: &Note) -> Result<()> {
+        let Some(function) = &note.function else { return Ok(()) };
+        let address = address_of(function)?;
+        let _claim = self.claim(&address)?;
+        let netns = self.namespaces().get(&note.sandbox).cloned();
+        self.release_claimed(note, &address, netns.as_deref())
+    }
+
+    pub(super) fn release_claimed(
+        &self,
+        note: &Note,
+        address: &PciAddress,
+        netns: Option<&OwnedFd>,
+    ) -> Result<()> {
+        let Some(function) = &note.function else { return Ok(()) };
+        let unit = note.link();
+        let mut host = Rtnetlink::open()?;
+        let links = host.links()?;
+        let noted = |link: &Link| {
+            let note = link.alias.as_deref()?.parse::<Note>().ok()?;
+            self.may_be_host_side(link).then_some(note)
+        };
+        // By the note: somebody may have renamed it.
+        let representor = links.iter().find(|link| noted(link).is_some_and(|found| found.link() == unit));
+        let is_same =
+            |other: &Note| other.function.as_ref().is_some_and(|other| other.address == function.address);
+        if representor.is_none() && links.iter().filter_map(noted).any(|other| is_same(&other)) {
+            // Another pod has the function by now.
+            return Ok(());
+        }
+        let steps = Reporter::new(&self.steps, &note.sandbox.container);
+        let is_back = steps.during_work(Step::ReturnFunction, || match &function.link {
+            None => Ok(true),
+            Some(former) => self.bring_back(&mut host, &note.interface, address, former, netns),
+        })?;
+        let Some(representor) = representor else { return Ok(()) };
+        steps.during_work(Step::ReleaseFunction, || {
+            if representor.up {
+                host.set_down(representor)?;
+            }
+            if is_back {
+                guard::ipv6_as_new(&representor.name)?;
+                let renamed = rename_or_any(&mut host, representor, &function.representor.name)?;
+                restore(&mut host, &function.representor, renamed);
+                return Ok(());
+            }
+            let sandbox = &note.sandbox.container;
+            tracing::info!(device = %address, sandbox, "the function comes back when the pod's network namespace ends");
+            let function = Function { used: Use::Returning, ..function.clone() };
+            let note = Note { function: Some(function), ..note.clone() };
+            host.rename(representor, unit.as_str(), Some(&note.to_string()), None)
+        })
+    }
+
+    /// Gives a function's link its own name on the node, wherever it is; false if that cannot be found out.
+    fn bring_back(
+        &self,
+        host: &mut Rtnetlink,
+        interface: &str,
+        address: &PciAddress,
+        former: &FormerLink,
+        netns: Option<&OwnedFd>,
+    ) -> Result<bool> {
+        let named = if let Some(link) = self.link_on_node(host, address)? {
+            if link.name == former.name && link.alias.is_none() {
+                Named::AsBefore
+            } else {
+                if link.up {
+                    host.set_down(&link)?;
+                }
+                rename_or_any(host, &link, &former.name)?
+            }
+        } else {
+            let Some(netns) = netns else { return Ok(false) };
+            let mut pod = Rtnetlink::open_in(netns.as_fd())?;
+            // A pod may have renamed it. Where no device is named, the name is all there is to go by.
+            let is_it = |link: &Link| {
+                self.sysfs.is_link_of(link, address) && (link.device.is_some() || link.name == interface)
+            };
+            let Some(link) = pod.links()?.into_iter().find(is_it) else { return Ok(false) };
+            move_home(&mut pod, &link, &former.name)?
+        };
+        restore(host, former, named);
+        Ok(true)
+    }
+}
+
+/// Gives a link that is down its own name, or any if that is taken: it must not stay what it was.
+fn rename_or_any(host: &mut Rtnetlink, link: &Link, name: &str) -> Result<Named> {
+    match host.rename(link, name, None, None) {
+        Err(error) if error.os_error() == Some(EEXIST) => {
+            tracing::warn!(
+                link = link.name,
+                name,
+                "a link cannot have its own name again, which another one has"
+            );
+            host.rename(link, ANY_NAME, None, None).map(|()| Named::Otherwise)
+        }
+        outcome => outcome.map(|()| Named::AsBefore),
+    }
+}
+
+/// Moves a link out of a pod, under its own name, or under another one if that is taken.
+fn move_home(pod: &mut Rtnetlink, link: &Link, name: &str) -> Result<Named> {
+    let path = "/proc/thread-self/ns/net";
+    let node = File::open(path).map_err(|source| Error::Kernel { what: format!("open {path}"), source })?;
+    match pod.move_link(link, node.as_fd(), name) {
+        Err(error) if error.os_error() == Some(EEXIST) => {
+            tracing::warn!(name, "a function cannot have its own name again, which another link has");
+            match pod.move_link(link, node.as_fd(), ANY_NAME) {
+                // It was moved before.
+                Err(error) if error.os_error() == Some(ENODEV) => Ok(Named::Otherwise),
+                outcome => outcome.map(|()| Named::Otherwise),
+            }
+        }
+        outcome => outcome.map(|()| Named::AsBefore),
+    }
+}
+
+/// Restores what was set for a pod, or by it. The next pod sets what it needs: if this fails nothing is lost.
+fn restore(host: &mut Rtnetlink, former: &FormerLink, named: Named) {
+    let (Some((mac, mtu)), Named::AsBefore) = (former.settings, named) else { return };
+    let restored = host.link(&former.name).and_then(|link| {
+        let Some(link) = link else { return Ok(()) };
+        let (mac, mtu) = (Some(mac).filter(|_| link.mac != Some(mac)), Some(mtu).filter(|_| link.mtu != mtu));
+        let settings = LinkSettings { mac, mtu, ..LinkSettings::default() };
+        if mac.is_some() || mtu.is_some() { host.set_link(&former.name, settings) } else { Ok(()) }
+    });
+    if let Err(error) = restored {
+        let error = with_causes(&error);
+        tracing::warn!(link = former.name, error, "cannot restore the MAC address and the MTU of a link");
+    }
+}
