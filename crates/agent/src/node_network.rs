@@ -26,20 +26,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Runs until it fails.
 pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
-    let is_primary = agent.config.settings.first_interface == FirstInterface::Portolan;
+    if agent.config.settings.first_interface == FirstInterface::Other {
+        remove(agent).await;
+        return std::future::pending().await;
+    }
     // Before anything is looked at: what changes after that is reported.
     let routing = watched(ChangeMonitor::of_routing()?).context("watch routes")?;
-    let nftables = is_primary.then(ChangeMonitor::of_nftables).transpose()?;
-    let nftables = nftables.map(watched).transpose().context("watch nftables")?;
+    let nftables = watched(ChangeMonitor::of_nftables()?).context("watch nftables")?;
+    // Until all is listed, what is not known may be there all the same.
+    agent.cluster.status().in_step().await;
     let mut cluster = agent.cluster.revisions();
     let mut vswitch = agent.vswitch.changes();
     let mut state = State::default();
     let mut pause = FIRST_PAUSE;
     loop {
-        let failed = match is_primary {
-            true => keep(agent, &mut state).await,
-            false => remove(agent, &mut state).await,
-        };
+        let failed = keep(agent, &mut state).await;
         let retry = async {
             match &failed {
                 Ok(()) => std::future::pending().await,
@@ -51,7 +52,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
         }
         tokio::select! {
             changed = next(Some(&routing), ChangeMonitor::read) => drop(changed.context("watch routes")?),
-            changed = next(nftables.as_ref(), ChangeMonitor::read) => {
+            changed = next(Some(&nftables), ChangeMonitor::read) => {
                 changed.context("watch nftables")?;
                 state.table_changed = true;
             }
@@ -68,7 +69,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
         while let Ok(changes) = routing.get_ref().read() {
             state.only_if_changed &= changes.is_empty();
         }
-        while nftables.as_ref().is_some_and(|monitor| monitor.get_ref().read().is_ok()) {
+        while nftables.get_ref().read().is_ok() {
             (state.table_changed, state.only_if_changed) = (true, false);
         }
         while vswitch.try_next().is_some() {
@@ -88,8 +89,6 @@ struct State {
     table_changed: bool,
     /// Nothing but the cluster has changed: there is something to do only if that asks for something else.
     only_if_changed: bool,
-    /// Whether nothing is left of what was made in another mode.
-    is_removed: bool,
 }
 
 /// Makes the node as it should be, as far as that is known.
@@ -100,12 +99,16 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<(), String> {
         let mtu = config.mtu_of_subnets(known)?;
         node_network(&known.world, &config.node, &config.cluster_networks, mtu)
     });
-    let Some(wanted) = wanted else { return Ok(()) };
+    let Some(mut wanted) = wanted else { return Ok(()) };
+    if let (false, Some(made)) = (wanted.is_complete, &state.made) {
+        // What leaves the cluster, and what does not, stays as it was until that is known again.
+        wanted.pods = IpNet::aggregate(&wanted.pods.iter().chain(&made.pods).copied().collect());
+    }
     if only_if_changed && state.made.as_ref() == Some(&wanted) {
         return Ok(());
     }
     if state.made.as_ref().map(|made| &made.refused) != Some(&wanted.refused) && !wanted.refused.is_empty() {
-        tracing::warn!(networks = ?wanted.refused, "--cluster-network contains an address of this node, and is not routed to pods");
+        tracing::warn!(networks = ?wanted.refused, "a network of --cluster-network or of a Subnet contains an address of this node, and is not routed to pods");
     }
     let changed = agent.vswitch.assert_node_port(&config.node, &wanted).await?;
     if changed {
@@ -128,31 +131,29 @@ type Table = Option<(Masquerade, Value)>;
 fn make(wanted: &NodeNetwork, table: Table, table_changed: bool) -> (Result<bool, String>, Table) {
     // What leaves the cluster is translated from the first packet on.
     let (outcome, table) = match make_table(wanted, table, table_changed) {
-        Ok(table) => (Ok(()), Some(table)),
+        Ok(table) => (Ok(()), table),
         Err(error) => (Err(with_causes(&error)), None),
     };
     let made = make_link(wanted).map_err(|error| with_causes(&error));
     (outcome.and(made), table)
 }
 
-fn make_table(
-    wanted: &NodeNetwork,
-    table: Table,
-    changed: bool,
-) -> portolan_host::Result<(Masquerade, Value)> {
+fn make_table(wanted: &NodeNetwork, table: Table, changed: bool) -> portolan_host::Result<Table> {
     let (link, pods, own) = (NODE_LINK.to_owned(), wanted.pods.clone(), wanted.masquerade.clone());
     let masquerade = Masquerade { link, pods, own };
     match table {
         Some((written, listed)) if written == masquerade => {
             if !changed || masquerade::listed()?.as_ref() == Some(&listed) {
-                return Ok((written, listed));
+                return Ok(Some((written, listed)));
             }
             tracing::warn!("somebody changed the table inet portolan of nftables; it is written again");
         }
+        // What an earlier agent wrote knows more than this one does.
+        None if !wanted.is_complete && masquerade::listed()?.is_some() => return Ok(None),
         _ => {}
     }
     masquerade.apply()?;
-    Ok((masquerade, masquerade::listed()?.unwrap_or_default()))
+    Ok(Some((masquerade, masquerade::listed()?.unwrap_or_default())))
 }
 
 /// False if there is no link yet.
@@ -179,15 +180,20 @@ fn make_link(wanted: &NodeNetwork) -> portolan_host::Result<bool> {
         .iter()
         .map(|(destination, gateway)| Route { destination: *destination, gateway: Some(*gateway) })
         .collect();
+    // One that is refused, as by a route of the node's own to the same network, does not stop the others.
+    let mut outcome = Ok(true);
     for route in routes.iter().filter(|route| !existing.contains(route)) {
-        host.set_route(&link, *route)?;
+        if let Err(error) = host.add_route(&link, *route) {
+            tracing::warn!(%route, error = with_causes(&error), "cannot add a route by portolan0: has the node one to this network already?");
+            outcome = Err(error);
+        }
     }
     // Those without a router are the kernel's own.
     let left = existing.iter().filter(|route| route.gateway.is_some() && !routes.contains(route));
-    for route in left {
+    for route in left.filter(|_| wanted.is_complete) {
         host.remove_route(&link, *route)?;
     }
-    Ok(true)
+    outcome
 }
 
 fn make_addresses(host: &mut Rtnetlink, link: &Link, wanted: &[IpNet]) -> portolan_host::Result<()> {
@@ -210,17 +216,28 @@ const SETTINGS: [(&str, &str); 3] = [
     ("/proc/sys/net/ipv4/conf/portolan0/send_redirects", "0"),
 ];
 
-/// Removes what was made when this was the cluster's primary network.
-async fn remove(agent: &Agent, state: &mut State) -> Result<(), String> {
-    if state.is_removed || agent.vswitch.behind().is_some() {
-        return Ok(());
+/// Removes what was made when this was the cluster's primary network, once, however often that has to be tried.
+async fn remove(agent: &Agent) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        agent.vswitch.ready().await;
+        match try_remove(agent).await {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::warn!(error, "cannot remove the node's port of the primary network; trying again");
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+async fn try_remove(agent: &Agent) -> Result<(), String> {
     if agent.vswitch.has_node_port() {
         // The port goes last: it says that there is something to remove.
         blocking(masquerade::remove).await.map_err(|error| error.to_string())?;
         agent.vswitch.remove_node_port().await?;
         tracing::info!("removed the node's port: this is not the cluster's primary network any more");
     }
-    state.is_removed = true;
     Ok(())
 }

@@ -12,6 +12,7 @@ use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, kubevirt, portolan};
 use portolan_model::holder::{self, Read, Users};
 use portolan_model::node_subnet::node_of_subnet;
+use portolan_model::subnet::DEFAULT_VPC;
 use portolan_model::{AttachmentId, Group, Source, Unit, UnitState, VpcPair, World, doors};
 use portolan_plan::Absence;
 use portolan_watch::{self as served, Unreadable};
@@ -96,6 +97,8 @@ pub(crate) async fn unit_absence(
     pods: &BTreeSet<String>,
 ) -> kube::Result<Absence> {
     let is_there = match unit {
+        // That of the primary network needs no object. That this controller was started without `--primary` is no word that it may go.
+        Unit::Vpc(name) if name == DEFAULT_VPC && owners.contains(DEFAULT_VPC) => true,
         Unit::Vpc(name) => Vpcs::read(client, &[name]).await?.has_any(owners),
         Unit::Peering(pair) => {
             return Ok(Vpcs::read(client, &[pair.first(), pair.second()]).await?.peering_absence(pair));

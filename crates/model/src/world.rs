@@ -303,10 +303,19 @@ impl World {
     /// The VPC of this name, if it is in effect.
     pub fn vpc(&self, name: &str) -> Option<&Vpc> {
         match self.vpcs.get(name).and_then(Rivals::effective) {
-            Some(candidate) => candidate.value.as_ref().ok(),
-            // It is there without an object.
-            None => self.primary_vpc.as_deref().filter(|vpc| vpc.name == name),
+            Some(candidate) => candidate.value.as_ref().ok().or_else(|| self.built_in_vpc(name)),
+            None => self.built_in_vpc(name),
         }
+    }
+
+    /// The VPC of the primary network as it is without an object, if this is its name.
+    fn built_in_vpc(&self, name: &str) -> Option<&Vpc> {
+        self.primary_vpc.as_deref().filter(|vpc| vpc.name == name)
+    }
+
+    /// Whether what some Subnet asks for is not known or not in effect, so that what there is of it stays.
+    pub fn has_held_subnets(&self) -> bool {
+        self.subnets.keys().any(|name| self.subnet_state(name) == UnitState::Held)
     }
 
     /// The VPCs in effect, by name, but for that of the primary network where no object is there for it: it comes last.

@@ -159,6 +159,11 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
                     "{said}"
                 );
             }
+            for told in ["portolan.dev/pod-cidrs", "portolan.dev/mtu"] {
+                let more = json!({ "metadata": { "annotations": { told: "9" } } });
+                let said = patch(["node", "node1"], more).unwrap_err();
+                assert!(said.contains("by which the controller tells it what to do"), "{told}: {said}");
+            }
             // What the administrator's agent wrote is gone, so that this one writes it.
             stage.kubectl(
                 &["annotate", "node", "node1", "portolan.dev/chassis-", "portolan.dev/encap-ip-"],

@@ -74,6 +74,11 @@ impl Rtnetlink {
                 self.outrank(link, route, &other)?;
             }
         }
+        self.add_route(link, route)
+    }
+
+    /// Adds a route. Other routes to the same destination stay as they are; one that leaves no room for it is an error.
+    pub fn add_route(&mut self, link: &Link, route: Route) -> Result<()> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(route.destination.addr());
         message.header.table = RouteHeader::RT_TABLE_MAIN;

@@ -21,7 +21,8 @@ impl World {
         let vpc = candidate.value.as_ref().ok().and_then(Subnet::vpc);
         // The subnet's router port is a row of the VPC's router, of which nothing is known while the VPC is held.
         match vpc.map(|vpc| self.vpc_state(vpc)) {
-            Some(UnitState::Held) => UnitState::Held,
+            // That of the primary network is there without an object too: a mistake in it must not stop the cluster's pods.
+            Some(UnitState::Held) if !vpc.is_some_and(|vpc| self.is_primary_vpc(vpc)) => UnitState::Held,
             // An edit that would double an address, or move the domain under live locks, has no effect.
             _ if self.blocked_gateways.contains(name) => UnitState::Held,
             _ => candidate.state(),

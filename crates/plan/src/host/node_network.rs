@@ -35,8 +35,10 @@ pub struct NodeNetwork {
     pub pods: Vec<IpNet>,
     /// The addresses that are not configured: what the node translates on its way to pods comes from these.
     pub masquerade: Vec<IpAddr>,
-    /// Networks that were given as the cluster's, and contain an address of the node itself: they would lead to nowhere.
+    /// Networks that were given as the cluster's or are a Subnet's, and contain an address of the node itself: they would lead to nowhere.
     pub refused: Vec<IpNet>,
+    /// Whether this is all that there is. If not, what is missing here stays.
+    pub is_complete: bool,
 }
 
 /// What a node should have; none while its port has no addresses. `networks` are the cluster's as far as the operator says, `mtu` that of
@@ -53,11 +55,12 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
     });
     let masquerade: Vec<IpAddr> =
         families().filter_map(|family| attachment.addresses_of(family).nth(1)).collect();
-    let of_subnets = world.subnets_of_vpc(DEFAULT_VPC).flat_map(|subnet| subnet.config.cidr.nets());
+    let of_subnets: Vec<IpNet> =
+        world.subnets_of_vpc(DEFAULT_VPC).flat_map(|subnet| subnet.config.cidr.nets()).collect();
     let is_ours = |net: &IpNet| node.addresses.iter().any(|address| net.contains(address));
     let (refused, given): (Vec<IpNet>, Vec<IpNet>) =
-        networks.iter().map(IpNet::trunc).partition(|net| is_ours(net));
-    let pods = IpNet::aggregate(&given.into_iter().chain(of_subnets).collect());
+        networks.iter().chain(&of_subnets).map(IpNet::trunc).partition(|net| is_ours(net));
+    let pods = IpNet::aggregate(&given);
     // The kernel itself makes the route to the prefix that the link has an address of.
     let own: Vec<IpNet> = config.cidr.nets().collect();
     let far = pods.iter().copied().filter(|net| !own.contains(net));
@@ -74,6 +77,7 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
         pods,
         masquerade,
         refused,
+        is_complete: !world.has_held_subnets(),
     })
 }
 
@@ -137,6 +141,28 @@ mod tests {
         let network = node_network(&world(), "w1", &networks, 1400).unwrap();
         assert_eq!(texts(&network.refused), ["192.168.0.0/16"]);
         assert!(!texts(&network.pods).contains(&"192.168.0.0/16".to_owned()));
+    }
+
+    #[test]
+    fn so_is_a_subnet_around_it() {
+        let mut world = world();
+        let mut node = mk_node_with("w1", "10.16.1.0/24,fd00:16:1::/64");
+        let address = serde_json::json!({ "addresses": [{ "type": "InternalIP", "address": "10.50.0.9" }] });
+        node.status = serde_json::from_value(address).unwrap();
+        drop(world.apply(&node));
+        let network = node_network(&world, "w1", &[], 1400).unwrap();
+        assert_eq!(texts(&network.refused), ["10.50.0.0/24"]);
+        assert!(!texts(network.routes.iter().map(|(net, _)| net)).contains(&"10.50.0.0/24".to_owned()));
+    }
+
+    #[test]
+    fn what_a_mistake_in_a_subnet_hides_is_not_complete() {
+        let mut world = world();
+        assert!(node_network(&world, "w1", &[], 1400).unwrap().is_complete);
+        drop(world.apply(&mk_subnet("apps", "10.50.0.0/33", "ovn-cluster")));
+        let network = node_network(&world, "w1", &[], 1400).unwrap();
+        assert!(!network.is_complete);
+        assert_eq!(texts(&network.pods), ["10.16.1.0/24", "fd00:16:1::/64"]);
     }
 
     #[test]
