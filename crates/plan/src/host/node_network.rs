@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_node_reaches_all_pods_by_the_router_of_its_switch() {
-        let networks = ["10.16.0.0/14", "fd00:16::/48"].map(|net| net.parse().unwrap());
+        let networks = ["10.16.0.0/14", "fd00:16::/32"].map(|net| net.parse().unwrap());
         let network = node_network(&world(), "w1", &networks, 1400).unwrap();
         assert_eq!(texts(&network.addresses), ["10.16.1.2/24", "fd00:16:1::2/64"]);
         assert_eq!(
@@ -125,11 +125,11 @@ mod tests {
                 "10.16.0.0/14 via 10.16.1.1",
                 "10.16.1.3/32 via 10.16.1.1",
                 "10.50.0.0/24 via 10.16.1.1",
-                "fd00:16::/48 via fd00:16:1::1",
+                "fd00:16::/32 via fd00:16:1::1",
                 "fd00:16:1::3/128 via fd00:16:1::1",
             ]
         );
-        assert_eq!(texts(&network.pods), ["10.16.0.0/14", "10.50.0.0/24", "fd00:16::/48"]);
+        assert_eq!(texts(&network.pods), ["10.16.0.0/14", "10.50.0.0/24", "fd00:16::/32"]);
         assert_eq!(texts(&network.masquerade), ["10.16.1.3", "fd00:16:1::3"]);
         assert_eq!((network.mtu, network.mac.to_string().as_str()), (1400, "0a:58:0a:10:01:02"));
         assert_eq!(network.iface_id, "port:w1/node/node-w1");
