@@ -43,10 +43,10 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	$(CARGO) xtask instructions
 	$(CARGO) xtask plugin
 
-# A cluster takes a gigabyte of memory, and a core while it comes up. With the plugin's own tests the plugin is built.
+# A cluster takes half a gigabyte of memory, and a core while it comes up. With the plugin's own tests the plugin is built.
 test-k8s: ## Tests on whole clusters of real Kubernetes, with containers; builds Kubernetes the first time
 	@scripts/setup --for-kubernetes
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(((1 + $$(nproc)) / 2))} $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(nproc)} $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes
 
 conformance: ## Kubernetes's own tests that match FOCUS, on the network CNI=bridge (the reference) or CNI=portolan
 	@scripts/setup --for-conformance

@@ -209,9 +209,18 @@ fn make_bridges(namespace: &Namespace, address: Ipv4Addr, datapath: Datapath) ->
         ["--", "--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", &datapath_type]
             .into_iter()
             .chain(["fail-mode=secure", "other-config:disable-in-band=true"]);
-    let underlay = ["--", "--may-exist", "add-br", "br-und", "--", "set", "Bridge", "br-und", &datapath_type]
-        .into_iter()
-        .chain(["--", "--may-exist", "add-port", "br-und", LINK]);
+    // Made anew on a machine that was switched off, so that ovs-vsctl waits: for what the database has already, it does not.
+    let underlay = ["--", "--if-exists", "del-br", "br-und", "--", "add-br", "br-und"].into_iter().chain([
+        "--",
+        "set",
+        "Bridge",
+        "br-und",
+        &datapath_type,
+        "--",
+        "add-port",
+        "br-und",
+        LINK,
+    ]);
     let address = format!("{address}/{}", Underlay::PREFIX_LENGTH);
     match datapath {
         Datapath::Netdev => {

@@ -76,7 +76,7 @@ impl KubeApiServer {
     }
 
     /// Writes the kubeconfig of a user, with a certificate that names this group, for use at an address of the lab's home
-    /// namespace.
+    /// namespace. One at a time for each user: the files are named by it.
     pub fn kubeconfig_for(&self, user: &str, group: Option<&str>, address: IpAddr) -> Result<PathBuf> {
         let url = format!("https://{}", SocketAddr::new(address, self.port));
         write_kubeconfig(&self.directory, &self.authority, user, group, &url)
@@ -283,7 +283,8 @@ fn write_kubeconfig(
 ) -> Result<PathBuf> {
     let name = user.replace([':', '/'], "-");
     let identity = authority.client(user, group)?.write(directory, &name)?;
-    let ca = authority.write(directory, "ca")?;
+    // Written as the server started, which follows it: not to be touched again.
+    let ca = directory.join("ca.crt");
     let kubeconfig = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "lab",
         "clusters": [{"name": "lab", "cluster": {"server": url, "certificate-authority": ca}}],

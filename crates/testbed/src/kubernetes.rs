@@ -226,7 +226,7 @@ impl Kubernetes {
         questions.iter().map(answer).collect()
     }
 
-    /// Has the overview printed when a test fails.
+    /// Has the overview printed when a test fails, and the logs of pods kept.
     pub fn show_on_failure(&self, lab: &TestLab) {
         let cluster = self.clone();
         lab.on_failure(move |directory| {
@@ -234,6 +234,13 @@ impl Kubernetes {
             eprintln!("{overview}");
             if let Err(error) = std::fs::write(directory.join("overview"), overview) {
                 eprintln!("cannot write the overview of the cluster: {error}");
+            }
+            for node in cluster.nodes() {
+                let logs = cluster.lab().path().join(node.name()).join("var/log/pods");
+                let copy = cluster.lab().command("cp").arg("-r").arg(logs);
+                if let Err(error) = copy.arg(directory.join(format!("{}-pods", node.name()))).read() {
+                    eprintln!("cannot copy logs of pods: {error}");
+                }
             }
         });
     }
@@ -300,10 +307,12 @@ impl KubernetesBuilder {
             let machines = raised.into_iter().map(join).collect::<Result<Vec<_>>>()?;
             Ok::<_, Error>((join(control_plane)?, shared, machines, join(pause)?))
         })?;
+        let api_server = &control_plane.api_server;
+        let proxy = api_server.kubeconfig_for("system:kube-proxy", None, home.into())?;
         let nodes = thread::scope(|scope| {
             let complete = |(node, machine)| {
-                let (api, archive) = (&control_plane.api_server, &archive);
-                scope.spawn(move || KubernetesNode::complete(node, machine, api, archive))
+                let (proxy, archive) = (proxy.clone(), &archive);
+                scope.spawn(move || KubernetesNode::complete(node, machine, api_server, proxy, archive))
             };
             let completed: Vec<_> = machines.into_iter().map(complete).collect();
             completed.into_iter().map(join).collect::<Result<Vec<_>>>()

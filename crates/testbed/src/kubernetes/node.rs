@@ -192,6 +192,7 @@ impl KubernetesNode {
         prepared: Prepared,
         host: Host,
         api_server: &KubeApiServer,
+        proxy_kubeconfig: PathBuf,
         archive: &Path,
     ) -> Result<Self> {
         let Prepared { name, address, machine, containerd, shared } = prepared;
@@ -205,7 +206,7 @@ impl KubernetesNode {
                 api_server,
             )?,
             kubelet_kubeconfig: api_server.kubeconfig_for(&user, Some("system:nodes"), home)?,
-            proxy_kubeconfig: api_server.kubeconfig_for("system:kube-proxy", None, home)?,
+            proxy_kubeconfig,
         };
         let mut node = Self {
             running: Mutex::default(),
