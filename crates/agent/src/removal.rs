@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use ovn_schema::vswitch::{Bridge, OpenVSwitch};
 use ovsdb::{Client, Endpoint, Monitor, Rows, Transaction};
 use portolan_host::{Rtnetlink, guard};
+use portolan_plan::host::LinkName;
 use portolan_plan::row_uuid;
 
 use crate::blocking::blocking;
@@ -88,7 +89,15 @@ async fn from_switch(database: &Path) -> anyhow::Result<Vec<String>> {
 
 fn guards() -> portolan_host::Result<Vec<String>> {
     let mut removed = Vec::new();
-    let links: BTreeSet<String> = Rtnetlink::open()?.links()?.into_iter().map(|link| link.name).collect();
+    let mut host = Rtnetlink::open()?;
+    let mut links: BTreeSet<String> = host.links()?.into_iter().map(|link| link.name).collect();
+    // Taps of NetworkAttachments last longer than what made them. Links of pods go with the pods.
+    let is_of_holder = |name: &String| LinkName::parse(name).is_some_and(|name| name.is_of_holder());
+    for link in links.extract_if(.., is_of_holder) {
+        if host.delete_link(&link)? {
+            removed.push(format!("link {link}"));
+        }
+    }
     let (used, unused): (Vec<_>, Vec<_>) =
         guard::guarded()?.into_iter().partition(|link| links.contains(link));
     for link in unused {

@@ -27,7 +27,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                     "hostNetwork": true,
                     "dnsPolicy": "Default",
                     "priorityClassName": "system-cluster-critical",
-                    "tolerations": pod::tolerate_everything(),
+                    "tolerations": pod::tolerate_what_a_network_must(),
                     "affinity": {
                         "nodeAffinity": where_the_data_is(),
                         "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [

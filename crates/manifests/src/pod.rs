@@ -29,12 +29,33 @@ pub(crate) fn tolerate_everything() -> Value {
     json!([{"operator": "Exists"}])
 }
 
+/// Pods of this kind run on nodes of the control plane and on such that are not ready, as the network is what makes nodes ready. Not on nodes
+/// that are being drained, or kept for others: there is another place for them.
+pub(crate) fn tolerate_what_a_network_must() -> Vec<Value> {
+    let keys = [
+        "node-role.kubernetes.io/control-plane",
+        "node-role.kubernetes.io/master",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/pid-pressure",
+    ];
+    let of = |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoSchedule"});
+    let mut tolerations: Vec<Value> = keys.map(of).into();
+    tolerations.push(json!({"key": "CriticalAddonsOnly", "operator": "Exists"}));
+    tolerations.push(json!({"operator": "Exists", "effect": "NoExecute"}));
+    tolerations
+}
+
 /// The same, but for nodes that are gone: another pod takes over.
-pub(crate) fn tolerate_all_but_unreachable_nodes() -> Value {
-    json!([
-        {"operator": "Exists"},
-        {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30},
-    ])
+pub(crate) fn tolerate_all_but_unreachable_nodes() -> Vec<Value> {
+    let mut tolerations = tolerate_what_a_network_must();
+    tolerations.push(json!({
+        "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30,
+    }));
+    tolerations
 }
 
 /// Where the control plane is, if its nodes are in the cluster.

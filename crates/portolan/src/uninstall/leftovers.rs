@@ -27,10 +27,13 @@ pub(super) async fn refuse_while_in_use(cluster: &Cluster) -> anyhow::Result<()>
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
         Err(error) => return Err(cluster.explain("the list of IPLocks", &error)),
     };
-    // Who holds an address without a pod has nothing to lose.
-    let has_pod = |lock: &&IPLock| lock.spec.holder.kind == HolderKind::Pod || lock.spec.user.is_some();
+    // Who holds an address without an interface has nothing to lose.
+    let has_interface = |lock: &&IPLock| {
+        let spec = &lock.spec;
+        matches!(spec.holder.kind, HolderKind::Pod | HolderKind::NetworkAttachment) || spec.user.is_some()
+    };
     let users: BTreeSet<String> =
-        list.iter().filter(has_pod).map(|lock| lock.spec.holder.to_string()).collect();
+        list.iter().filter(has_interface).map(|lock| lock.spec.holder.to_string()).collect();
     if users.is_empty() {
         return Ok(());
     }
@@ -41,7 +44,7 @@ pub(super) async fn refuse_while_in_use(cluster: &Cluster) -> anyhow::Result<()>
     Err(Failure::with(
         Exit::Failed,
         format!(
-            "{} workloads have interfaces of Portolan: {shown}; delete their pods first, so that nothing of them stays on nodes, or give --force",
+            "{} workloads have interfaces of Portolan: {shown}; delete their pods, and NetworkAttachments, first, so that nothing of them stays on nodes, or give --force",
             users.len()
         ),
     ))

@@ -27,6 +27,7 @@ fn pods_get_their_networks_by_what_was_installed_and_nodes_are_as_before_afterwa
         let said = installed.portolan(&["install", "--mode=secondary", "--timeout=240"]).read()?;
         assert!(said.ends_with("examples/ has some to begin with."), "{said}");
         installed.pods_have_networks()?;
+        installed.central_moves()?;
         let refused = installed.portolan(&["uninstall"]).read().unwrap_err().to_string();
         assert!(refused.contains("have interfaces of Portolan"), "{refused}");
         installed.remove(&["uninstall"])?;
@@ -79,6 +80,26 @@ impl Installed<'_> {
         vm1.reaches(&vm2.address()?)?;
         vm1.reaches(&vm3.address()?)?;
         vm3.reaches(&vm1.address()?)
+    }
+
+    /// OVN's databases come up empty on another node, and everybody finds them: networks are as they were, and new pods get theirs.
+    fn central_moves(&self) -> Result<()> {
+        let cluster = self.cluster;
+        let place = ["get", "pod", "ovn-central-0", "-n=portolan-system", "-o=jsonpath={.spec.nodeName}"];
+        let from = cluster.kubectl(&place)?;
+        cluster.kubectl(&["cordon", &from])?;
+        cluster.kubectl(&["delete", "pod", "ovn-central-0", "-n=portolan-system"])?;
+        cluster.kubectl(&[
+            "rollout",
+            "status",
+            "-n=portolan-system",
+            "statefulset/ovn-central",
+            "--timeout=120s",
+        ])?;
+        assert_ne!(cluster.kubectl(&place)?, from);
+        cluster.kubectl(&["uncordon", &from])?;
+        cluster.kubectl(&["delete", "pods", "--all", "--grace-period=1"])?;
+        self.pods_have_networks()
     }
 
     /// Removes the guests, and the installation.
