@@ -36,7 +36,7 @@ struct State {
     /// Sandboxes that the container runtime has ended, until nothing of them is left.
     ended: BTreeSet<Sandbox>,
     /// Links that calls are making, until they are seen. A link is guarded before it has its note: its guard is no leftover meanwhile.
-    making: BTreeMap<LinkName, Sandbox>,
+    making: BTreeMap<LinkName, Making>,
     /// UIDs of pods, and of holders of ports of the node itself, that an event reported as deleted, as long as something of them is left.
     deleted: BTreeSet<String>,
     /// Units whose changes are being applied: what is observed of them may be behind.
@@ -54,6 +54,23 @@ struct State {
     /// How many rounds the loop has made.
     rounds: u64,
     news: Arc<Pending<LinkName>>,
+}
+
+/// A link that a call is making.
+struct Making {
+    sandbox: Sandbox,
+    /// Of a representor, which is noted before the call is done with it: the one of the two that has come, as both have to. What the
+    /// kernel reports of it before the note may be seen after the call is done.
+    half: Option<Half>,
+}
+
+/// What has come of a representor that a call is making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    /// Its note was seen.
+    Noted,
+    /// The call is done with it.
+    Made,
 }
 
 /// A unit whose changes are being applied.
@@ -352,7 +369,7 @@ impl Engine {
         let mut state = self.state();
         state.ended.insert(sandbox.clone());
         let mut units = state.observed.units_of(sandbox);
-        units.extend(state.making.extract_if(.., |_, of| of == sandbox).map(|(name, _)| name));
+        units.extend(state.making.extract_if(.., |_, of| of.sandbox == *sandbox).map(|(name, _)| name));
         for unit in units {
             state.touch(&unit);
         }
@@ -362,13 +379,14 @@ impl Engine {
 
     /// A call begins to make a link.
     pub(crate) fn making(&self, name: &LinkName, sandbox: &Sandbox) {
-        self.state().making.insert(name.clone(), sandbox.clone());
+        let making = Making { sandbox: sandbox.clone(), half: None };
+        self.state().making.insert(name.clone(), making);
     }
 
-    /// A call has made a link, and the pod's end is where it should be.
+    /// A call is done with a representor: its function is where it should be.
     pub(crate) fn made(&self, name: &LinkName) {
         let mut state = self.state();
-        state.making.remove(name);
+        state.half_made(name, Half::Made);
         state.touch(name);
         drop(state);
         self.changed();
@@ -625,12 +643,20 @@ impl State {
     }
 
     fn link_changed(&mut self, name: &LinkName, link: Option<&ObservedLink>) {
-        // A representor is noted before its function goes into the sandbox.
-        if link.is_some_and(|link| link.function().is_none()) {
-            self.making.remove(name);
+        match link.map(ObservedLink::function) {
+            Some(None) => drop(self.making.remove(name)),
+            Some(Some(_)) => self.half_made(name, Half::Noted),
+            None => {}
         }
         for unit in self.observed.set_link(name, link) {
             self.touch(&unit);
+        }
+    }
+
+    fn half_made(&mut self, name: &LinkName, half: Half) {
+        let Some(making) = self.making.get_mut(name) else { return };
+        if *making.half.get_or_insert(half) != half {
+            self.making.remove(name);
         }
     }
 

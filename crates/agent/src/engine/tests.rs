@@ -1,5 +1,5 @@
 use portolan_model::{Settings, World};
-use portolan_plan::host::{HolderTag, Internal, Note, PodEnd};
+use portolan_plan::host::{Admits, FormerLink, Function, HolderTag, Internal, Note, PodEnd, Use};
 
 use super::*;
 use crate::chassis::NodeFacts;
@@ -293,4 +293,50 @@ fn no_old_news_of_a_guard_wins_over_newer() {
         choices = widths.into_iter().map(|(choice, _)| choice).collect();
     }
     assert!(orders > 10_000 && losses > 10_000, "{orders} orders with {losses} losses");
+}
+
+#[test]
+fn a_representor_that_a_call_is_making_is_left_alone_until_its_note_was_seen_and_the_call_is_done() {
+    let former = |name: &str| FormerLink { name: name.into(), settings: None };
+    let (representor, link_of_function) = (former("rep0"), Some(former("vf0")));
+    let function =
+        Function { address: "0000:03:00.2".into(), representor, link: link_of_function, used: Use::InUse };
+    let sandbox = Sandbox { container: "cafe01".into(), call: "net1".into() };
+    let note = Note {
+        sandbox: sandbox.clone(),
+        interface: "net1".into(),
+        pod_uid: None,
+        network: String::new(),
+        function: Some(function),
+    };
+    let name = note.link();
+    let making = || {
+        let engine = Engine::new();
+        engine.bridge_changed(Some(Datapath::Netdev));
+        engine.links_listed(&BTreeMap::new(), &BTreeSet::new());
+        engine.making(&name, &sandbox);
+        engine
+    };
+    // The kernel reports the new name before the note; the agent may read that after the call is done.
+    let engine = making();
+    engine.made(&name);
+    engine.unnoted_link(&name);
+    assert_eq!(changes(&engine), []);
+    engine.link_changed(&name, Some(&link(note.clone())));
+    assert_eq!(changes(&engine), [Change::Guard(name.clone(), Admits::Nothing)]);
+
+    let engine = making();
+    engine.unnoted_link(&name);
+    // Its function is not in the sandbox yet.
+    let early = ObservedLink { pod_end: PodEnd::OnNode, ..link(note.clone()) };
+    engine.link_changed(&name, Some(&early));
+    assert_eq!(changes(&engine), []);
+    engine.link_changed(&name, Some(&link(note)));
+    assert_eq!(changes(&engine), []);
+    engine.made(&name);
+    assert_eq!(changes(&engine), [Change::Guard(name.clone(), Admits::Nothing)]);
+
+    // Its sandbox ends.
+    engine.end(&sandbox);
+    assert!(matches!(&changes(&engine)[..], [Change::Release(unit, _)] if *unit == name));
 }

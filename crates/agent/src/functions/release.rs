@@ -64,20 +64,30 @@ impl Functions {
         })?;
         let Some(representor) = representor else { return Ok(()) };
         steps.during_work(Step::ReleaseFunction, || {
-            if representor.up {
-                host.set_down(representor)?;
-            }
             if is_back {
+                if representor.up {
+                    host.set_down(representor)?;
+                }
                 guard::ipv6_as_new(&representor.name)?;
                 let renamed = rename_or_any(&mut host, representor, &function.representor.name)?;
                 restore(&mut host, &function.representor, renamed);
                 return Ok(());
             }
+            let is_returning = |note: &Note| {
+                note.function.as_ref().is_some_and(|function| function.used == Use::Returning)
+            };
+            if noted(representor).is_some_and(|note| is_returning(&note)) {
+                // It was seen to: changing it again would only be reported again.
+                return if representor.up { host.set_down(representor) } else { Ok(()) };
+            }
             let sandbox = &note.sandbox.container;
             tracing::info!(device = %address, sandbox, "the function comes back when the pod's network namespace ends");
             let function = Function { used: Use::Returning, ..function.clone() };
-            let note = Note { function: Some(function), ..note.clone() };
-            host.rename(representor, unit.as_str(), Some(&note.to_string()), None)
+            let text = Note { function: Some(function), ..note.clone() }.to_string();
+            // Of a link that is down the kernel does not report that it was noted.
+            let settings = LinkSettings { alias: Some(&text), up: true, ..LinkSettings::default() };
+            host.set_link(&representor.name, settings)?;
+            host.set_down(representor)
         })
     }
 
