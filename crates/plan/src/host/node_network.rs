@@ -147,8 +147,7 @@ mod tests {
     fn so_is_a_subnet_around_it() {
         let mut world = world();
         let mut node = mk_node_with("w1", "10.16.1.0/24,fd00:16:1::/64");
-        let address = serde_json::json!({ "addresses": [{ "type": "InternalIP", "address": "10.50.0.9" }] });
-        node.status = serde_json::from_value(address).unwrap();
+        node.addresses = vec!["10.50.0.9".parse().unwrap()];
         drop(world.apply(&node));
         let network = node_network(&world, "w1", &[], 1400).unwrap();
         assert_eq!(texts(&network.refused), ["10.50.0.0/24"]);
