@@ -4,6 +4,7 @@
 
 pub(crate) mod apply;
 mod cluster_facts;
+pub(crate) mod namespace;
 mod options;
 pub(crate) mod rollout;
 
@@ -54,6 +55,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let cluster = arguments.which.find().await?;
     cluster_facts::refuse_beside_kube_ovn(&cluster).await?;
     let (installation, options) = cluster_facts::complete(&cluster, &arguments.options).await?;
+    namespace::refuse_another(&cluster, &installation.namespace).await?;
+    namespace::refuse_others(&cluster, &installation.namespace).await?;
     let mut objects = objects(&installation).map_err(|error| Failure::usage(error.to_string()))?;
     options.note(&mut objects);
     let trial = if arguments.dry_run { Trial::DryRun } else { Trial::Real };

@@ -20,6 +20,7 @@ use portolan_manifests::{Installation, Mode, Object, cleanup, objects};
 use crate::cluster::{Cluster, Which};
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::install::apply::{Applier, Trial, delete};
+use crate::install::namespace;
 use crate::install::rollout;
 use crate::output::print;
 
@@ -50,6 +51,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let cluster = arguments.which.find().await?;
+    namespace::refuse_another(&cluster, &arguments.namespace).await?;
     if arguments.delete_crds && !arguments.yes {
         confirm(&cluster)?;
     }
@@ -95,7 +97,10 @@ fn confirm(cluster: &Cluster) -> anyhow::Result<()> {
             "--delete-crds removes all networks and addresses; give --yes to confirm",
         ));
     }
-    eprint!("This removes Portolan with all VPCs, Subnets and addresses from {}. Go on? [y/N] ", cluster.url);
+    eprint!(
+        "This removes Portolan from {} with all VPCs, Subnets and addresses, and every NetworkAttachmentDefinition if Portolan brought their CRD. Go on? [y/N] ",
+        cluster.url
+    );
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;

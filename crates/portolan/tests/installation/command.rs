@@ -77,6 +77,29 @@ fn it_is_refused_beside_kube_ovn_and_without_a_mode() {
 }
 
 #[test]
+fn namespaces_of_others_and_second_installations_are_refused() {
+    test(async |lab| {
+        let stage = Stage::new(&lab);
+        stage.kubectl(&["create", "namespace", "infra"]);
+        let here = ["install", "--mode=secondary", "--no-wait"];
+        let said = stage.refused(&[&here[..], &["--namespace=infra"]].concat());
+        assert!(said.contains("namespace infra is not Portolan's"), "{said}");
+        let labels = stage.kubectl(&["get", "namespace", "infra", "-o", "jsonpath={.metadata.labels}"]);
+        assert!(!labels.contains("portolan") && !labels.contains("privileged"), "{labels}");
+        stage.read(&here);
+        for command in [[&here[..], &["--namespace=other"]].concat(), vec!["uninstall", "--namespace=other"]]
+        {
+            let said = stage.refused(&command);
+            assert!(
+                said.contains("Portolan is installed in namespace portolan-system, not in other"),
+                "{said}"
+            );
+        }
+        stage.kubectl(&["get", "clusterrole", "portolan-agent"]);
+    });
+}
+
+#[test]
 fn what_does_not_come_up_is_named_with_the_reason() {
     test(async |lab| {
         let stage = Stage::new(&lab);
