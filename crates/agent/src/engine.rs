@@ -409,8 +409,20 @@ impl Engine {
     /// `mtu` is that of subnets that name none.
     pub(crate) fn reconcile(&self, known: &Known, mtu: Option<u16>) -> Work {
         let mut state = self.state();
-        let State { observed, guard_news, reconciler, ended, making, applying, applying_of, held, .. } =
-            &mut *state;
+        let State {
+            observed,
+            guard_news,
+            reconciler,
+            ended,
+            making,
+            applying,
+            applying_of,
+            held,
+            failures,
+            ..
+        } = &mut *state;
+        // Of one that is asked for, the first thing may be what cannot be made.
+        failures.retain(|unit, _| observed.has(unit) || known.holders.get(unit).is_some());
         let (world, pods, holders) = (&known.world, known.pods.by_uid(), known.holders.listed());
         let facts = Facts { observed, world, pods, ended, holders, mtu };
         let mut planned = 0;
@@ -493,8 +505,7 @@ impl Engine {
     pub(crate) fn round_ended(&self) -> BTreeSet<LinkName> {
         let mut state = self.state();
         state.rounds += 1;
-        let State { observed, guard_news, making, applying, deleted, failures, .. } = &mut *state;
-        failures.retain(|unit, _| observed.has(unit));
+        let State { observed, guard_news, making, applying, deleted, .. } = &mut *state;
         guard_news
             .retain(|unit| observed.has(unit) || making.contains_key(unit) || applying.contains_key(unit));
         deleted.retain(|uid| {
@@ -633,7 +644,9 @@ impl State {
         // The namespace of a sandbox that lives keeps the link; those of the node itself have none.
         let lives = self.observed.link(unit).is_some() && !unit.is_of_holder();
         // No call goes on with it: its agent has ended, or it could not finish it. Nor was it prepared for a port of the node itself.
-        let abandoned = self.observed.is_unnoted(unit) && tag.is_none();
+        // Whose one of the node itself is, its port says.
+        let is_known = !unit.is_of_holder() || self.revision > 0;
+        let abandoned = self.observed.is_unnoted(unit) && tag.is_none() && is_known;
         if ended || abandoned || (deleted && !lives) {
             self.reconciler.removed(unit.clone());
         } else {

@@ -71,7 +71,11 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
                 Some(batch) => agent.vswitch.report(&batch, engine),
                 None => anyhow::bail!("the client of Open vSwitch has ended"),
             },
-            () = connected.next() => engine.compare_all(),
+            () = connected.next() => {
+                engine.compare_all();
+                // What could not be sent need not wait any longer.
+                later.hasten(Instant::now());
+            }
             (owner, absence) = confirmations.next() => engine.answered(owner.unit, &owner.uid, absence),
             done = host.next() => report_done(agent, done),
         }
@@ -198,9 +202,13 @@ fn observed_link(link: &Link) -> Option<(LinkName, ObservedLink)> {
 }
 
 /// The name of a link that is one of ours by its name and kind, and has no note at all: not made yet, or left by a call that was
-/// interrupted; or made by Open vSwitch just now.
+/// interrupted; or made by Open vSwitch just now. One of the node itself has none either if somebody wrote something else over it: its name
+/// says whose it is, and it must not lose its guard.
 fn unnoted_link(link: &Link) -> Option<LinkName> {
-    let name = LinkName::parse(&link.name).filter(|_| link.alias.is_none())?;
+    let name = LinkName::parse(&link.name)?;
+    if link.alias.is_some() && (!name.is_of_holder() || observed_link(link).is_some()) {
+        return None;
+    }
     let kinds: &[LinkKind] = match name.is_of_holder() {
         true => &[LinkKind::Tap, LinkKind::OpenVSwitch],
         false => &[LinkKind::Veth],
