@@ -80,6 +80,7 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
     // What is not known yet after a start is not missing: what was said stays until then.
     agent.vswitch.ready().await;
     agent.cluster.status().in_step().await;
+    agent.engine.has_observed(agent.vswitch.revision()).await;
     let news = agent.engine.news();
     let write = async |link: LinkName, since| {
         let written = write(agent, &link, since).await;
@@ -95,16 +96,35 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
             let address = host_ip(agent);
             if address != before {
                 before = address;
-                let links = agent.cluster.read(|known| known.holders.links().cloned().collect::<Vec<_>>());
-                links.into_iter().for_each(|link| news.check(link));
+                check_all(agent);
             }
             chassis.changed().await.expect("invariant: the agent keeps the sender alive");
+        }
+    };
+    // So is whether Open vSwitch can be reached at all.
+    let reachable = async {
+        let mut status = agent.vswitch.connected();
+        let mut before = agent.vswitch.behind();
+        loop {
+            status.changed().await;
+            let behind = agent.vswitch.behind();
+            if behind.is_some() != before.is_some() {
+                check_all(agent);
+            }
+            before = behind;
         }
     };
     tokio::select! {
         never = news.serve(write) => match never {},
         never = encapsulation => never,
+        never = reachable => never,
     }
+}
+
+/// Something that is in every status, or in the way of every interface, changed.
+fn check_all(agent: &Agent) {
+    let links = agent.cluster.read(|known| known.holders.links().cloned().collect::<Vec<_>>());
+    links.into_iter().for_each(|link| agent.engine.news().check(link));
 }
 
 /// Writes what differs. The version that was read is a precondition, so nobody else's is ever overwritten.
@@ -126,11 +146,10 @@ async fn write(agent: &Agent, link: &LinkName, since: Since) -> Result<Checked, 
     match api.patch_status(name, &PatchParams::default(), &patch).await {
         Ok(object) => {
             tracing::info!(namespace, name, %link, ready = %finding.status, reason = finding.reason, "wrote the status of a NetworkAttachment");
-            agent.cluster.wrote(&object);
+            agent.cluster.wrote(&said.resource_version, &object);
             Ok(Checked::Done)
         }
-        // It changed meanwhile or is gone: its next event brings it here again.
-        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(Checked::Done),
+        Err(error) if portolan_watch::is_not_found::<NetworkAttachment>(&error, name) => Ok(Checked::Done),
         // It would be refused again.
         Err(kube::Error::Api(status)) if [400, 422].contains(&status.code) => {
             tracing::warn!(
@@ -172,6 +191,10 @@ fn find(agent: &Agent, known: &Known, link: &LinkName, tag: &HolderTag) -> Optio
         );
         return Some(Finding::new(False, "VniNotSupported", message).with_event());
     }
+    // First of all: what could not be sent failed too.
+    if let Some(behind) = agent.vswitch.behind() {
+        return Some(Finding::new(Unknown, "OpenVSwitchUnreachable", behind).if_it_lasts());
+    }
     if let Some(error) = agent.engine.failure(link) {
         return Some(Finding::new(False, "InterfaceFailed", error).if_it_lasts().with_event());
     }
@@ -187,9 +210,6 @@ fn of_port(
     attachment: &Attachment,
     has_mtu: bool,
 ) -> Finding {
-    if let Some(behind) = agent.vswitch.behind() {
-        return Finding::new(Unknown, "OpenVSwitchUnreachable", behind).if_it_lasts();
-    }
     match agent.vswitch.progress(link, row_of(tag), &attachment.iface_id()) {
         Progress::Missing(_) if !has_mtu => {
             Finding::new(False, "MtuUnknown", mtu_unknown(&agent.config.node)).if_it_lasts()
@@ -198,15 +218,23 @@ fn of_port(
         Progress::Unusable(why) => Finding::new(False, "InterfaceFailed", why).with_event(),
         Progress::Waiting(why) => Finding::new(False, "WaitingForOvn", why).if_it_lasts(),
         Progress::Installed => {
-            let is_prepared = agent.engine.observed(|observed| {
-                // One that was moved to another namespace is somebody else's to set up.
-                observed.link(link).is_none_or(|link| link.up && link.is_strict) && !observed.is_unnoted(link)
+            let link_is = agent.engine.observed(|observed| match observed.link(link) {
+                Some(link) => Some(link.up && link.is_strict),
+                None => observed.is_unnoted(link).then_some(false),
             });
-            match is_prepared {
-                true => Finding::new(True, "InEffect", ""),
-                false => {
+            match link_is {
+                Some(true) => Finding::new(True, "InEffect", ""),
+                Some(false) => {
                     let message = format!("link {link} is not guarded and set up yet");
                     Finding::new(False, "NotPlugged", message).if_it_lasts()
+                }
+                // Whoever moved it to another namespace uses it there, and nobody can tell whether it still exists.
+                None => {
+                    let message = format!(
+                        "link {link} is not in the node's network namespace: it was moved to another, or removed; \
+                         remove port {link} from Open vSwitch to have it made again"
+                    );
+                    Finding::new(True, "NotInNodeNamespace", message).if_it_lasts()
                 }
             }
         }

@@ -181,9 +181,9 @@ impl Cluster {
         }
     }
 
-    /// The API server answered a write of the agent's own with this.
-    pub(crate) fn wrote(&self, object: &NetworkAttachment) {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).holders.says(object);
+    /// The API server answered a write of the agent's own, to this version of an object, with this.
+    pub(crate) fn wrote(&self, written_to: &str, object: &NetworkAttachment) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).holders.says(written_to, object);
     }
 
     fn node_changed(&self, name: &str, change: &Change<Node>) {

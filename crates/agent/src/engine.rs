@@ -438,8 +438,20 @@ impl Engine {
     /// `mtu` is that of subnets that name none.
     pub(crate) fn reconcile(&self, known: &Known, mtu: Option<u16>) -> Work {
         let mut state = self.state();
-        let State { observed, guard_news, reconciler, ended, making, applying, applying_of, held, .. } =
-            &mut *state;
+        let State {
+            observed,
+            guard_news,
+            reconciler,
+            ended,
+            making,
+            applying,
+            applying_of,
+            held,
+            failures,
+            ..
+        } = &mut *state;
+        // Of one that is asked for, the first thing may be what cannot be made.
+        failures.retain(|unit, _| observed.has(unit) || known.holders.get(unit).is_some());
         let (world, pods, holders) = (&known.world, known.pods.by_uid(), known.holders.listed());
         let facts = Facts { observed, world, pods, ended, holders, mtu };
         let mut planned = 0;
@@ -522,8 +534,7 @@ impl Engine {
     pub(crate) fn round_ended(&self) -> BTreeSet<LinkName> {
         let mut state = self.state();
         state.rounds += 1;
-        let State { observed, guard_news, making, applying, deleted, failures, .. } = &mut *state;
-        failures.retain(|unit, _| observed.has(unit));
+        let State { observed, guard_news, making, applying, deleted, .. } = &mut *state;
         guard_news
             .retain(|unit| observed.has(unit) || making.contains_key(unit) || applying.contains_key(unit));
         deleted.retain(|uid| {
@@ -675,7 +686,9 @@ impl State {
         // Its sandbox was ended before.
         let returned = self.observed.is_returning(unit) && !lives;
         // No call goes on with it: its agent has ended, or it could not finish it. Nor was it prepared for a port of the node itself.
-        let abandoned = self.observed.is_unnoted(unit) && tag.is_none();
+        // Whose one of the node itself is, its port says.
+        let is_known = !unit.is_of_holder() || self.revision > 0;
+        let abandoned = self.observed.is_unnoted(unit) && tag.is_none() && is_known;
         if ended || abandoned || returned || (deleted && !lives) {
             self.reconciler.removed(unit.clone());
         } else {

@@ -54,10 +54,12 @@ impl Holders {
         self.said.get(link)
     }
 
-    /// One of them says this, as was written to it.
-    pub(crate) fn says(&mut self, object: &NetworkAttachment) {
+    /// One of them says this, as was written to this version of it; unless something newer was seen meanwhile.
+    pub(crate) fn says(&mut self, written_to: &str, object: &NetworkAttachment) {
         let link = LinkName::of_attachment(&object.uid().unwrap_or_default());
-        if let Some(said) = self.said.get_mut(&link) {
+        if let Some(said) = self.said.get_mut(&link)
+            && said.resource_version == written_to
+        {
             *said = object.into();
         }
     }
@@ -133,6 +135,24 @@ mod tests {
         assert!(holders.get(&second).is_some() && holders.get(&first).is_none());
         assert_eq!(holders.delete(&metadata("a", "2")), [second].into());
         assert_eq!(holders.links().count(), 0);
+    }
+
+    #[test]
+    fn the_answer_to_a_write_does_not_take_the_place_of_what_was_seen_after_it() {
+        let object = |version: &str| NetworkAttachment {
+            metadata: ObjectMeta { resource_version: Some(version.to_owned()), ..metadata("a", "1") },
+            ..NetworkAttachment::new("a", Default::default())
+        };
+        let link = LinkName::of_attachment("1");
+        let mut holders = Holders::default();
+        let version = |holders: &Holders| holders.said(&link).map(|said| said.resource_version.clone());
+        holders.apply(&object("1").metadata, Some((&object("1")).into()));
+        holders.says("1", &object("2"));
+        assert_eq!(version(&holders).as_deref(), Some("2"));
+        // The next write is under way when the watch brings the one after it.
+        holders.apply(&object("4").metadata, Some((&object("4")).into()));
+        holders.says("2", &object("3"));
+        assert_eq!(version(&holders).as_deref(), Some("4"));
     }
 
     #[test]

@@ -26,8 +26,10 @@ impl<'a> NodeLinks<'a> {
     pub(crate) async fn list(&mut self) {
         let links = until_done("list links", FIRST_PAUSE, || Rtnetlink::open()?.links()).await;
         self.names = links.iter().map(|link| (link.index, link.name.clone())).collect();
-        let unnoted = links.iter().filter_map(unnoted_link).collect();
-        self.engine.links_listed(&links.iter().filter_map(|link| self.observe(link)).collect(), &unnoted);
+        let observed: BTreeMap<_, _> = links.iter().filter_map(|link| self.observe(link)).collect();
+        let unnoted =
+            links.iter().filter_map(unnoted_link).filter(|name| !observed.contains_key(name)).collect();
+        self.engine.links_listed(&observed, &unnoted);
     }
 
     /// Reports changes.
@@ -102,9 +104,10 @@ impl<'a> NodeLinks<'a> {
 }
 
 /// The name of a link that is one of ours by its name and kind, and has no note at all: not made yet, or left by a call that was
-/// interrupted; or made by Open vSwitch just now.
+/// interrupted; or made by Open vSwitch just now. One of the node itself has none either if somebody wrote something else over it: its name
+/// says whose it is, and it must not lose its guard. Only for links that are not observed.
 fn unnoted_link(link: &Link) -> Option<LinkName> {
-    let name = LinkName::parse(&link.name).filter(|_| link.alias.is_none())?;
+    let name = LinkName::parse(&link.name).filter(|name| link.alias.is_none() || name.is_of_holder())?;
     let kinds: &[LinkKind] = match name.is_of_holder() {
         true => &[LinkKind::Tap, LinkKind::OpenVSwitch],
         false => &[LinkKind::Veth],

@@ -74,6 +74,8 @@ impl<K: Ord + Clone> Pending<K> {
         let mut busy = BTreeSet::new();
         // Those that are in a state that usually passes, each with the moment from which that is so for a while.
         let mut passing = BTreeMap::<K, Instant>::new();
+        // Those of them that were checked again since.
+        let mut lasting = BTreeSet::<K>::new();
         loop {
             while writing.len() < AT_A_TIME
                 && let Some(key) = self.take(&busy)
@@ -83,12 +85,13 @@ impl<K: Ord + Clone> Pending<K> {
                 let written = write(key.clone(), if lasts { Since::AWhile } else { Since::Now });
                 writing.push(async move { (key, written.await) });
             }
-            let next = passing.values().filter(|due| **due > Instant::now()).min().copied();
+            let next = passing.iter().filter(|(key, _)| !lasting.contains(key)).map(|(_, due)| *due).min();
             tokio::select! {
                 Some((key, written)) = writing.next(), if !writing.is_empty() => match written {
                     Ok(Checked::Done) => {
                         busy.remove(&key);
                         passing.remove(&key);
+                        lasting.remove(&key);
                     }
                     Ok(Checked::Passes) => {
                         busy.remove(&key);
@@ -103,8 +106,11 @@ impl<K: Ord + Clone> Pending<K> {
                     }
                 }
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
-                    let due = passing.iter().filter(|(_, due)| **due <= Instant::now());
-                    due.for_each(|(key, _)| self.check(key.clone()));
+                    let due = passing.iter().filter(|(_, due)| **due <= Instant::now()).map(|(key, _)| key);
+                    for key in due.filter(|key| !lasting.contains(key)).cloned().collect::<Vec<_>>() {
+                        lasting.insert(key.clone());
+                        self.check(key);
+                    }
                 }
                 () = self.wake.notified() => {}
             }
@@ -136,7 +142,7 @@ mod tests {
                         match (name, since) {
                             ("fails", _) => Err("the API server is away".to_owned()),
                             ("hangs", _) => std::future::pending().await,
-                            ("passes", Since::Now) => Ok(Checked::Passes),
+                            ("passes" | "passes too", Since::Now) => Ok(Checked::Passes),
                             _ => Ok(Checked::Done),
                         }
                     }
@@ -178,6 +184,27 @@ mod tests {
         assert_eq!(next(&mut attempts).await.0, "a");
         pending.check("a");
         assert_eq!(next(&mut attempts).await.0, "a");
+    }
+
+    /// The moment of the second passes while a thread does something else, so that it is past already when anybody looks.
+    #[tokio::test(start_paused = true)]
+    async fn of_several_that_last_none_is_forgotten() {
+        let pending = Arc::new(Pending::default());
+        let mut attempts = serve(&pending);
+        pending.check("passes");
+        assert_eq!(next(&mut attempts).await, ("passes", Since::Now));
+        tokio::time::advance(LASTS / 2).await;
+        pending.check("passes too");
+        assert_eq!(next(&mut attempts).await, ("passes too", Since::Now));
+        tokio::task::yield_now().await;
+        pending.check("well");
+        tokio::time::advance(LASTS * 2).await;
+        let mut lasted = std::collections::BTreeSet::new();
+        while lasted.len() < 2 {
+            if let (name, Since::AWhile) = next(&mut attempts).await {
+                lasted.insert(name);
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

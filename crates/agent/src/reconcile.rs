@@ -75,7 +75,11 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
                 Some(batch) => agent.vswitch.report(&batch, engine),
                 None => anyhow::bail!("the client of Open vSwitch has ended"),
             },
-            () = connected.next() => engine.compare_all(),
+            () = connected.next() => {
+                engine.compare_all();
+                // What could not be sent need not wait any longer.
+                later.hasten(Instant::now());
+            }
             (owner, absence) = confirmations.next() => engine.answered(owner.unit, &owner.uid, absence),
             done = host.next() => report_done(agent, done),
         }

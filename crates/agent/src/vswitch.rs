@@ -292,6 +292,13 @@ impl Vswitch {
 }
 
 impl Connected {
+    /// Waits until the connection is lost, there again, or fails for another reason. Cancel-safe.
+    pub(crate) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits until the connection was lost and is there again. Cancel-safe.
     pub(crate) async fn next(&mut self) {
         loop {
