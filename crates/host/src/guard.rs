@@ -41,7 +41,9 @@ pub fn ipv6_as_new(link: &str) -> Result<()> {
 /// these. To be called before the link is set up. [`Link::is_strict`](crate::Link::is_strict) says whether it is so.
 pub fn make_strict(link: &str) -> Result<()> {
     ipv6_off(link)?;
-    for (setting, value) in [("arp_ignore", "1"), ("arp_announce", "2"), ("proxy_arp", "0")] {
+    for (setting, value) in
+        [("arp_ignore", "1"), ("arp_announce", "2"), ("proxy_arp", "0"), ("accept_redirects", "0")]
+    {
         let path = format!("/proc/sys/net/ipv4/conf/{link}/{setting}");
         std::fs::write(&path, value).trying(|| format!("write {path}"))?;
     }

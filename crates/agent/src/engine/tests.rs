@@ -146,6 +146,35 @@ fn a_port_of_the_node_goes_by_an_event_at_once_and_otherwise_once_a_read_confirm
     assert_eq!(engine.reconcile(&listed, Some(1400)).changes, [Change::Unplug(unit)]);
 }
 
+#[test]
+fn why_the_first_thing_of_a_port_cannot_be_made_is_known_as_long_as_it_is_asked_for() {
+    let (engine, unit) = (Engine::new(), LinkName::of_attachment("7"));
+    let [name, namespace, uid] = ["vm", "default", "7"].map(|text| Some(text.to_owned()));
+    let metadata = kube::core::ObjectMeta { name, namespace, uid, ..Default::default() };
+    let mut known = known();
+    known.holders.replace([(&metadata, None)]);
+    engine.failed(&unit, Failure::Refused, "the name is taken".into());
+    engine.round_ended();
+    engine.reconcile(&known, Some(1400));
+    assert_eq!(engine.failure(&unit).as_deref(), Some("the name is taken"));
+    known.holders.delete(&metadata);
+    engine.reconcile(&known, Some(1400));
+    assert_eq!(engine.failure(&unit), None);
+}
+
+#[test]
+fn a_link_without_a_note_is_no_leftover_before_its_port_could_be_seen() {
+    let (engine, unit) = (Engine::new(), LinkName::of_attachment("7"));
+    let mut listed = known();
+    listed.holders.replace([]);
+    engine.links_listed(&BTreeMap::new(), &[unit.clone()].into());
+    engine.holders_listed(BTreeSet::new());
+    assert_eq!(engine.reconcile(&listed, Some(1400)).changes, []);
+    engine.ports_observed(1);
+    engine.compare_all();
+    assert_eq!(engine.reconcile(&listed, Some(1400)).changes, [Change::RemoveLink(unit)]);
+}
+
 /// A kernel with one link, and what the agent has under way.
 struct Guards {
     engine: Engine,

@@ -157,6 +157,13 @@ fn a_tenant_reaches_an_interface_of_the_node_by_its_own_address_and_nothing_else
             stage.start_agents();
             let links = [front.clone(), same.clone()];
             wait_for_guards(monitor, &links);
+            // Nor does it take one away whose link has somebody else's note.
+            stage.stop_agents();
+            let node = &stage.testbed.nodes()[0];
+            node.namespace().ip(&format!("link set {front} alias storage")).unwrap();
+            stage.start_agents();
+            let node = &stage.testbed.nodes()[0];
+            wait_for_links(node, |node| shown(node, &front).contains("portolan-holder NetworkAttachment"));
             let node = &stage.testbed.nodes()[0];
             apart(node);
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();

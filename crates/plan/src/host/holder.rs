@@ -33,7 +33,9 @@ pub(super) fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
     let plugged = plugged(facts.world, tag);
     let mtu = plugged.and_then(|(_, subnet)| subnet.config.mtu.or(facts.mtu));
     // A tap is made once its port can be, and any other link by Open vSwitch: then it is there.
-    let make = config.tap.zip(mtu).map(|(access, mtu)| DesiredTap { access, mtu });
+    // Without a bridge nobody knows whether it needs a guard.
+    let make = config.tap.zip(mtu).filter(|_| observed.datapath().is_some());
+    let make = make.map(|(access, mtu)| DesiredTap { access, mtu });
     let link = (has_link || make.is_some()).then(|| DesiredLink { tag: tag.clone(), make });
     let port = plugged.and_then(|(attachment, _)| {
         let internal = match config.tap {

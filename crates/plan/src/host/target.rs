@@ -153,7 +153,7 @@ fn removal(unit: LinkName, observed: &Observed) -> Vec<Change> {
 /// What makes a link as it should be.
 fn change_of_link(unit: &LinkName, desired: Option<DesiredLink>, observed: &Observed) -> Option<Change> {
     match (desired, observed.link(unit)) {
-        (Some(DesiredLink { tag, .. }), Some(is)) if !is.is_strict || is.tag != Tag::Holder(tag.clone()) => {
+        (Some(DesiredLink { tag, .. }), Some(is)) if !is.is_strict || is.tag.owner() != Some(&tag.uid) => {
             Some(Change::Prepare(unit.clone(), tag))
         }
         (_, Some(is)) => (!is.up).then(|| Change::SetUp(unit.clone())),

@@ -244,8 +244,7 @@ fn nothing_is_made_while_there_are_no_addresses_no_bridge_or_no_mtu() {
         case.mtu = Some(1342);
         case.observed.set_datapath(None);
         case.touch();
-        let changes = case.settle();
-        assert!(!kinds(&changes).contains(&"plug"), "{changes:?}");
+        assert_eq!(case.settle(), [], "nor is a tap made that might need a guard");
         case.observed.set_datapath(Some(Datapath::Netdev));
         case.reconciler.observed([], [Key::Bridge]);
         case.touch();
@@ -351,6 +350,17 @@ fn a_link_that_open_vswitch_did_not_remove_with_its_port_goes_and_a_guard_after_
     case.touch();
     assert_eq!(kinds(&case.settle()), ["remove guard"]);
     assert!(!case.observed.has(&unit));
+}
+
+#[test]
+fn a_note_that_has_no_room_for_the_name_is_as_good_as_one_that_has() {
+    let mut case = case(None);
+    case.settle();
+    let noted = Tag::Holder(HolderTag { name: None, ..tag() });
+    let link = ObservedLink { tag: noted, ..case.observed.link(&tag().link()).unwrap().clone() };
+    drop(case.observed.set_link(&tag().link(), Some(&link)));
+    case.touch();
+    assert_eq!(case.settle(), []);
 }
 
 #[test]
