@@ -303,7 +303,7 @@ impl World {
     /// The VPC of this name, if it is in effect.
     pub fn vpc(&self, name: &str) -> Option<&Vpc> {
         match self.vpcs.get(name).and_then(Rivals::effective) {
-            Some(candidate) => candidate.value.as_ref().ok().or_else(|| self.built_in_vpc(name)),
+            Some(candidate) => candidate.value.as_ref().ok(),
             None => self.built_in_vpc(name),
         }
     }
@@ -311,6 +311,12 @@ impl World {
     /// The VPC of the primary network as it is without an object, if this is its name.
     fn built_in_vpc(&self, name: &str) -> Option<&Vpc> {
         self.primary_vpc.as_deref().filter(|vpc| vpc.name == name)
+    }
+
+    /// The VPC of this name as far as its subnets and nodes need it: of that of the primary network they need no more than that it is there,
+    /// so that a mistake in its object stops none of them.
+    pub(crate) fn vpc_of_subnets(&self, name: &str) -> Option<&Vpc> {
+        self.vpc(name).or_else(|| self.built_in_vpc(name))
     }
 
     /// Whether what some Subnet asks for is not known or not in effect, so that what there is of it stays.
@@ -389,7 +395,7 @@ impl World {
     /// A subnet to be planned.
     pub fn subnet_view(&self, name: &str) -> Option<SubnetView<'_>> {
         let subnet = self.subnet(name)?;
-        let vpc = subnet.vpc().and_then(|name| self.vpc(name));
+        let vpc = subnet.vpc().and_then(|name| self.vpc_of_subnets(name));
         let vpc = vpc.map(|vpc| VpcRef { name: &vpc.name, owner: self.owner_of_vpc(vpc) });
         // Who names one is not concerned by that of others.
         let tunnel_mtu = subnet.config.mtu.is_none().then(|| self.tunnel_mtu()).flatten();

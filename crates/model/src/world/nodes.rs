@@ -82,7 +82,7 @@ impl World {
     pub(super) fn node_state(&self, name: &str) -> UnitState {
         match self.primary_vpc.as_ref().and_then(|_| self.nodes.get(name)) {
             None => UnitState::Absent,
-            Some(_) if self.vpc(DEFAULT_VPC).is_none() => UnitState::Held,
+            Some(_) if self.vpc_of_subnets(DEFAULT_VPC).is_none() => UnitState::Held,
             Some(_) => UnitState::Live,
         }
     }
@@ -90,7 +90,7 @@ impl World {
     /// A node of the primary network to be planned.
     pub fn node_view(&self, name: &str) -> Option<NodeView<'_>> {
         self.primary_vpc.as_ref()?;
-        let (node, vpc) = (self.nodes.get(name)?, self.vpc(DEFAULT_VPC)?);
+        let (node, vpc) = (self.nodes.get(name)?, self.vpc_of_subnets(DEFAULT_VPC)?);
         Some(NodeView {
             node: NodeRef { name: &node.name, uid: &node.uid },
             addresses: &node.addresses,
