@@ -3,9 +3,11 @@
 //! `/healthz` asks whether this process works: the reconcile loop turns. `/readyz` asks whether pods can be plugged: Open vSwitch, its
 //! bridge, the chassis, the watches and the plugin's socket. An agent that is not ready need not be restarted.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use portolan_health::{
@@ -15,35 +17,46 @@ use portolan_plan::host::Observed;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use crate::node_lock::NodeLock;
 use crate::server::Agent;
 use crate::wanted::mtu_unknown;
 
-/// Listens at an address.
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("cannot serve health checks at {address}"))?;
-    tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz, /metrics and /debug/node");
-    Ok(listener)
-}
+/// For how long the agent that worked on this node before may have the address after it has let go of the node: a process that ends
+/// closes its files one by one.
+const CLOSING: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves for ever; without an address, nothing.
 pub(crate) async fn serve(agent: &Arc<Agent>) -> anyhow::Result<std::convert::Infallible> {
     if let Some(address) = agent.config.health {
-        let listener = match listen(address).await {
-            // The agent that this one waits for has the address too.
-            Err(error) if agent.node_lock.waits_for().is_some() => {
-                tracing::info!(
-                    error = format!("{error:#}"),
-                    "health checks begin when the other agent has ended"
-                );
-                agent.node_lock.held().await?;
-                listen(address).await?
-            }
-            listener => listener?,
-        };
+        let listener = listen(&agent.node_lock, address).await;
+        let listener = listener.with_context(|| format!("cannot serve health checks at {address}"))?;
+        tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz, /metrics and /debug/node");
         portolan_health::serve(listener, Served(Arc::clone(agent))).await;
     }
     std::future::pending().await
+}
+
+/// Listens at an address, which another agent of this node may have until it has ended.
+async fn listen(node_lock: &NodeLock, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let mut given_up_at = None;
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => return Err(error.into()),
+            Err(error) if node_lock.waits_for().is_some() => {
+                tracing::info!(%error, %address, "health checks begin when the other agent has ended");
+                node_lock.held().await?;
+            }
+            Err(error) => {
+                let given_up_at = *given_up_at.get_or_insert_with(|| Instant::now() + CLOSING);
+                if Instant::now() >= given_up_at {
+                    return Err(error.into());
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -149,4 +162,35 @@ fn state(agent: &Agent) -> serde_json::Value {
         "followersBehind": behind,
         "units": agent.engine.dump(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_agent_whose_predecessor_still_closes_its_sockets_waits_for_the_address() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = NodeLock::begin(&directory.path().join("cni.sock")).unwrap();
+        let predecessor = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = predecessor.local_addr().unwrap();
+        let mut listening = pin!(listen(&lock, address));
+        let polled = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "{polled:?}");
+        drop(predecessor);
+        assert_eq!(listening.await.unwrap().local_addr().unwrap(), address);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_no_one_s_is_an_error_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = NodeLock::begin(&directory.path().join("cni.sock")).unwrap();
+        let error = listen(&lock, "192.0.2.1:9411".parse().unwrap()).await.unwrap_err();
+        assert!(error.to_string().contains("Cannot assign requested address"), "{error}");
+    }
 }
