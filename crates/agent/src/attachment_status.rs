@@ -178,12 +178,12 @@ fn find(agent: &Agent, known: &Known, link: &LinkName, tag: &HolderTag) -> Optio
         return Some(Finding::new(False, "InvalidSpec", errors.to_string()));
     }
     let ids = known.world.holdings_of(&Requester::network_attachment(namespace, name));
-    let held = ids.iter().filter(|id| id.uid() == tag.uid).find_map(|id| known.world.attachment(id));
+    let held = ids.iter().filter(|id| *id.uid() == tag.uid).find_map(|id| known.world.attachment(id));
     let Some(attachment) = held else {
         let message = "it has no addresses that are in effect; see the condition Addressed";
         return Some(Finding::new(False, "NotAddressed", message).if_it_lasts());
     };
-    let subnet = known.world.subnet(&attachment.subnet)?;
+    let subnet = known.world.subnet(attachment.subnet())?;
     if matches!(subnet.domain, Domain::Vni(_)) {
         let message = format!(
             "spec.subnet: {:?} has a vni, and the VXLAN fabric is not built yet; choose a Subnet without one",

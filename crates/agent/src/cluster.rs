@@ -209,16 +209,16 @@ impl Cluster {
             for unit in dirty.units {
                 match unit {
                     Unit::Attachment(id) if id.kind() == HolderKind::NetworkAttachment => {
-                        holders.insert(LinkName::of_attachment(id.uid()));
+                        holders.insert(LinkName::of_attachment(&id.uid().to_string()));
                     }
                     Unit::Attachment(id) => {
                         let pod = known.world.attachment(&id).and_then(Attachment::pod_uid);
-                        attachments.extend(pod.map(|uid| (uid.to_owned(), id.interface().to_owned())));
+                        attachments.extend(pod.map(|uid| (uid.to_string(), id.interface().to_owned())));
                     }
                     Unit::Subnet(name) => {
                         let of_subnet = known.world.attachments_of_subnet(&name).map(|one| &one.id);
                         let of_holders = of_subnet.filter(|id| id.kind() == HolderKind::NetworkAttachment);
-                        holders.extend(of_holders.map(|id| LinkName::of_attachment(id.uid())));
+                        holders.extend(of_holders.map(|id| LinkName::of_attachment(&id.uid().to_string())));
                     }
                     Unit::Vpc(_) | Unit::Peering(_) | Unit::Node(_) => {}
                 }

@@ -26,6 +26,8 @@ use crate::{Config, follow};
 
 /// How many actions are under way at a time. The API server serves a client about that many requests at once.
 const ACTIONS_AT_A_TIME: usize = 64;
+/// How many pods may wait for being told what they got. The others are known by their names alone.
+const RESULTS_AT_A_TIME: usize = 1000;
 /// Pauses before what failed is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -134,13 +136,14 @@ pub(crate) async fn run(
         }
         nb.set_elected(election.role().is_elected());
         engine.northbound_role(nb.role());
+        engine.set_room_for_results(RESULTS_AT_A_TIME.saturating_sub(actions.actor.results.waiting()));
         actions.take(engine.actions(), since);
         if synced && acts {
             nb.write(&mut engine);
             actions.take(engine.actions(), since);
         }
         nodes.tell(&mut engine, synced && acts);
-        if engine.has_deferred_status() {
+        if engine.has_deferred_status() || engine.has_results_to_compare() {
             status_due.get_or_insert_with(|| Instant::now() + STATUS_DELAY);
         }
         for retry in engine.take_retries() {

@@ -300,7 +300,9 @@ impl Engine {
     /// Takes in what a change of the World made dirty.
     fn note(&mut self, dirty: Dirty, evidence: &Evidence) {
         self.note_units(dirty.units, evidence);
-        for requester in dirty.requesters {
+        // Before everything was listed nothing is decided, and who is open then is found at once.
+        let requesters = if self.is_synced() { dirty.requesters } else { BTreeSet::new() };
+        for requester in requesters {
             // Whoever waits is decided in the order of coming, also if what it waits for changes for many at once.
             match self.waiters.place(&requester) {
                 Some(place) => self.woken.insert((place, requester)),

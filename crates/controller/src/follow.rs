@@ -1,40 +1,67 @@
 //! Followers: one for every kind of the table, each feeds the engine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::Client;
 use portolan_watch::{Followers, Object, Page, Selection};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::{Semaphore, watch};
 
 use crate::control::Message;
-use crate::engine::{Engine, Observed, for_each_kind};
+use crate::engine::{Change, Engine, Kind, Observed, for_each_kind};
 
 /// How many pages of a list may be on their way to the engine: while it takes one in, the next is read.
 const PAGES: usize = 2;
 
+/// Which kinds were listed once.
+type ListedKinds = watch::Sender<BTreeSet<Kind>>;
+
 /// Follows every kind.
 pub(crate) fn follow_all(client: Client, engine: &Sender<Message>) -> Followers {
     let mut followers = Followers::new(client);
+    let listed = Arc::new(ListedKinds::default());
     macro_rules! follow {
-        ($($kind:ident: $object:ty),* $(,)?) => { $(follow::<$object>(&mut followers, engine);)* };
+        ($($kind:ident: $object:ty),* $(,)?) => { $(follow::<$object>(&mut followers, engine, &listed);)* };
     }
     for_each_kind!(follow);
     followers
 }
 
-fn follow<K: Observed + Object>(followers: &mut Followers, engine: &Sender<Message>) {
+/// The kinds that come before one in a start.
+fn kinds_before<K: Observed>() -> BTreeSet<Kind> {
+    macro_rules! turns {
+        ($($kind:ident: $object:ty),* $(,)?) => { [$((Kind::$kind, <$object as Observed>::TURN)),*] };
+    }
+    for_each_kind!(turns).into_iter().filter(|(_, turn)| *turn < K::TURN).map(|(kind, _)| kind).collect()
+}
+
+fn follow<K: Observed + Object>(
+    followers: &mut Followers,
+    engine: &Sender<Message>,
+    listed: &Arc<ListedKinds>,
+) {
     let (engine, pages) = (engine.clone(), engine.clone());
+    let (before, told) = (listed.subscribe(), Arc::clone(listed));
     let consume = move |change| {
-        let engine = engine.clone();
-        async move { send(&engine, move |engine| engine.feed::<K>(&change)).await }
+        let (engine, told) = (engine.clone(), Arc::clone(&told));
+        async move {
+            let is_list = matches!(change, Change::Listed(_));
+            send(&engine, move |engine| engine.feed::<K>(&change)).await;
+            if is_list {
+                told.send_if_modified(|listed| listed.insert(K::KIND));
+            }
+        }
     };
-    if K::IN_PAGES {
+    if K::TURN.is_some() {
         let room = Arc::new(Semaphore::new(PAGES));
+        let kinds = Arc::new(kinds_before::<K>());
         let take_page = move |page: Page<K>| {
             let (engine, room) = (pages.clone(), Arc::clone(&room));
+            let (mut before, kinds) = (before.clone(), Arc::clone(&kinds));
             async move {
-                // The semaphore is never closed.
+                // Neither the channel nor the semaphore is ever closed.
+                drop(before.wait_for(|listed| kinds.is_subset(listed)).await);
                 let permit = room.acquire_owned().await.ok();
                 let take_in = move |engine: &mut Engine| {
                     engine.feed_page(page);
@@ -52,4 +79,22 @@ fn follow<K: Observed + Object>(followers: &mut Followers, engine: &Sender<Messa
 /// A loop that has ended needs no changes.
 async fn send(engine: &Sender<Message>, take_in: impl FnOnce(&mut Engine) + Send + 'static) {
     drop(engine.send(Message::new(take_in)).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use portolan_api::portolan::{IPLock, Subnet};
+
+    use super::*;
+
+    #[test]
+    fn locks_come_before_pods_and_after_all_else() {
+        assert_eq!(kinds_before::<Subnet>(), BTreeSet::new());
+        let locks = kinds_before::<IPLock>();
+        assert!(locks.contains(&Kind::KubeOvnSubnet) && !locks.contains(&Kind::IPLock));
+        let pods = kinds_before::<Pod>();
+        assert!(pods.is_superset(&locks) && pods.contains(&Kind::IPLock) && !pods.contains(&Kind::Pod));
+        assert_eq!(pods.len(), Kind::ALL.len() - 1);
+    }
 }

@@ -54,8 +54,10 @@ impl<'a> Allocation<'a> {
         // A request that is ready has subnets that are in effect.
         let subnet = self.world.subnet(&interface.subnet)?;
         let held = self.world.held_locks(&id);
-        let held =
-            held.counted.iter().filter(|lock| lock.subnet == subnet.name && lock.domain == subnet.domain);
+        let held = held
+            .counted
+            .iter()
+            .filter(|lock| *lock.subnet() == subnet.name && *lock.domain() == subnet.domain);
         let held: Vec<IpAddr> = held.filter_map(|lock| lock.ip()).collect();
         let refused = self.refusals.len();
         let mut addresses = Vec::new();

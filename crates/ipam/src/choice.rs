@@ -114,7 +114,7 @@ fn start(range: IpRange, id: &AttachmentId) -> IpAddr {
 fn hash(id: &AttachmentId) -> u128 {
     let mut hash = Sha256::new();
     hash.update(b"portolan address\0");
-    for part in [id.uid(), id.interface()] {
+    for part in [&*id.uid().to_string(), id.interface()] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }

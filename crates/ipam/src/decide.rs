@@ -162,8 +162,8 @@ fn moves(
     let held = shares.flat_map(|share| world.held_locks(&share.id).counted);
     let behind = held.filter(|lock| {
         lock.user.as_deref() != Some(user)
-            || lock.node.as_deref() != Some(&request.node)
-            || lock.host_ip != request.host_ip
+            || lock.node() != Some(&request.node)
+            || lock.place.host_ip != request.host_ip
             || *lock.interfaces != *interfaces
     });
     behind

@@ -40,7 +40,7 @@ fn fits(world: &World, interface: &InterfaceRequest, id: &AttachmentId) -> bool 
                 }
         }
     };
-    let vni = match &first.domain {
+    let vni = match first.domain() {
         Domain::Vni(vni) => Some(*vni),
         Domain::Vpc(_) | Domain::Subnet(_) => None,
     };
@@ -49,5 +49,7 @@ fn fits(world: &World, interface: &InterfaceRequest, id: &AttachmentId) -> bool 
         (Some(asked), Some(mac)) => asked == mac,
         (None, Some(mac)) => ips.iter().any(|ip| Mac::derive(*ip, vni) == mac),
     };
-    (first.subnet == subnet.name && first.domain == subnet.domain) && ips.iter().all(address_fits) && mac_fits
+    (*first.subnet() == subnet.name && *first.domain() == subnet.domain)
+        && ips.iter().all(address_fits)
+        && mac_fits
 }

@@ -143,7 +143,7 @@ pub(crate) fn holds(request: &Request, id: &AttachmentId) -> bool {
 
 /// True if an interface is this holder's.
 pub(crate) fn is_of(holder: &Holder, id: &AttachmentId) -> bool {
-    (holder.kind, holder.name.as_str(), holder.uid.as_str()) == (id.kind(), id.name(), id.uid())
+    (holder.kind, holder.name.as_str()) == (id.kind(), id.name()) && *id.uid() == holder.uid
 }
 
 fn release(lock: &Lock, id: &AttachmentId, reason: ReleaseReason) -> Release {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -10,6 +11,9 @@ use portolan_api::portolan::{Holder, HolderKind, LockUser};
 use portolan_api::{Domain, Family, Mac};
 use smol_str::SmolStr;
 
+use crate::lock::Network;
+use crate::pod::Place;
+use crate::uid::Uid;
 use crate::unit::NoUnit;
 
 /// The interface that a `NetworkAttachment` holds addresses for; its agent chooses the name in the node.
@@ -32,7 +36,7 @@ struct Parts {
     namespace: Option<SmolStr>,
     name: SmolStr,
     interface: SmolStr,
-    uid: SmolStr,
+    uid: Uid,
 }
 
 impl AttachmentId {
@@ -52,28 +56,15 @@ impl AttachmentId {
                 namespace: holder.namespace.as_ref().map(SmolStr::new),
                 name: SmolStr::new(&holder.name),
                 interface: SmolStr::new(interface),
-                uid: SmolStr::new(&holder.uid),
+                uid: holder.uid.as_str().into(),
             }))
         })
-    }
-
-    /// The same id, with its UID in the memory of another text.
-    pub(crate) fn sharing(&self, uid: &SmolStr) -> Self {
-        let Parts { kind, namespace, name, interface, .. } = &*self.0;
-        let (namespace, name, interface) = (namespace.clone(), name.clone(), interface.clone());
-        Self(Arc::new(Parts { kind: *kind, namespace, name, interface, uid: uid.clone() }))
     }
 
     /// What is sorted before all ids of holders of this name.
     pub(crate) fn before_all_of(kind: HolderKind, namespace: Option<&str>, name: &str) -> Self {
         let (namespace, name) = (namespace.map(SmolStr::new), SmolStr::new(name));
-        Self(Arc::new(Parts {
-            kind,
-            namespace,
-            name,
-            interface: SmolStr::default(),
-            uid: SmolStr::default(),
-        }))
+        Self(Arc::new(Parts { kind, namespace, name, interface: SmolStr::default(), uid: Uid::default() }))
     }
 
     /// True if both are of holders of one kind, namespace and name, whichever of its lives.
@@ -103,12 +94,7 @@ impl AttachmentId {
     }
 
     /// The holder's UID: the owner of the attachment.
-    pub fn uid(&self) -> &str {
-        &self.0.uid
-    }
-
-    /// The same, to be shared.
-    pub(crate) fn shared_uid(&self) -> &SmolStr {
+    pub fn uid(&self) -> &Uid {
         &self.0.uid
     }
 
@@ -128,7 +114,7 @@ impl AttachmentId {
     /// OVN wants port names unique, and a pod may be made again under its name: a piece of the UID tells them apart.
     pub fn iface_id(&self) -> String {
         let Parts { namespace, name, interface, uid, .. } = &*self.0;
-        let piece = piece(uid);
+        let piece = uid.with_text(piece);
         match namespace {
             Some(namespace) => format!("port:{namespace}/{name}/{interface}/{piece}"),
             None => format!("port:{name}/{interface}/{piece}"),
@@ -238,22 +224,55 @@ impl FromStr for AttachmentId {
 pub struct Attachment {
     /// Whose and which.
     pub id: AttachmentId,
-    /// The subnet it is on.
-    pub subnet: SmolStr,
-    /// Where its addresses are unique.
-    pub domain: Domain,
+    /// The subnet it is on, and where its addresses are unique.
+    pub network: Arc<Network>,
     /// Its addresses, IPv4 first; the first of a family is the one its MAC was derived from, if it was. Never empty.
-    pub addresses: Box<[IpAddr]>,
+    pub addresses: Addresses,
     /// Its MAC address.
     pub mac: Mac,
-    /// The node where it is used.
-    pub node: Option<SmolStr>,
-    /// The address that other nodes send its traffic to.
-    pub host_ip: Option<IpAddr>,
+    /// Where it is used.
+    pub place: Arc<Place>,
     /// For a holder that outlives its pods: the pod that uses it now.
     pub user: Option<Box<LockUser>>,
     /// The name of its port, if it is not the usual one: see [`Attachment::iface_id`].
-    pub unusual_iface_id: Option<SmolStr>,
+    pub unusual_iface_id: Option<Box<str>>,
+}
+
+/// The addresses of an attachment. One, as most have, takes no memory besides its own.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Addresses(AddressesForm);
+
+#[derive(Clone, PartialEq, Eq)]
+enum AddressesForm {
+    One(IpAddr),
+    /// Invariant: not one, so that equal ones compare equal.
+    Many(Box<[IpAddr]>),
+}
+
+impl From<Vec<IpAddr>> for Addresses {
+    fn from(addresses: Vec<IpAddr>) -> Self {
+        Self(match addresses.as_slice() {
+            [one] => AddressesForm::One(*one),
+            _ => AddressesForm::Many(addresses.into()),
+        })
+    }
+}
+
+impl Deref for Addresses {
+    type Target = [IpAddr];
+
+    fn deref(&self) -> &[IpAddr] {
+        match &self.0 {
+            AddressesForm::One(one) => std::slice::from_ref(one),
+            AddressesForm::Many(many) => many,
+        }
+    }
+}
+
+impl fmt::Debug for Addresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
 }
 
 impl Attachment {
@@ -262,16 +281,31 @@ impl Attachment {
         self.unusual_iface_id.as_ref().map_or_else(|| self.id.iface_id(), ToString::to_string)
     }
 
+    /// The subnet it is on.
+    pub fn subnet(&self) -> &SmolStr {
+        &self.network.subnet
+    }
+
+    /// Where its addresses are unique.
+    pub fn domain(&self) -> &Domain {
+        &self.network.domain
+    }
+
+    /// The node where it is used.
+    pub fn node(&self) -> Option<&str> {
+        self.place.node.as_deref()
+    }
+
     /// The UID of the object it comes from.
-    pub fn owner(&self) -> &str {
+    pub fn owner(&self) -> &Uid {
         self.id.uid()
     }
 
     /// The pod that uses it now, by UID: `iface-id-ver`. None for a node and a `NetworkAttachment`.
-    pub fn pod_uid(&self) -> Option<&str> {
+    pub fn pod_uid(&self) -> Option<SmolStr> {
         match (&self.user, self.id.kind()) {
-            (Some(user), _) => Some(&user.uid),
-            (None, HolderKind::Pod) => Some(self.id.uid()),
+            (Some(user), _) => Some(SmolStr::new(&user.uid)),
+            (None, HolderKind::Pod) => Some(self.id.uid().into()),
             (None, _) => None,
         }
     }

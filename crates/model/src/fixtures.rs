@@ -13,7 +13,7 @@ use portolan_api::{CidrBlock, Domain, Family, Mac, kubeovn};
 use crate::attachment::AttachmentId;
 use crate::node::{Node, Tunnels};
 use crate::node_subnet::served;
-use crate::pod::Pod;
+use crate::pod::{Place, Pod};
 
 /// A VPC that has the finalizer.
 pub fn mk_vpc(name: &str) -> Vpc {
@@ -115,7 +115,7 @@ pub fn mk_pod(namespace: &str, name: &str, annotations: &[(&str, &str)]) -> Pod 
         namespace: namespace.into(),
         name: name.into(),
         uid: format!("pod-{namespace}-{name}").into(),
-        node: Some("node-1".into()),
+        place: Place::on("node-1"),
         annotations: annotations.iter().copied().collect(),
         ..Pod::default()
     }

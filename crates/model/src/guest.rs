@@ -116,7 +116,9 @@ pub fn guest<'w>(world: &'w World, namespace: &str, name: &str, kept: &[IpNet]) 
     let attachments: Vec<_> = ids
         .iter()
         .filter_map(|id| world.attachment(id))
-        .filter(|attachment| attachment.pod_uid() == Some(&pod.uid) && attachment.node == pod.node)
+        .filter(|attachment| {
+            attachment.pod_uid().is_some_and(|uid| pod.uid == uid) && attachment.node() == pod.node()
+        })
         .collect();
     let decided = world.decided_interfaces(&attachments);
     let (requests, waits) = match world.needs(&requester) {
@@ -132,7 +134,7 @@ pub fn guest<'w>(world: &'w World, namespace: &str, name: &str, kept: &[IpNet]) 
     for interface in decided {
         let request = requests.iter().find(|request| request.interface == interface);
         let attachment = attachments.iter().find(|attachment| attachment.id.interface() == interface);
-        let part = attachment.and_then(|attachment| Some((*attachment, world.subnet(&attachment.subnet)?)));
+        let part = attachment.and_then(|attachment| Some((*attachment, world.subnet(attachment.subnet())?)));
         match (part, request) {
             (None, _) => missing.push(Missing { interface, what: MissingPart::Attachment }),
             // What was not asked for by annotations has no routes of its own.

@@ -232,17 +232,17 @@ pub(crate) fn of_pod(
     }
     match &pod.controller {
         PodController::Other => Ok((pod::holder(pod), None)),
-        PodController::StatefulSet { uid, .. } => Ok((stateful_set::holder(pod, uid), user())),
-        PodController::VirtualMachine { name } => Ok((virtual_machine::holder(world, pod, name)?, user())),
+        PodController::StatefulSet(set) => Ok((stateful_set::holder(pod, &set.uid), user())),
+        PodController::VirtualMachine(name) => Ok((virtual_machine::holder(world, pod, name)?, user())),
     }
 }
 
 /// True if an interface is in use by a pod: what the agent of its node configures.
 pub(crate) fn is_used_by(id: &AttachmentId, user: Option<&LockUser>, pod: &Pod) -> bool {
     match id.kind() {
-        HolderKind::Pod => id.uid() == pod.uid && id.name() == pod.name,
+        HolderKind::Pod => *id.uid() == pod.uid && id.name() == pod.name,
         HolderKind::StatefulSet | HolderKind::VirtualMachine => {
-            user.is_some_and(|user| user.pod == pod.name && user.uid == pod.uid)
+            user.is_some_and(|user| user.pod == pod.name && pod.uid == user.uid)
         }
         HolderKind::NetworkAttachment | HolderKind::Node | HolderKind::Subnet | HolderKind::Vip => false,
     }

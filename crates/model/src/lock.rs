@@ -9,6 +9,7 @@ use portolan_api::{Domain, FieldErrors, Mac};
 use smol_str::SmolStr;
 
 use crate::attachment::{AttachmentId, PortHolder};
+use crate::pod::Place;
 use crate::uid::Uid;
 
 /// The fact that an address is taken.
@@ -23,34 +24,80 @@ pub struct Lock {
     /// Which spec this is; 1 is the first.
     pub generation: i64,
     /// Where the address is taken.
-    pub domain: Domain,
+    pub network: Arc<Network>,
     /// What is taken.
     pub address: LockAddress,
-    /// The subnet it was taken from.
-    pub subnet: SmolStr,
     /// The MAC address of the interface, as far as was known when the lock was made.
     pub mac: Option<Mac>,
     /// Whose it is.
     pub attachment: AttachmentId,
-    /// The node where it is used.
-    pub node: Option<SmolStr>,
-    /// The address that other nodes send its traffic to.
-    pub host_ip: Option<IpAddr>,
+    /// Where it is used.
+    pub place: Arc<Place>,
     /// For a holder that outlives its pods: the pod that uses it now.
     pub user: Option<Box<LockUser>>,
     /// For a virtual machine that migrates: the pod that is about to use it.
     pub target: Option<Box<LockTarget>>,
-    /// The name of the interface's port, if the lock says one; empty if that is the usual one ([`AttachmentId::iface_id`]).
-    pub iface_id: Option<SmolStr>,
+    /// What it says of the name of the interface's port.
+    pub port: PortName,
     /// All that was decided for the holder.
     pub interfaces: Arc<[DecidedInterface]>,
+}
+
+/// Where addresses are taken. Many locks have the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Network {
+    /// Where they are unique.
+    pub domain: Domain,
+    /// The subnet they are taken from.
+    pub subnet: SmolStr,
+}
+
+/// What a lock says of the name of an interface's port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PortName {
+    /// Nothing.
+    #[default]
+    Unsaid,
+    /// It is the usual one: [`AttachmentId::iface_id`].
+    Usual,
+    /// It is another one.
+    Other(Box<str>),
+}
+
+impl PortName {
+    /// What a lock for an interface says.
+    pub(crate) fn new(said: Option<&str>, attachment: &AttachmentId) -> Self {
+        match said {
+            None => PortName::Unsaid,
+            Some(name) if name == attachment.iface_id() => PortName::Usual,
+            Some(name) => PortName::Other(name.into()),
+        }
+    }
 }
 
 impl Lock {
     /// The name of the interface's port, if the lock says one.
     pub fn iface_id(&self) -> Option<String> {
-        let said = self.iface_id.as_ref()?;
-        Some(if said.is_empty() { self.attachment.iface_id() } else { said.to_string() })
+        match &self.port {
+            PortName::Unsaid => None,
+            PortName::Usual => Some(self.attachment.iface_id()),
+            PortName::Other(name) => Some(name.to_string()),
+        }
+    }
+
+    /// Where the address is taken.
+    pub fn domain(&self) -> &Domain {
+        &self.network.domain
+    }
+
+    /// The subnet it was taken from.
+    pub fn subnet(&self) -> &SmolStr {
+        &self.network.subnet
+    }
+
+    /// The node where it is used.
+    pub fn node(&self) -> Option<&str> {
+        self.place.node.as_deref()
     }
 
     /// The IP address that is taken; none if it is a MAC address.
@@ -90,9 +137,9 @@ impl Claim {
         let gateway = lock.attachment.kind() == HolderKind::Subnet;
         Self {
             lock: lock.name.to_string(),
-            domain: lock.domain.clone(),
+            domain: lock.domain().clone(),
             address: lock.address,
-            subnet: (!gateway).then(|| lock.subnet.to_string()),
+            subnet: (!gateway).then(|| lock.subnet().to_string()),
         }
     }
 }

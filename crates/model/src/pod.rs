@@ -1,11 +1,13 @@
 //! Pods, as far as networks are concerned, and what outlives them.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use portolan_api::Annotations;
 use smol_str::SmolStr;
 
 use crate::doors::pod::is_kube_ovn_annotation;
+use crate::uid::Uid;
 
 /// A pod, as far as networks are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,13 +17,11 @@ pub struct Pod {
     /// Its name.
     pub name: SmolStr,
     /// Its UID.
-    pub uid: SmolStr,
+    pub uid: Uid,
     /// When it was created, in seconds.
     pub created: i64,
-    /// The node it was scheduled to.
-    pub node: Option<SmolStr>,
-    /// That node's address.
-    pub host_ip: Option<IpAddr>,
+    /// Where it runs.
+    pub place: Arc<Place>,
     /// What it uses of the network is the node's.
     pub host_network: bool,
     /// Succeeded or Failed: it will not run again.
@@ -32,7 +32,28 @@ pub struct Pod {
     pub annotations: Annotations,
 }
 
+/// Where something runs or is used. All that is on one node has the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The node.
+    pub node: Option<SmolStr>,
+    /// The address that other nodes send traffic to.
+    pub host_ip: Option<IpAddr>,
+}
+
+impl Place {
+    /// A node whose address is not known.
+    pub fn on(node: &str) -> Arc<Self> {
+        Arc::new(Self { node: Some(node.into()), host_ip: None })
+    }
+}
+
 impl Pod {
+    /// The node it was scheduled to.
+    pub fn node(&self) -> Option<&str> {
+        self.place.node.as_deref()
+    }
+
     /// True if it has annotations of Kube-OVN, which may have no effect.
     pub fn has_kube_ovn_annotations(&self) -> bool {
         self.annotations.keys().any(is_kube_ovn_annotation)
@@ -46,17 +67,18 @@ pub enum PodController {
     #[default]
     Other,
     /// A StatefulSet: the ordinal keeps its addresses.
-    StatefulSet {
-        /// The set's name.
-        name: String,
-        /// The set's UID.
-        uid: String,
-    },
-    /// A virtual machine, which keeps its addresses; the pod runs it.
-    VirtualMachine {
-        /// The machine's name.
-        name: String,
-    },
+    StatefulSet(Box<SetOfPod>),
+    /// A virtual machine of this name, which keeps its addresses; the pod runs it.
+    VirtualMachine(Box<str>),
+}
+
+/// The StatefulSet that makes a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetOfPod {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
 }
 
 /// A StatefulSet, as far as its ordinals' addresses are concerned.

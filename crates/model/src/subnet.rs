@@ -63,8 +63,8 @@ impl Subnet {
     /// A subnet may have been made again under its name, elsewhere: what its predecessor gave away is none of its addresses.
     pub fn is_used_by(&self, lock: &Lock) -> bool {
         lock.attachment.kind() != HolderKind::Subnet
-            && lock.subnet == self.name
-            && lock.domain == self.domain
+            && *lock.subnet() == self.name
+            && *lock.domain() == self.domain
             && lock.ip().is_none_or(|ip| self.config.cidr.contains(ip))
     }
 

@@ -6,10 +6,10 @@ use smol_str::SmolStr;
 use uuid::Uuid;
 
 /// The UID of an object. One that is a UUID, as those that Kubernetes gives are, takes no memory besides its own sixteen bytes.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Form);
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Form {
     /// Invariant: written as Kubernetes writes it, it is the UID.
     Uuid(Uuid),
@@ -17,7 +17,8 @@ enum Form {
 }
 
 impl Uid {
-    fn with_text<T>(&self, read: impl FnOnce(&str) -> T) -> T {
+    /// Lets its text be read.
+    pub fn with_text<T>(&self, read: impl FnOnce(&str) -> T) -> T {
         match &self.0 {
             Form::Uuid(uuid) => read(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer())),
             Form::Other(text) => read(text),
@@ -44,6 +45,37 @@ impl From<String> for Uid {
 impl PartialEq<str> for Uid {
     fn eq(&self, other: &str) -> bool {
         self.with_text(|text| text == other)
+    }
+}
+
+impl PartialEq<&str> for Uid {
+    fn eq(&self, other: &&str) -> bool {
+        *self == **other
+    }
+}
+
+impl PartialEq<SmolStr> for Uid {
+    fn eq(&self, other: &SmolStr) -> bool {
+        *self == *other.as_str()
+    }
+}
+
+impl PartialEq<Uid> for String {
+    fn eq(&self, other: &Uid) -> bool {
+        *other == **self
+    }
+}
+
+impl Default for Uid {
+    /// An empty text, which no object has.
+    fn default() -> Self {
+        Uid(Form::Other(SmolStr::default()))
+    }
+}
+
+impl From<&Uid> for SmolStr {
+    fn from(uid: &Uid) -> Self {
+        uid.with_text(|text| SmolStr::new(text))
     }
 }
 

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use portolan_api::{CidrBlock, Domain, Provider, Rates};
+use smol_str::SmolStr;
 
 use crate::attachment::Attachment;
 use crate::peering::Peering;
@@ -153,13 +154,13 @@ impl AttachmentView<'_> {
 
 impl View<'_> {
     /// The UID of the object that the unit comes from: the tag `portolan/owner` of everything planned for it.
-    pub fn owner(&self) -> &str {
+    pub fn owner(&self) -> SmolStr {
         match self {
-            View::Vpc(view) => view.owner,
-            View::Subnet(view) => &view.subnet.uid,
-            View::Peering(view) => view.peering.owner(),
-            View::Attachment(view) => view.attachment.owner(),
-            View::Node(view) => view.node.uid,
+            View::Vpc(view) => view.owner.into(),
+            View::Subnet(view) => view.subnet.uid.as_str().into(),
+            View::Peering(view) => view.peering.owner().into(),
+            View::Attachment(view) => view.attachment.owner().into(),
+            View::Node(view) => view.node.uid.into(),
         }
     }
 }

@@ -13,10 +13,10 @@ mod named;
 mod nodes;
 mod pods;
 mod rates;
-mod recent;
 mod requests;
 mod results;
 mod rivals;
+mod shared;
 mod source;
 mod subnets;
 mod vips;
@@ -25,7 +25,7 @@ mod vpcs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use portolan_api::portolan::HolderKind;
+use portolan_api::portolan::{DecidedInterface, HolderKind};
 use portolan_api::{Domain, Provider};
 use smol_str::SmolStr;
 
@@ -35,9 +35,9 @@ use self::holding::Holding;
 use self::index::Index;
 use self::named::{Named, Namespaced};
 use self::pods::Machine;
-use self::recent::Recent;
 use self::requests::Topic;
 use self::rivals::Rivals;
+use self::shared::Shared;
 pub use self::source::{ObjectKey, Source};
 use crate::attachment::{Attachment, AttachmentId, PortHolder};
 use crate::dirty::Dirty;
@@ -45,11 +45,11 @@ use crate::doors::attachment::RequestedAttachment;
 use crate::group::Group;
 use crate::holder::Read;
 use crate::ip_pool::IpPool;
-use crate::lock::{Claim, Lock, UnreadableLock};
+use crate::lock::{Claim, Lock, Network, UnreadableLock};
 use crate::nad::Nad;
 use crate::node::{LEAST_MTU, Node};
 use crate::peering::{Peering, VpcPair};
-use crate::pod::{Pod, StatefulSet, VirtualMachine};
+use crate::pod::{Place, Pod, StatefulSet, VirtualMachine};
 use crate::request::Requester;
 use crate::subnet::{DEFAULT_VPC, Subnet};
 use crate::unit::{Unit, UnitState};
@@ -139,7 +139,10 @@ pub struct World {
     /// Who has not got all that was asked for, by what the answer depends on.
     waiting: Index<Topic, Requester>,
     topics: Index<Requester, Topic>,
-    decided: Recent,
+    // What many locks, pods and attachments have in common.
+    decided: Shared<[DecidedInterface]>,
+    networks: Shared<Network>,
+    places: Shared<Place>,
 }
 
 impl World {
@@ -262,24 +265,24 @@ impl World {
 
     /// Whose the rows of a unit are, if it is there, live or held: the UID of the object that it comes from, but for the VPC of the
     /// primary network.
-    pub fn owner(&self, unit: &Unit) -> Option<&str> {
+    pub fn owner(&self, unit: &Unit) -> Option<SmolStr> {
         match unit {
-            Unit::Vpc(name) if self.is_primary_vpc(name) => Some(DEFAULT_VPC),
-            Unit::Peering(pair) if self.is_primary_vpc(pair.first()) => Some(DEFAULT_VPC),
+            Unit::Vpc(name) if self.is_primary_vpc(name) => Some(DEFAULT_VPC.into()),
+            Unit::Peering(pair) if self.is_primary_vpc(pair.first()) => Some(DEFAULT_VPC.into()),
             _ => self.object_uid(unit),
         }
     }
 
     /// The UID of the object that a unit comes from, if it is there, live or held.
-    pub fn object_uid(&self, unit: &Unit) -> Option<&str> {
+    pub fn object_uid(&self, unit: &Unit) -> Option<SmolStr> {
         let uid = match unit {
             Unit::Vpc(name) => self.vpcs.get(name)?.effective()?.meta.uid.as_str(),
             Unit::Subnet(name) => self.subnets.get(name)?.effective()?.meta.uid.as_str(),
             Unit::Peering(pair) => self.vpcs.get(pair.first())?.effective()?.meta.uid.as_str(),
-            Unit::Attachment(id) => self.holdings.get_key_value(id)?.0.uid(),
+            Unit::Attachment(id) => return self.holdings.contains_key(id).then(|| id.uid().into()),
             Unit::Node(name) => self.nodes.get(name).map(|node| node.uid.as_str())?,
         };
-        Some(uid)
+        Some(uid.into())
     }
 
     /// Every unit that is live: VPCs, then subnets, peerings, nodes and attachments, so that parents come first.
@@ -423,7 +426,7 @@ impl World {
     /// its gateway, as one has that is or was in effect.
     pub fn is_in_use(&self, subnet: &str, uid: &str) -> bool {
         self.holdings_by_subnet.get(subnet).next().is_some()
-            && self.held_in_name(HolderKind::Subnet, None, subnet).any(|id| id.uid() == uid)
+            && self.held_in_name(HolderKind::Subnet, None, subnet).any(|id| *id.uid() == *uid)
     }
 
     /// The attachments in effect on a node.
@@ -434,11 +437,11 @@ impl World {
     /// An attachment to be planned.
     pub fn attachment_view(&self, id: &AttachmentId) -> Option<AttachmentView<'_>> {
         let attachment = self.attachment(id)?;
-        let subnet = SubnetRef::of(self.subnet(&attachment.subnet)?);
+        let subnet = SubnetRef::of(self.subnet(attachment.subnet())?);
         Some(AttachmentView {
             attachment,
             subnet,
-            chassis: attachment.node.as_deref().map(|n| self.chassis(n)),
+            chassis: attachment.node().map(|n| self.chassis(n)),
             rates: self.rates(attachment, subnet.provider),
             leaves_by: self.leaves_by(attachment),
         })

@@ -48,9 +48,7 @@ pub fn plan(unit: &Unit, world: &World, settings: &Settings) -> Plan<Rows> {
     // There is a view of live units only, and most units that are planned are live.
     match world.view(unit) {
         Some(view) => Plan::Desired(rows(unit, &view, settings)),
-        None if world.state(unit) == UnitState::Held => {
-            Plan::Hold { owner: world.owner(unit).map(Into::into) }
-        }
+        None if world.state(unit) == UnitState::Held => Plan::Hold { owner: world.owner(unit) },
         None => Plan::Remove,
     }
 }

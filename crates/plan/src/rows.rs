@@ -93,7 +93,7 @@ impl Parent {
 
 impl Rows {
     /// No rows yet, of a unit that is there for the object with the UID `owner`.
-    pub fn new(unit: &impl fmt::Display, owner: &str) -> Self {
+    pub fn new(unit: &impl fmt::Display, owner: impl Into<SmolStr>) -> Self {
         let (rows, memberships) = (Vec::new(), Vec::new());
         Rows { unit: unit.to_string().into(), owner: owner.into(), rows, memberships }
     }

@@ -175,14 +175,14 @@ impl Explanation<'_> {
                     outcome.receiver = Some(self.pod_hop(
                         &pod,
                         attachment.id.interface(),
-                        attachment.node.as_ref().map(ToString::to_string),
+                        attachment.node().map(str::to_owned),
                     ));
                 }
                 None => outcome.notes.push(format!("{label} has {}", self.packet.destination)),
             }
             return outcome;
         }
-        let subnet = &attachment.subnet;
+        let subnet = attachment.subnet();
         let (arrives, reason, message, advice) = if has_address {
             (
                 Some(false),

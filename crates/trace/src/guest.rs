@@ -45,7 +45,7 @@ impl<'w> Guest<'w> {
         if pod.finished {
             return none("has finished; its interfaces are removed".into());
         }
-        if pod.node.is_none() {
+        if pod.node().is_none() {
             return none(
                 "is on no node yet, so it has no interface; `kubectl describe pod` shows why".into(),
             );
@@ -53,7 +53,7 @@ impl<'w> Guest<'w> {
         let waiting = |why: &str| none(format!("has no interface of Portolan's yet: {why}"));
         match guest(world, &name.namespace, &name.name, &[]) {
             GuestState::Decided(found) if !found.interfaces.is_empty() => {
-                Ok(Self { name: name.clone(), node: pod.node.as_ref().map(ToString::to_string), interfaces: found.interfaces })
+                Ok(Self { name: name.clone(), node: pod.node().map(str::to_owned), interfaces: found.interfaces })
             }
             GuestState::Decided(found) => {
                 let parts = found.missing.iter().map(|missing| match &missing.what {

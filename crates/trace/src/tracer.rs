@@ -312,8 +312,8 @@ fn desired(world: &World, on_path: &[Unit], ends: &[Unit], settings: &Settings) 
     for unit in ends {
         let Unit::Attachment(id) = unit else { continue };
         let attachment = world.attachment(id);
-        units.extend(attachment.map(|attachment| Unit::Subnet(attachment.subnet.to_string())));
-        let node = attachment.and_then(|attachment| attachment.node.as_deref());
+        units.extend(attachment.map(|attachment| Unit::Subnet(attachment.subnet().to_string())));
+        let node = attachment.and_then(|attachment| attachment.node());
         units.extend(node.filter(|node| world.node_view(node).is_some()).map(|node| Unit::Node(node.into())));
     }
     for unit in on_path {

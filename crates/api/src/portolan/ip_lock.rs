@@ -214,7 +214,7 @@ pub struct LockUser {
 }
 
 /// One interface of the pod, and an entry for each address it gets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecidedInterface {
     /// The interface.

@@ -165,19 +165,19 @@ impl Engine {
         let namespace = id.namespace().unwrap_or_default();
         let user = self.world.attachment(id).and_then(|attachment| attachment.user.as_ref());
         let (requester, uid) = match (id.kind(), user) {
-            (_, Some(user)) => (Requester::pod(namespace, &user.pod), user.uid.as_str()),
-            (HolderKind::Pod, None) => (Requester::pod(namespace, id.name()), id.uid()),
+            (_, Some(user)) => (Requester::pod(namespace, &user.pod), user.uid.clone()),
+            (HolderKind::Pod, None) => (Requester::pod(namespace, id.name()), id.uid().to_string()),
             (HolderKind::NetworkAttachment, None) => {
-                (Requester::network_attachment(namespace, id.name()), id.uid())
+                (Requester::network_attachment(namespace, id.name()), id.uid().to_string())
             }
-            (HolderKind::Node, None) => (Requester::node(id.name()), id.uid()),
+            (HolderKind::Node, None) => (Requester::node(id.name()), id.uid().to_string()),
             (HolderKind::VirtualMachine, None) => {
                 let (namespace, name) = (namespace.to_owned(), id.name().to_owned());
-                (Requester::VirtualMachine { namespace, name }, id.uid())
+                (Requester::VirtualMachine { namespace, name }, id.uid().to_string())
             }
             // Nobody uses it, or it has no port.
             (HolderKind::StatefulSet | HolderKind::Subnet | HolderKind::Vip, None) => return None,
         };
-        Some((Subject::from(&requester), uid.to_owned()))
+        Some((Subject::from(&requester), uid))
     }
 }

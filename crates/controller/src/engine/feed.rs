@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, kubevirt, portolan};
+use portolan_model::Dirty;
 use portolan_watch::{Change, Listed, Page, Unreadable};
 
 use super::Engine;
@@ -30,7 +31,12 @@ impl Engine {
         let Listed { objects, unreadable } = page.listed;
         let metadata =
             objects.iter().map(K::meta).chain(unreadable.iter().map(|object| &object.object.metadata));
-        self.pages.add(K::KIND, page.first, metadata);
+        let page = match page.first {
+            true if self.unlisted.contains(&K::KIND) => PageOf::FirstList,
+            true => PageOf::List,
+            false => PageOf::Rest,
+        };
+        self.pages.add(K::KIND, page, metadata);
         for object in objects {
             self.take(&Change::Applied(object), &Evidence::List);
         }
@@ -46,18 +52,25 @@ impl Engine {
             Change::Unreadable(object) => self.world.apply_unreadable::<K>(&in_model(object)),
             Change::Deleted(object) => self.world.delete_named::<K>(&object.metadata),
             Change::Listed(Listed { objects, unreadable }) => {
-                let earlier = self.pages.of(K::KIND).map(|(namespace, name)| identity(namespace, name));
-                self.world.relist_after(earlier, objects, unreadable.iter().map(in_model))
+                if objects.is_empty() && unreadable.is_empty() && self.pages.are_all(K::KIND) {
+                    Dirty::default()
+                } else {
+                    let earlier = self.pages.of(K::KIND).map(|(namespace, name)| identity(namespace, name));
+                    self.world.relist_after(earlier, objects, unreadable.iter().map(in_model))
+                }
             }
         };
-        for unit in &dirty.units {
-            self.compare_conditions_of_unit(unit);
-            self.compare_results_of_unit(unit);
+        if !self.stands_by() {
+            for unit in &dirty.units {
+                self.compare_conditions_of_unit(unit);
+                self.compare_results_of_unit(unit);
+            }
         }
         self.note(dirty, evidence);
         if matches!(change, Change::Listed(_)) {
             self.read_what_is_missing::<K>();
             if self.unlisted.remove(&K::KIND) && self.is_synced() {
+                self.requesters.extend(self.world.open_requesters());
                 self.report_all_annotations();
             }
         }
@@ -66,16 +79,26 @@ impl Engine {
     }
 }
 
-/// The names of what came in the pages of lists that are not all read.
+/// What came in the pages of lists that are not all read.
 #[derive(Debug, Default)]
-pub(super) struct Pages(BTreeMap<Kind, BTreeSet<(String, String)>>);
+pub(super) struct Pages(BTreeMap<Kind, Came>);
+
+#[derive(Debug)]
+enum Came {
+    /// All that is known of the kind: there was nothing before the first page.
+    All,
+    /// The objects of these names.
+    Named(BTreeSet<(String, String)>),
+}
 
 impl Pages {
-    fn add<'a>(&mut self, kind: Kind, first: bool, objects: impl Iterator<Item = &'a ObjectMeta>) {
-        let names = self.0.entry(kind).or_default();
-        if first {
-            names.clear();
+    fn add<'a>(&mut self, kind: Kind, page: PageOf, objects: impl Iterator<Item = &'a ObjectMeta>) {
+        match page {
+            PageOf::FirstList if !self.0.contains_key(&kind) => drop(self.0.insert(kind, Came::All)),
+            PageOf::FirstList | PageOf::List => drop(self.0.insert(kind, Came::Named(BTreeSet::new()))),
+            PageOf::Rest => {}
         }
+        let Some(Came::Named(names)) = self.0.get_mut(&kind) else { return };
         let name = |text: &Option<String>| text.clone().unwrap_or_default();
         names.extend(objects.map(|metadata| (name(&metadata.namespace), name(&metadata.name))));
     }
@@ -84,15 +107,38 @@ impl Pages {
         self.0.remove(&kind);
     }
 
-    /// Namespaces and names of the objects of a kind.
+    /// Whether all objects that are known of a kind came in pages: a list lacks none of them.
+    fn are_all(&self, kind: Kind) -> bool {
+        matches!(self.0.get(&kind), Some(Came::All))
+    }
+
+    /// Namespaces and names of the objects of a kind that came beside others.
     fn of(&self, kind: Kind) -> impl Iterator<Item = &(String, String)> {
-        self.0.get(&kind).into_iter().flatten()
+        let names = match self.0.get(&kind) {
+            Some(Came::Named(names)) => Some(names),
+            Some(Came::All) | None => None,
+        };
+        names.into_iter().flatten()
     }
 
     /// Whether an object came in a page.
     pub(super) fn have(&self, kind: Kind, object: &(String, String)) -> bool {
-        self.0.get(&kind).is_some_and(|names| names.contains(object))
+        match self.0.get(&kind) {
+            None => false,
+            Some(Came::All) => true,
+            Some(Came::Named(names)) => names.contains(object),
+        }
     }
+}
+
+/// Which page of which list.
+enum PageOf {
+    /// The first, when no list of the kind was read to its end yet.
+    FirstList,
+    /// The first, later.
+    List,
+    /// Another one.
+    Rest,
 }
 
 /// Metadata of which only the name is known.
@@ -114,7 +160,7 @@ impl Observed for NetworkAttachment {
 }
 
 impl Observed for Pod {
-    const IN_PAGES: bool = true;
+    const TURN: Option<u8> = Some(2);
 
     fn after(engine: &mut Engine, change: &Change<Self>) {
         engine.check(change);
@@ -197,7 +243,7 @@ impl Observed for kubeovn::Vip {
 }
 
 impl Observed for IPLock {
-    const IN_PAGES: bool = true;
+    const TURN: Option<u8> = Some(1);
 
     fn unreadable(&self, engine: &Engine) -> Option<String> {
         if !engine.world.has_unreadable_locks() {

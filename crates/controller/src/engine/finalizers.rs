@@ -293,7 +293,7 @@ impl Engine {
             Some(_) => Unit::Subnet(key.1.clone()),
             None => Unit::Vpc(key.1.clone()),
         };
-        self.world.object_uid(&unit) == Some(uid)
+        self.world.object_uid(&unit).is_some_and(|known| known == *uid)
     }
 
     /// Asks for what is to be done about finalizers, and about the conditions of what they hold.

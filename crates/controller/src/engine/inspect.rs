@@ -40,7 +40,7 @@ impl Engine {
         json!({
             "unit": unit.to_string(),
             "state": format!("{:?}", self.world.state(unit)),
-            "owner": self.world.owner(unit),
+            "owner": self.world.owner(unit).as_deref(),
             "toBeCompared": self.northbound.is_pending(unit),
             "value": self.world.view(unit).map(|view| format!("{view:#?}")),
         })

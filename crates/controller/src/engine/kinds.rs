@@ -58,8 +58,10 @@ pub trait HasKind {
 
 /// A kind that the engine takes in.
 pub trait Observed: HasKind + Source + Resource<DynamicType = ()> + Sized {
-    /// There may be more objects than should be in memory at once: its lists come by [`Engine::feed_page`].
-    const IN_PAGES: bool = false;
+    /// Set if there may be more objects than should be in memory at once: its lists come by [`Engine::feed_page`]. The first of them comes
+    /// once all kinds without a turn were listed, and those whose turn is earlier. Locks that come before subnets, or pods before locks,
+    /// would have to be looked at twice.
+    const TURN: Option<u8> = None;
     /// Why the object cannot be read, if it can be decoded and still says nothing that the World could take in.
     #[doc(hidden)]
     fn unreadable(&self, _engine: &Engine) -> Option<String> {

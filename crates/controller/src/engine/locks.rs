@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
-use ovsdb::Cache;
+use ovsdb::{Cache, SmolStr};
 use portolan_api::portolan::HolderKind;
 use portolan_ipam::{Decision, Refusal, Release, ReleaseReason, WaitKey};
 use portolan_model::holder::Read;
@@ -158,7 +158,7 @@ impl Engine {
             // What we decide can be read back; if it could not, it would be refused for ever.
             let Ok(parsed) = doors::portolan::lock(&lock) else { continue };
             if self.ipam.promise(Claim::of(&parsed), parsed.attachment.clone()) {
-                self.creating.insert(name, requester.clone(), parsed.subnet.to_string());
+                self.creating.insert(name, requester.clone(), parsed.subnet().to_string());
                 self.actions.push(Action::CreateLock(Box::new(lock)));
             } else {
                 waits_for.insert(WaitKey::Lock(name));
@@ -340,7 +340,8 @@ impl Engine {
                 (ReleaseReason::Duplicate { .. }, _) => is_current(),
                 // The Subnet is gone and so are its rows, also where another one has its name now; or it has another gateway.
                 (_, HolderKind::Subnet) => {
-                    !owners().contains(attachment.uid()) || (state == UnitState::Live && is_current())
+                    !owners().contains(&SmolStr::from(attachment.uid()))
+                        || (state == UnitState::Live && is_current())
                 }
                 _ => state == UnitState::Absent && owners().is_empty(),
             };

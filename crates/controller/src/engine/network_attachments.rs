@@ -48,7 +48,7 @@ impl Engine {
         let (namespace, object) = split(name);
         self.world.network_attachment(namespace, object).filter(|object| object.uid == facts.uid)?;
         let ids = self.world.holdings_of(&requester(name));
-        let id = ids.into_iter().find(|id| id.uid() == facts.uid);
+        let id = ids.into_iter().find(|id| *id.uid() == facts.uid);
         Some(id.map(|id| self.world.held_locks(&id)).unwrap_or_default())
     }
 }

@@ -37,6 +37,10 @@ impl Engine {
     /// Marks units that a change of the World made dirty.
     pub(super) fn note_units(&mut self, units: BTreeSet<Unit>, evidence: &Evidence) {
         for unit in units {
+            // All units are compared before the first plan of whoever leads.
+            if self.stands_by() && !is_watched(&unit) {
+                continue;
+            }
             let state = self.world.state(&unit);
             self.rows_are_to_change(&unit, state);
             match (state, evidence) {

@@ -174,7 +174,7 @@ impl Engine {
         let was_said = facts.ready.as_ref().is_some_and(|said| {
             ABOUT_COMMITTED_ROWS.contains(&said.reason()) || said.message().ends_with(LAST_VALID_STAYS)
         });
-        self.world.object_uid(unit) == Some(facts.uid.as_str()) && (has_rows || was_said)
+        self.world.object_uid(unit).is_some_and(|uid| uid == facts.uid) && (has_rows || was_said)
     }
 
     /// What stands in a subnet's way before OVN comes into play.

@@ -61,11 +61,19 @@ impl Seen {
 }
 
 /// What the pods say that may have results, and which are to be compared with what they should say.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Results {
     /// By the hashes of their UIDs.
     seen: HashMap<u64, Seen>,
     to_compare: BTreeSet<PodName>,
+    /// How many pods may be told something now.
+    room: usize,
+}
+
+impl Default for Results {
+    fn default() -> Self {
+        Results { seen: HashMap::new(), to_compare: BTreeSet::new(), room: usize::MAX }
+    }
 }
 
 impl Results {
@@ -81,6 +89,17 @@ impl Results {
 }
 
 impl Engine {
+    /// Whoever writes what pods are told has room for so many more. Those that are left are compared when there is room again: after a
+    /// start there may be very many, and what is written to one takes more memory than its name.
+    pub fn set_room_for_results(&mut self, pods: usize) {
+        self.results.room = pods;
+    }
+
+    /// Whether there are pods that were not compared for want of room.
+    pub fn has_results_to_compare(&self) -> bool {
+        !self.results.to_compare.is_empty() && self.is_synced() && !self.stands_by()
+    }
+
     /// Everything is compared again, whatever was asked for.
     pub(super) fn compare_all_results(&mut self) {
         let pods = self.world.pods().map(|pod| (pod.namespace.to_string(), pod.name.to_string()));
@@ -100,7 +119,8 @@ impl Engine {
             Change::Deleted(pod) => drop(self.results.seen.remove(&id(pod))),
             Change::Listed(Listed { objects, .. }) => {
                 objects.iter().for_each(|pod| self.observe_pod(pod));
-                let present: HashSet<u64> = self.world.pods().map(|pod| hash(pod.uid.as_str())).collect();
+                let present: HashSet<u64> =
+                    self.world.pods().map(|pod| pod.uid.with_text(|uid| hash(uid))).collect();
                 self.results.seen.retain(|pod, _| present.contains(pod));
             }
         }
@@ -134,10 +154,12 @@ impl Engine {
 
     /// Asks for what differs.
     pub(super) fn compare_results(&mut self) {
-        for key in std::mem::take(&mut self.results.to_compare) {
+        while self.results.room > 0
+            && let Some(key) = self.results.to_compare.pop_first()
+        {
             // One of this name that was not seen may have nothing of what an earlier one said.
             let Some(pod) = self.world.pod(&key.0, &key.1) else { continue };
-            let Some(seen) = self.results.seen.get_mut(&hash(pod.uid.as_str())) else { continue };
+            let Some(seen) = self.results.seen.get_mut(&pod.uid.with_text(|uid| hash(uid))) else { continue };
             let mut annotations = self.world.results(&key.0, &key.1);
             let all = hash(&annotations);
             if matches!(seen, Seen::All(said) if *said == all) {
@@ -163,6 +185,7 @@ impl Engine {
             let uid = pod.uid.to_string();
             let (namespace, name) = key;
             let results = PodResults { namespace, name, uid, annotations };
+            self.results.room -= 1;
             self.actions.push(Action::ShowResults(results));
         }
     }

@@ -484,7 +484,7 @@ fn relist<K: Served + Observed>(
 
 /// Feeds a list: as a whole, or page by page where that is how it comes, perhaps after pages of a list that broke off.
 fn feed_list<K: Served + Observed>(engine: &mut Engine, mut objects: Vec<K>, faults: &mut Faults) {
-    if K::IN_PAGES {
+    if K::TURN.is_some() {
         if faults.happens(4) {
             let some = objects[..faults.below(objects.len() + 1)].to_vec();
             engine.feed_page(Page { listed: some.into(), first: true });

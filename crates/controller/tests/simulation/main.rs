@@ -491,7 +491,7 @@ fn waits_for_subnet(controller: &Controller, pod: &Pod) -> bool {
     // A node that was made again has other prefixes: who has an address of the former ones has none that works.
     let uid = pod.uid().unwrap_or_default();
     let mut held = world.holdings_of(&Requester::pod("default", pod.name_any())).into_iter();
-    let is_elsewhere = held.any(|id| id.uid() == uid && world.attachment(&id).is_none());
+    let is_elsewhere = held.any(|id| *id.uid() == uid && world.attachment(&id).is_none());
     users::networks(pod).iter().any(|network| world.subnet(network).is_none())
         || controller.engine.world().node(node).is_none()
         || is_elsewhere

@@ -9,7 +9,7 @@ use portolan_api::portolan::IPLock;
 use portolan_ipam::{Decision, Ipam, ReleaseReason, WaitKey};
 use portolan_model::fixtures::*;
 use portolan_model::holder::{Read, Released};
-use portolan_model::pod::StatefulSet;
+use portolan_model::pod::{Place, SetOfPod, StatefulSet};
 use portolan_model::view::View;
 use portolan_model::{FirstInterface, Node, Pod, PodController, Requester, Settings, Source, World};
 
@@ -112,7 +112,7 @@ fn a_pod_gets_a_lock_with_everything_in_it() {
     assert_eq!(spec.mac.as_deref(), Some(portolan_api::Mac::derive(ip, None).to_string().as_str()));
     scene.served("a", "net");
     let attachment = scene.world.attachments().next().unwrap();
-    assert_eq!((&*attachment.addresses, attachment.subnet.as_str()), ([ip].as_slice(), "web"));
+    assert_eq!((&*attachment.addresses, attachment.subnet().as_str()), ([ip].as_slice(), "web"));
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn an_ordinal_keeps_its_address_until_it_leaves_the_range() {
         replicas: 2,
     };
     let ordinal = Pod {
-        controller: PodController::StatefulSet { name: "db".to_owned(), uid: "set".to_owned() },
+        controller: PodController::StatefulSet(Box::new(SetOfPod { name: "db".into(), uid: "set".into() })),
         ..mk_pod("default", "db-1", &[(NETWORKS, "net")])
     };
     scene.apply(&set);
@@ -342,7 +342,7 @@ fn an_ordinal_keeps_its_address_until_it_leaves_the_range() {
 
     let _ = scene.world.delete(&ordinal);
     assert!(scene.decide("db-1").is_empty(), "it will be back");
-    scene.apply(&Pod { uid: "again".into(), node: Some("node-2".into()), ..ordinal });
+    scene.apply(&Pod { uid: "again".into(), place: Place::on("node-2"), ..ordinal });
     let decision = scene.decide("db-1");
     let [moved] = decision.moves.as_slice() else { panic!("{decision:?}") };
     assert_eq!((moved.user.uid.as_str(), moved.node.as_str()), ("again", "node-2"));
@@ -585,8 +585,11 @@ fn an_ordinal_keeps_only_what_can_follow_it_to_another_node() {
     });
     let pod = |uid: &str, node: &str| Pod {
         uid: uid.into(),
-        node: Some(node.into()),
-        controller: PodController::StatefulSet { name: "db".into(), uid: "set-db".into() },
+        place: Place::on(node),
+        controller: PodController::StatefulSet(Box::new(SetOfPod {
+            name: "db".into(),
+            uid: "set-db".into(),
+        })),
         ..mk_pod("default", "db-0", &[(NETWORKS, "net")])
     };
     let first = pod("first", "node-1");

@@ -157,7 +157,7 @@ const PODS: [&str; 5] = ["a", "b", "c", "d", "e"];
 fn check(world: &World) -> Result<(), TestCaseError> {
     let mut seen = BTreeSet::new();
     for attachment in world.attachments() {
-        for address in &attachment.addresses {
+        for address in attachment.addresses.iter() {
             prop_assert!(seen.insert(*address), "{} is held twice", address);
         }
     }

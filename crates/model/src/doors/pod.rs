@@ -1,6 +1,7 @@
 //! Core Kubernetes and its kin: Pod, StatefulSet, and what a pod's annotations ask for.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use k8s_openapi::api::{apps, core};
@@ -15,7 +16,7 @@ use portolan_api::{FieldError, FieldErrors, FieldPath, GuestRoute, Mac, Rate};
 use smol_str::SmolStr;
 
 use super::ovn4nfv;
-use crate::pod::{Pod, PodController, StatefulSet};
+use crate::pod::{Place, Pod, PodController, SetOfPod, StatefulSet};
 
 /// What a pod's first interface is called.
 pub const FIRST_INTERFACE: &str = "eth0";
@@ -26,13 +27,15 @@ pub fn pod(object: &core::v1::Pod) -> Pod {
     let phase = status.and_then(|status| status.phase.as_deref());
     let all = object.annotations();
     let annotations = all.iter().filter(|(key, value)| asks_for_networks(key) && !is_result(all, key, value));
+    let node =
+        spec.and_then(|spec| spec.node_name.as_ref()).filter(|name| !name.is_empty()).map(SmolStr::new);
+    let host_ip = status.and_then(|status| status.host_ip.as_deref()).and_then(|ip| ip.parse().ok());
     Pod {
         namespace: object.namespace().unwrap_or_default().into(),
         name: object.name_any().into(),
         uid: object.uid().unwrap_or_default().into(),
         created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
-        node: spec.and_then(|spec| spec.node_name.as_ref()).filter(|name| !name.is_empty()).map(SmolStr::new),
-        host_ip: status.and_then(|status| status.host_ip.as_deref()).and_then(|ip| ip.parse().ok()),
+        place: Arc::new(Place { node, host_ip }),
         host_network: spec.and_then(|spec| spec.host_network).unwrap_or_default(),
         finished: matches!(phase, Some("Succeeded" | "Failed")),
         controller: controller(object),
@@ -43,11 +46,12 @@ pub fn pod(object: &core::v1::Pod) -> Pod {
 fn controller(object: &core::v1::Pod) -> PodController {
     let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
     match owner {
-        Some(owner) if owner.kind == "StatefulSet" => {
-            PodController::StatefulSet { name: owner.name.clone(), uid: owner.uid.clone() }
-        }
+        Some(owner) if owner.kind == "StatefulSet" => PodController::StatefulSet(Box::new(SetOfPod {
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        })),
         Some(owner) if owner.kind == "VirtualMachineInstance" => {
-            PodController::VirtualMachine { name: owner.name.clone() }
+            PodController::VirtualMachine(owner.name.as_str().into())
         }
         _ => PodController::Other,
     }

@@ -1,16 +1,19 @@
 //! `portolan.dev`: Vpc, Subnet and IPLock.
 
+use std::sync::Arc;
+
 use kube_core::ResourceExt;
 use portolan_api::condition::VALIDATED;
 use portolan_api::portolan::{self, Holder, IPLock, LockDomain, LockName};
 use portolan_api::{Domain, FieldErrors, FieldPath, Reason};
 
-use super::Meta;
 use smol_str::SmolStr;
 
+use super::Meta;
 use crate::attachment::{AttachmentId, NETWORK_ATTACHMENT_INTERFACE};
 use crate::group::Group;
-use crate::lock::{Claim, Lock, UnreadableLock};
+use crate::lock::{Claim, Lock, Network, PortName, UnreadableLock};
+use crate::pod::Place;
 use crate::subnet::{Subnet, Validation};
 use crate::unreadable::Unreadable;
 use crate::vpc::Vpc;
@@ -133,17 +136,12 @@ pub fn lock(object: &IPLock) -> Result<Lock, FieldErrors> {
         // One that is no number is of no API server we know; it counts as the latest.
         resource_version: object.resource_version().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX),
         generation: object.metadata.generation.unwrap_or(1),
-        domain: config.domain,
+        network: Arc::new(Network { domain: config.domain, subnet: SmolStr::new(&spec.subnet) }),
         address: config.address,
-        subnet: SmolStr::new(&spec.subnet),
         mac: config.mac,
-        iface_id: spec
-            .iface_id
-            .as_ref()
-            .map(|name| if *name == attachment.iface_id() { SmolStr::default() } else { name.into() }),
+        port: PortName::new(spec.iface_id.as_deref(), &attachment),
         attachment,
-        node: spec.node.as_ref().map(SmolStr::new),
-        host_ip: config.host_ip,
+        place: Arc::new(Place { node: spec.node.as_ref().map(SmolStr::new), host_ip: config.host_ip }),
         user: spec.user.clone().map(Box::new),
         target: spec.target.clone().map(Box::new),
         interfaces: spec.interfaces.as_slice().into(),

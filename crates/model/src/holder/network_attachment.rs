@@ -6,7 +6,7 @@ use crate::world::World;
 
 pub(super) fn released(world: &World, id: &AttachmentId) -> Option<Released> {
     let object = world.network_attachment(namespace(id), id.name());
-    let held = object.is_some_and(|object| object.uid == id.uid());
+    let held = object.is_some_and(|object| object.uid == *id.uid());
     (!held).then_some(Released::HolderAbsent)
 }
 

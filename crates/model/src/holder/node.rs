@@ -5,7 +5,7 @@ use crate::attachment::AttachmentId;
 use crate::world::World;
 
 pub(super) fn released(world: &World, id: &AttachmentId) -> Option<Released> {
-    let held = world.node(id.name()).is_some_and(|node| node.uid == id.uid());
+    let held = world.node(id.name()).is_some_and(|node| node.uid == *id.uid());
     (!held).then_some(Released::HolderAbsent)
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn holder(pod: &Pod) -> Holder {
 
 pub(super) fn released(world: &World, id: &AttachmentId) -> Option<Released> {
     match world.pod(namespace(id), id.name()) {
-        Some(pod) if pod.uid == id.uid() => pod.finished.then_some(Released::HolderFinished),
+        Some(pod) if pod.uid == *id.uid() => pod.finished.then_some(Released::HolderFinished),
         _ => Some(Released::HolderAbsent),
     }
 }

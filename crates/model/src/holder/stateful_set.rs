@@ -27,14 +27,14 @@ pub(super) fn holder(pod: &Pod, set_uid: &str) -> Holder {
 
 pub(super) fn released(world: &World, id: &AttachmentId, users: &Users) -> Option<Released> {
     let set = set_name(id).and_then(|set| world.stateful_set(namespace(id), set));
-    let reason = match set.filter(|set| set.uid == id.uid()) {
+    let reason = match set.filter(|set| set.uid == *id.uid()) {
         Some(set) if set.has_ordinal(id.name()) => return None,
         Some(_) => Released::OrdinalAbsent,
         None => Released::HolderAbsent,
     };
     // The pod may be about to take the addresses over from an earlier one.
     let may_use = |pod: &Pod| {
-        let of_set = matches!(&pod.controller, PodController::StatefulSet { uid, .. } if uid == id.uid());
+        let of_set = matches!(&pod.controller, PodController::StatefulSet(set) if set.uid == *id.uid());
         !pod.finished && (of_set || users.user.is_none())
     };
     let used =

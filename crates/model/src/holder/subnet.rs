@@ -5,7 +5,7 @@ use crate::attachment::AttachmentId;
 use crate::world::World;
 
 pub(super) fn released(world: &World, id: &AttachmentId) -> Option<Released> {
-    (!world.has_subnet_of_uid(id.name(), id.uid())).then_some(Released::HolderAbsent)
+    (!id.uid().with_text(|uid| world.has_subnet_of_uid(id.name(), uid))).then_some(Released::HolderAbsent)
 }
 
 pub(super) fn reads(id: &AttachmentId) -> Vec<Read> {

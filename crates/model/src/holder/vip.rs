@@ -5,7 +5,7 @@ use crate::attachment::AttachmentId;
 use crate::world::World;
 
 pub(super) fn released(world: &World, id: &AttachmentId) -> Option<Released> {
-    let held = world.vip(id.name()).is_some_and(|vip| vip.uid == id.uid());
+    let held = world.vip(id.name()).is_some_and(|vip| vip.uid == *id.uid());
     (!held).then_some(Released::HolderAbsent)
 }
 

@@ -36,7 +36,8 @@ pub(super) fn holder(world: &World, pod: &Pod, name: &str) -> Result<Holder, Vec
 
 pub(super) fn released(world: &World, id: &AttachmentId, users: &Users) -> Option<Released> {
     let machine = world.machine(namespace(id), id.name());
-    let held = machine.is_some_and(|machine| machine.uid == id.uid()) || users.any_runs(world, namespace(id));
+    let held =
+        machine.is_some_and(|machine| machine.uid == *id.uid()) || users.any_runs(world, namespace(id));
     (!held).then_some(Released::HolderAbsent)
 }
 

@@ -32,12 +32,12 @@ impl World {
     }
 
     fn evaluate_pod(&self, pod: &Pod, requester: &Requester) -> Option<Evaluation<'_>> {
-        let node = pod.node.as_ref()?;
+        let node = pod.node()?;
         if pod.finished || pod.host_network {
             return None;
         }
         let mut evaluation = Evaluation::new(self, requester, node, pod.namespace.to_string());
-        evaluation.request.host_ip = pod.host_ip.or(evaluation.request.host_ip);
+        evaluation.request.host_ip = pod.place.host_ip.or(evaluation.request.host_ip);
         // Read again each time: kept, it would take more memory than all else that is known of a pod.
         let PodNetworks { interfaces, routes, problems, warnings } = requested_networks(pod);
         (evaluation.request.problems, evaluation.request.warnings) = (problems, warnings);

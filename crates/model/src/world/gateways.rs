@@ -68,8 +68,8 @@ impl World {
             return None;
         }
         let own = || self.gateway_locks(subnet);
-        if let Some(lock) = own().find(|lock| lock.domain != subnet.domain) {
-            let (from, to) = (lock.domain.clone(), subnet.domain.clone());
+        if let Some(lock) = own().find(|lock| *lock.domain() != subnet.domain) {
+            let (from, to) = (lock.domain().clone(), subnet.domain.clone());
             return Some(GatewayProblem::OtherDomain { from, to });
         }
         subnet.config.gateway.addresses().find_map(|address| {
@@ -91,7 +91,7 @@ impl World {
     /// The locks that a subnet has on addresses of its gateway, present or former.
     fn gateway_locks(&self, subnet: &Subnet) -> impl Iterator<Item = &Lock> {
         let ids = self.held_in_name(HolderKind::Subnet, None, &subnet.name);
-        let ids: Vec<_> = ids.filter(|id| id.uid() == subnet.uid).collect();
+        let ids: Vec<_> = ids.filter(|id| *id.uid() == subnet.uid).collect();
         let names = ids.into_iter().filter_map(|id| self.holdings.get(id)).flat_map(|holding| &holding.locks);
         names.filter_map(|name| self.lock(name))
     }
@@ -190,7 +190,7 @@ fn is_locked(subnet: &Subnet) -> bool {
 
 fn is_own(lock: &Lock, subnet: &Subnet) -> bool {
     let id = &lock.attachment;
-    id.kind() == HolderKind::Subnet && id.name() == subnet.name && id.uid() == subnet.uid
+    id.kind() == HolderKind::Subnet && id.name() == subnet.name && *id.uid() == subnet.uid
 }
 
 fn gateway_lock_names(subnet: &Subnet) -> Vec<String> {

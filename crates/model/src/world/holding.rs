@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use portolan_api::portolan::{HolderKind, LockAddress};
 use portolan_api::{Domain, Family, Mac};
@@ -9,7 +10,7 @@ use smol_str::SmolStr;
 
 use super::few::Few;
 use crate::attachment::{Attachment, AttachmentId};
-use crate::lock::Lock;
+use crate::lock::{Lock, PortName};
 
 /// The locks of one interface, and the attachment they make when they are all there.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,7 +67,7 @@ impl<'w> HeldLocks<'w> {
         let mut held = Self::default();
         let (ips, macs): (Vec<_>, Vec<_>) = locks.into_iter().partition(|lock| lock.ip().is_some());
         for lock in ips {
-            let fits = lock.domain == first.domain && lock.subnet == first.subnet;
+            let fits = lock.network == first.network;
             let place = lock.ip().and_then(|ip| open.iter().position(|family| *family == Family::of(ip)));
             match place.filter(|_| fits) {
                 Some(place) => {
@@ -76,10 +77,10 @@ impl<'w> HeldLocks<'w> {
                 None => held.surplus.push(lock),
             }
         }
-        let wanted = held.wanted_mac(&first.domain);
+        let wanted = held.wanted_mac(first.domain());
         let (used, unused): (Vec<_>, Vec<_>) = macs
             .into_iter()
-            .partition(|lock| lock.domain == first.domain && wanted == WantedMac::Asked(lock.address));
+            .partition(|lock| lock.domain() == first.domain() && wanted == WantedMac::Asked(lock.address));
         held.complete = open.is_empty() && (!used.is_empty() || matches!(wanted, WantedMac::Derived(_)));
         held.mac = Some(match wanted {
             WantedMac::Derived(mac) | WantedMac::Asked(LockAddress::Mac(mac)) => mac,
@@ -126,7 +127,7 @@ impl<'w> HeldLocks<'w> {
         let mac = self.mac.filter(|_| self.complete && id.kind() != HolderKind::Subnet)?;
         let locks = || self.counted.iter().filter(|lock| lock.ip().is_some());
         let first = locks().next()?;
-        let vni = match &first.domain {
+        let vni = match first.domain() {
             Domain::Vni(vni) => Some(*vni),
             _ => None,
         };
@@ -134,15 +135,17 @@ impl<'w> HeldLocks<'w> {
         addresses.sort_by_key(|ip| (Family::of(*ip), Mac::derive(*ip, vni) != mac, *ip));
         // Locks of a holder that outlives its pods move one by one: the last that moved tells where to.
         let latest = locks().max_by_key(|lock| (lock.generation, &lock.name))?;
-        let unusual_iface_id = locks().find_map(|lock| lock.iface_id.clone()).filter(|name| !name.is_empty());
+        let port = locks().map(|lock| &lock.port).find(|port| **port != PortName::Unsaid);
+        let unusual_iface_id = match port {
+            Some(PortName::Other(name)) => Some(name.clone()),
+            _ => None,
+        };
         Some(Attachment {
             id: id.clone(),
-            subnet: first.subnet.clone(),
-            domain: first.domain.clone(),
-            addresses: addresses.into_boxed_slice(),
+            network: Arc::clone(&first.network),
+            addresses: addresses.into(),
             mac,
-            node: latest.node.clone(),
-            host_ip: latest.host_ip,
+            place: Arc::clone(&latest.place),
             user: latest.user.clone(),
             unusual_iface_id,
         })

@@ -1,6 +1,7 @@
 //! Locks, and the attachments they make.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use portolan_api::portolan::{Holder, HolderKind};
 use smol_str::SmolStr;
@@ -11,6 +12,7 @@ use crate::attachment::{Attachment, AttachmentId, PortHolder};
 use crate::dirty::{Dirty, LockChange};
 use crate::holder;
 use crate::lock::{Claim, Lock, UnreadableLock};
+use crate::pod::Place;
 use crate::unit::{Unit, UnitState};
 
 impl World {
@@ -44,7 +46,7 @@ impl World {
         if self.unreadable_locks.is_empty() {
             return None;
         }
-        let ids = self.held_by(holder).filter(|id| id.uid() == holder.uid);
+        let ids = self.held_by(holder).filter(|id| *id.uid() == holder.uid);
         let names = ids.filter_map(|id| self.holdings.get(id)).flat_map(|holding| &holding.unreadable);
         let by_port = self.unreadable_locks_by_port.get(&PortHolder::of(holder)).map(String::as_str);
         names.map(SmolStr::as_str).chain(by_port).filter_map(|name| self.unreadable_lock(name)).next()
@@ -207,18 +209,15 @@ impl World {
 
     /// A lock, with what it has in common with others in one place in memory.
     fn share(&mut self, mut lock: Lock) -> Lock {
-        let id = &lock.attachment;
-        if let Some((known, _)) = self.holdings.get_key_value(id) {
+        if let Some((known, _)) = self.holdings.get_key_value(&lock.attachment) {
             lock.attachment = known.clone();
-        } else if let Some(pod) = id.namespace().and_then(|namespace| self.pod(namespace, id.name()))
-            && pod.uid == id.uid()
-        {
-            lock.attachment = id.sharing(&pod.uid);
         }
         if let Some(known) = self.locks.get(&lock.name) {
             lock.name = known.name.clone();
         }
-        lock.interfaces = self.decided.share(lock.interfaces);
+        lock.interfaces = self.decided.share(&lock.interfaces);
+        lock.network = self.networks.share(&lock.network);
+        lock.place = self.places.share(&lock.place);
         lock
     }
 
@@ -232,12 +231,10 @@ impl World {
         holding.surplus = surplus;
         let changed = holding.attachment != attachment;
         if changed {
-            let place = |attachment: Option<&Attachment>| {
-                attachment.map(|attachment| (attachment.subnet.clone(), attachment.node.clone()))
-            };
-            let new_place = place(attachment.as_deref());
-            let old_place = place(std::mem::replace(&mut holding.attachment, attachment).as_deref());
-            self.place_again(id, old_place, new_place);
+            let spot = |attachment: &Attachment| (attachment.subnet().clone(), Arc::clone(&attachment.place));
+            let new_spot = attachment.as_deref().map(spot);
+            let old_spot = std::mem::replace(&mut holding.attachment, attachment).as_deref().map(spot);
+            self.place_again(id, old_spot, new_spot);
         }
         if self.holdings.get(id).is_some_and(Holding::is_empty) {
             self.holdings.remove(id);
@@ -251,20 +248,20 @@ impl World {
     }
 
     /// Keeps the indexes by subnet and node.
-    fn place_again(&mut self, id: &AttachmentId, old: Option<Place>, new: Option<Place>) {
+    fn place_again(&mut self, id: &AttachmentId, old: Option<Spot>, new: Option<Spot>) {
         if old == new {
             return;
         }
-        if let Some((subnet, node)) = old {
+        if let Some((subnet, place)) = old {
             self.holdings_by_subnet.remove(subnet.as_str(), id);
-            if let Some(node) = node {
+            if let Some(node) = &place.node {
                 self.holdings_by_node.remove(node.as_str(), id);
             }
         }
-        if let Some((subnet, node)) = new {
+        if let Some((subnet, place)) = new {
             self.holdings_by_subnet.insert(subnet.into(), id.clone());
-            if let Some(node) = node {
-                self.holdings_by_node.insert(node.into(), id.clone());
+            if let Some(node) = &place.node {
+                self.holdings_by_node.insert(node.to_string(), id.clone());
             }
         }
     }
@@ -282,12 +279,12 @@ impl World {
         if id.kind() == HolderKind::Vip {
             return UnitState::Absent;
         }
-        match self.subnet_state(&attachment.subnet) {
+        match self.subnet_state(attachment.subnet()) {
             UnitState::Live => {
                 // A subnet may have been made again under its name, elsewhere.
-                let subnet = self.known_subnet(&attachment.subnet);
+                let subnet = self.known_subnet(attachment.subnet());
                 let same = subnet.is_some_and(|subnet| {
-                    subnet.domain == attachment.domain
+                    subnet.domain == *attachment.domain()
                         && attachment.addresses.iter().all(|ip| subnet.config.cidr.contains(*ip))
                 });
                 if same { UnitState::Live } else { UnitState::Absent }
@@ -297,5 +294,5 @@ impl World {
     }
 }
 
-/// The subnet and the node of an attachment.
-type Place = (SmolStr, Option<SmolStr>);
+/// The subnet of an attachment, and where it is used.
+type Spot = (SmolStr, Arc<Place>);

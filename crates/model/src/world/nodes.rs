@@ -102,22 +102,23 @@ impl World {
 
     /// The port of a node, once it has its addresses.
     pub fn node_port(&self, node: &Node) -> Option<NodePort<'_>> {
-        let mut ids = self.held_in_name(HolderKind::Node, None, &node.name).filter(|id| id.uid() == node.uid);
+        let mut ids =
+            self.held_in_name(HolderKind::Node, None, &node.name).filter(|id| *id.uid() == node.uid);
         let attachment = ids.find_map(|id| self.attachment(id))?;
-        Some(NodePort { attachment, subnet: SubnetRef::of(self.subnet(&attachment.subnet)?) })
+        Some(NodePort { attachment, subnet: SubnetRef::of(self.subnet(attachment.subnet())?) })
     }
 
     /// The node by which an attachment leaves the cluster, if that does not follow from its addresses.
     pub(super) fn leaves_by(&self, attachment: &Attachment) -> Option<NodeRef<'_>> {
         self.primary_vpc.as_ref()?;
-        let is_ours = matches!(&attachment.domain, Domain::Vpc(vpc) if *vpc == *DEFAULT_VPC);
+        let is_ours = matches!(attachment.domain(), Domain::Vpc(vpc) if *vpc == *DEFAULT_VPC);
         if !is_ours
             || attachment.id.kind() == HolderKind::Node
-            || node_of_subnet(&attachment.subnet).is_some()
+            || node_of_subnet(attachment.subnet()).is_some()
         {
             return None;
         }
-        let node = self.nodes.get(attachment.node.as_deref()?)?;
+        let node = self.nodes.get(attachment.node()?)?;
         Some(NodeRef { name: &node.name, uid: &node.uid })
     }
 

@@ -57,9 +57,7 @@ impl World {
         }
         match new {
             Some(mut pod) => {
-                if let Some(id) = held.iter().find(|id| id.uid() == pod.uid) {
-                    pod.uid = id.shared_uid().clone();
-                }
+                pod.place = self.places.share(&pod.place);
                 self.pods.insert(&key.0, pod);
             }
             None => self.pods.remove(&key.0, &key.1),
@@ -168,7 +166,7 @@ impl World {
 /// Namespace and name of the virtual machine that a pod runs.
 pub(super) fn machine_of(pod: &Pod) -> Option<Name> {
     match &pod.controller {
-        PodController::VirtualMachine { name } => Some((pod.namespace.to_string(), name.clone())),
+        PodController::VirtualMachine(name) => Some((pod.namespace.to_string(), name.to_string())),
         _ => None,
     }
 }

@@ -61,6 +61,17 @@ impl World {
         self.topics.keys()
     }
 
+    /// Everyone for whom a decision may come to something: who has not got all that was asked for, and who holds what may have to be given
+    /// back. For the others a decision changes nothing.
+    pub fn open_requesters(&self) -> BTreeSet<Requester> {
+        let mut holders: Vec<Requester> =
+            self.holdings.keys().map(|id| holder::requester(self, id)).collect();
+        // The interfaces of one holder are beside each other.
+        holders.dedup();
+        holders.retain(|requester| !matches!(self.standing(requester), Standing::Settled));
+        holders.into_iter().chain(self.unsatisfied().cloned()).collect()
+    }
+
     /// Finds out again whether someone has got all that was asked for.
     pub(super) fn reconsider(&mut self, requester: &Requester, dirty: &mut Dirty) {
         let topics: Vec<Topic> = self.topics.get(requester).cloned().collect();
@@ -131,25 +142,25 @@ impl World {
         match requester {
             Requester::Pod { namespace, name } => {
                 let Some(pod) = self.pod(namespace, name) else { return false };
-                let asks = !pod.finished && !pod.host_network && pod.node.is_some();
+                let asks = !pod.finished && !pod.host_network && pod.node().is_some();
                 let attachment = self.holdings.get(id).and_then(Holding::attachment);
                 let user = attachment.and_then(|attachment| attachment.user.as_deref());
                 // Every lock has to follow the pod: the agent of its node looks for all of them.
                 let followed = || {
                     let locks = self.held_locks(id).counted;
                     let follows = |lock: &&Lock| {
-                        lock.node == pod.node && holder::is_used_by(id, lock.user.as_deref(), pod)
+                        lock.node() == pod.node() && holder::is_used_by(id, lock.user.as_deref(), pod)
                     };
-                    attachment.is_some_and(|attachment| attachment.node == pod.node)
+                    attachment.is_some_and(|attachment| attachment.node() == pod.node())
                         && locks.iter().all(follows)
                 };
                 asks && holder::is_used_by(id, user, pod) && (!id.kind().is_sticky() || followed())
             }
             Requester::NetworkAttachment { namespace, name } => {
-                self.network_attachment(namespace, name).is_some_and(|object| object.uid == id.uid())
+                self.network_attachment(namespace, name).is_some_and(|object| object.uid == *id.uid())
             }
-            Requester::Node { name } => self.node(name).is_some_and(|node| node.uid == id.uid()),
-            Requester::Vip { name } => self.vip(name).is_some_and(|vip| vip.uid == id.uid()),
+            Requester::Node { name } => self.node(name).is_some_and(|node| node.uid == *id.uid()),
+            Requester::Vip { name } => self.vip(name).is_some_and(|vip| vip.uid == *id.uid()),
             Requester::Subnet { .. } | Requester::VirtualMachine { .. } => false,
         }
     }

@@ -3,7 +3,7 @@
 use portolan_api::portolan::{HolderKind, Subnet};
 use portolan_model::fixtures::*;
 use portolan_model::node_subnet::{node_addresses, node_subnet};
-use portolan_model::pod::StatefulSet;
+use portolan_model::pod::{SetOfPod, StatefulSet};
 use portolan_model::validate::{node_prefixes, validate};
 use portolan_model::view::View;
 use portolan_model::{
@@ -122,7 +122,7 @@ fn an_address_of_a_node_goes_with_its_pod() {
     web.spec.provider = Some("net.default.ovn".to_owned());
     drop(world.apply(&web));
     drop(world.apply(&mk_nad("default", "net")));
-    let set = PodController::StatefulSet { name: "db".into(), uid: "set-db".into() };
+    let set = PodController::StatefulSet(Box::new(SetOfPod { name: "db".into(), uid: "set-db".into() }));
     let replicas = StatefulSet {
         name: "db".into(),
         namespace: "default".into(),
@@ -147,7 +147,7 @@ fn an_address_of_a_node_goes_with_its_pod() {
     let expected = [("eth0".to_owned(), HolderKind::Pod), ("net1".to_owned(), HolderKind::StatefulSet)];
     assert_eq!(kinds(&request), expected);
     // A machine that migrates does not wait for its other pod because of it.
-    let machine = PodController::VirtualMachine { name: "vm".into() };
+    let machine = PodController::VirtualMachine("vm".into());
     let launcher = Pod { controller: machine, ..mk_pod("default", "virt-launcher-vm-x", &[]) };
     assert_eq!(kinds(&ask(&mut world, &launcher)), [("eth0".to_owned(), HolderKind::Pod)]);
 }
@@ -218,7 +218,7 @@ fn the_router_is_there_whether_or_not_it_has_an_object() {
     let dirty = world.apply(&vpc);
     assert!(dirty.units.contains(&unit));
     assert_eq!(owner(&world).as_deref(), Some("ovn-cluster"), "the router must not be made again");
-    assert_eq!(world.object_uid(&unit), Some("vpc-ovn-cluster"));
+    assert_eq!(world.object_uid(&unit).as_deref(), Some("vpc-ovn-cluster"));
     // A mistake in it takes nothing away.
     vpc.spec.namespaces = vec!["Not A Name".into()];
     drop(world.apply(&vpc));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use portolan_api::portolan::{HolderKind, LockUser};
 use portolan_model::fixtures::*;
 use portolan_model::node::Tunnels;
-use portolan_model::pod::{StatefulSet, VirtualMachine};
+use portolan_model::pod::{Place, SetOfPod, StatefulSet, VirtualMachine};
 use portolan_model::{
     Dirty, FirstInterface, Node, Pod, PodController, Requester, Settings, Unit, UnitState, VpcPair, World,
 };
@@ -168,15 +168,15 @@ fn pod() -> impl Strategy<Value = Object> {
             }
             let mut pod = mk_pod("default", name, &annotations);
             pod.finished = finished;
-            pod.node = Some(node.into());
+            pod.place = Place::on(node);
             if second_life {
                 pod.uid = format!("{}-2", pod.uid).into();
                 pod.created = 7;
             }
             pod.controller = match controller {
                 0 => PodController::Other,
-                1 => PodController::StatefulSet { name: "b".to_owned(), uid: "set-b".to_owned() },
-                _ => PodController::VirtualMachine { name: "machine".to_owned() },
+                1 => PodController::StatefulSet(Box::new(SetOfPod { name: "b".into(), uid: "set-b".into() })),
+                _ => PodController::VirtualMachine("machine".into()),
             };
             Object::Pod(pod)
         },
@@ -394,6 +394,29 @@ proptest! {
             let _ = object.delete(&mut world);
         }
         prop_assert_eq!(world, World::new(settings));
+    }
+
+    /// Whoever was dirty at some time is among those for whom a decision may come to something, or a decision comes to nothing.
+    #[test]
+    fn who_is_not_open_needs_no_decision(
+        settings in settings(),
+        history in prop::collection::vec((object(), prop::bool::weighted(0.25)), 0..60),
+    ) {
+        let mut world = World::new(settings);
+        let mut dirty = Dirty::default();
+        for (object, deleted) in &history {
+            dirty.merge(if *deleted { object.delete(&mut world) } else { object.apply(&mut world) });
+        }
+        let open = world.open_requesters();
+        for requester in dirty.requesters.difference(&open) {
+            let held = world.holdings_of(requester);
+            // A gateway's addresses are settled as a whole.
+            let is_gateway = matches!(requester, Requester::Subnet { .. });
+            let has_what_it_asked_for = world.is_satisfied(requester)
+                && (is_gateway || held.iter().all(|id| world.is_current(requester, id)));
+            let is_nobody = held.is_empty() && world.request(requester).is_none();
+            prop_assert!(has_what_it_asked_for || is_nobody, "{} is not open", requester);
+        }
     }
 
     /// What is not dirty looks as before, so planning the dirty units again gives what planning all would.

@@ -69,7 +69,7 @@ fn rates_are_those_of_the_pod_that_uses_the_interface_now() {
     let id = AttachmentId::new(&lock.spec.holder, "eth0").unwrap();
     assert_eq!(rates(&world, &id), [0, 0]);
     let launcher = |name: &str, rate: &str| Pod {
-        controller: PodController::VirtualMachine { name: "machine".to_owned() },
+        controller: PodController::VirtualMachine("machine".into()),
         ..mk_pod("default", name, &[(EGRESS, rate)])
     };
     for name in ["launcher-1", "launcher-2"] {

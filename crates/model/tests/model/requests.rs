@@ -237,7 +237,7 @@ fn a_virtual_machine_keeps_what_its_pods_use_in_turn() {
     let mut world = world(FirstInterface::Other);
     let runs = |name: &str, created: i64| Pod {
         created,
-        controller: PodController::VirtualMachine { name: "vm".to_owned() },
+        controller: PodController::VirtualMachine("vm".into()),
         ..mk_pod("default", name, &[(NETWORKS, "net")])
     };
     let request = ask(&mut world, &runs("launcher-1", 1));

@@ -115,7 +115,7 @@ fn the_older_of_two_vpcs_has_the_name() {
     let epoch = k8s_openapi::jiff::Timestamp::UNIX_EPOCH;
     old.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(epoch));
     assert!(world.apply(&old).units.contains(&vpc("blue")));
-    assert_eq!(world.owner(&vpc("blue")), Some("kubeovn-vpc-blue"));
+    assert_eq!(world.owner(&vpc("blue")).as_deref(), Some("kubeovn-vpc-blue"));
     assert!(world.delete(&mk_vpc("blue")).is_empty(), "who has not got the name is not missed");
 }
 
@@ -148,7 +148,7 @@ fn an_attachment_is_in_effect_once_all_its_locks_are_there() {
     assert_eq!(texts, ["10.0.0.7", "fd00::7"]);
     assert_eq!(view.attachment.mac.to_string(), "0a:58:0a:00:00:07");
     assert_eq!(view.attachment.iface_id(), "port:default/a/eth0/pod-defa");
-    assert_eq!((view.chassis, view.attachment.pod_uid()), (Some("node-1"), Some("pod-default-a")));
+    assert_eq!((view.chassis, view.attachment.pod_uid().as_deref()), (Some("node-1"), Some("pod-default-a")));
     assert!(world.delete(&locks[0]).units.contains(&attachment("a")));
     assert_eq!(world.state(&attachment("a")), UnitState::Absent);
 }
@@ -276,7 +276,7 @@ fn a_peering_stands_once_both_sides_want_it() {
         view.peering.ends.each_ref().map(|end| end.local_connect.to_string()),
         ["169.254.0.1/30", "169.254.0.2/30"]
     );
-    assert_eq!(world.owner(&pair), Some("vpc-blue"));
+    assert_eq!(world.owner(&pair).as_deref(), Some("vpc-blue"));
     green.spec.namespaces = vec!["A Mistake".to_owned()];
     assert!(world.apply(&green).units.contains(&pair));
     assert_eq!(world.state(&pair), UnitState::Held);

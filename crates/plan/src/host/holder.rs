@@ -76,8 +76,8 @@ fn config<'w>(world: &'w World, tag: &HolderTag) -> Option<&'w AttachmentConfig>
 fn plugged<'w>(world: &'w World, tag: &HolderTag) -> Option<(&'w Attachment, &'w Subnet)> {
     let (namespace, name) = tag.name.as_ref()?;
     let ids = world.holdings_of(&Requester::network_attachment(namespace, name));
-    let attachment = ids.iter().filter(|id| id.uid() == tag.uid).find_map(|id| world.attachment(id))?;
-    let subnet = world.subnet(&attachment.subnet)?;
+    let attachment = ids.iter().filter(|id| *id.uid() == tag.uid).find_map(|id| world.attachment(id))?;
+    let subnet = world.subnet(attachment.subnet())?;
     (!matches!(subnet.domain, Domain::Vni(_))).then_some((attachment, subnet))
 }
 

@@ -162,5 +162,7 @@ fn attachment<'w>(
 ) -> Option<&'w Attachment> {
     let ids = world.holdings_of(&Requester::pod(namespace, name));
     let of_interface = ids.iter().filter(|id| id.interface() == interface);
-    of_interface.filter_map(|id| world.attachment(id)).find(|attachment| attachment.pod_uid() == Some(uid))
+    of_interface
+        .filter_map(|id| world.attachment(id))
+        .find(|attachment| attachment.pod_uid().as_deref() == Some(uid))
 }

@@ -26,7 +26,7 @@ pub(super) fn rows(unit: &Unit, view: AttachmentView<'_>) -> Rows {
     // The chassis by its name: nodes of one machine share a hostname.
     let requested_chassis = chassis.map(|chassis| ("requested-chassis".to_owned(), chassis.to_owned()));
     // A late interface of the pod's former life must not bind the port.
-    let version = attachment.pod_uid().map(|uid| ("iface-id-ver".to_owned(), uid.to_owned()));
+    let version = attachment.pod_uid().map(|uid| ("iface-id-ver".to_owned(), uid.to_string()));
     let addresses = addresses(view);
     // What the node forwards has the addresses of others.
     let forwards = attachment.id.kind() == HolderKind::Node;

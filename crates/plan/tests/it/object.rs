@@ -6,6 +6,7 @@ use portolan_api::portolan::{
 use portolan_api::{Domain, Family};
 use portolan_model::fixtures::{mk_node, mk_node_with};
 use portolan_model::node::Tunnels;
+use portolan_model::pod::Place;
 use portolan_model::{AttachmentId, Dirty, Node, Pod, World};
 use serde_json::{Value, json};
 
@@ -104,7 +105,7 @@ pub(crate) fn annotated(guest: &Guest, annotations: &[(&str, &str)]) -> Object {
         namespace: "default".into(),
         name: guest.name.into(),
         uid: guest.uid.as_str().into(),
-        node: guest.node.map(Into::into),
+        place: guest.node.map(Place::on).unwrap_or_default(),
         annotations: annotations.iter().copied().collect(),
         ..Pod::default()
     }))

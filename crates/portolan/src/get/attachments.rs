@@ -53,13 +53,13 @@ pub(crate) fn rows(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<Attachme
     }
     let pods = PodsByUid::of(snapshot);
     let mut rows: Vec<_> = held.iter().map(|(id, locks)| held_row(snapshot, &pods, id, locks)).collect();
-    let have: BTreeSet<_> = held.keys().map(|id| (id.uid(), id.interface())).collect();
+    let have: BTreeSet<_> = held.keys().map(|id| (id.uid().to_string(), id.interface())).collect();
     for requester in world.unsatisfied() {
         let request = world.request(requester);
         if let Some(request) =
             request.filter(|request| !matches!(request.holder.kind, HolderKind::Subnet | HolderKind::Vip))
         {
-            let has = |interface: &str| have.contains(&(request.holder.uid.as_str(), interface));
+            let has = |interface: &str| have.contains(&(request.holder.uid.clone(), interface));
             rows.extend(requested_rows(requester, &request, has));
         }
     }
@@ -96,15 +96,15 @@ fn held_row(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks:
     AttachmentRow {
         namespace: id.namespace().map(str::to_owned),
         pod: user.map_or_else(|| id.name().to_owned(), |user| user.pod.clone()),
-        uid: Some(user.map_or_else(|| id.uid().to_owned(), |user| user.uid.clone())),
+        uid: Some(user.map_or_else(|| id.uid().to_string(), |user| user.uid.clone())),
         holder: format!("{:?} {}", id.kind(), id.name()),
         interface: Some(id.interface().to_owned()),
         link: network_attachment(snapshot, id).and_then(|found| found.status.as_ref()?.interface.clone()),
-        subnet: first.map(|lock| lock.subnet.to_string()),
+        subnet: first.map(|lock| lock.subnet().to_string()),
         network: None,
         addresses,
         mac: mac.map(|mac| mac.to_string()),
-        node: locks.iter().find_map(|lock| lock.node.as_ref().map(ToString::to_string)),
+        node: locks.iter().find_map(|lock| lock.node().map(str::to_owned)),
         port: locks.iter().find_map(|lock| lock.iface_id()).or_else(|| Some(id.iface_id())),
         readiness: match attachment {
             Some(_) => of_holder(snapshot, pods, id, locks),
@@ -115,7 +115,7 @@ fn held_row(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks:
 
 /// Why an interface that has addresses is not in effect.
 fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
-    let subnet = locks.first().map(|lock| lock.subnet.clone()).unwrap_or_default();
+    let subnet = locks.first().map(|lock| lock.subnet().clone()).unwrap_or_default();
     match snapshot.world.state(&portolan_model::Unit::Subnet(subnet.to_string())) {
         UnitState::Absent => {
             let message = format!("its Subnet {subnet} does not exist; create it again, or delete the pod");
@@ -131,7 +131,7 @@ fn not_in_effect(snapshot: &Snapshot, locks: &[&Lock]) -> Readiness {
 
 /// The `NetworkAttachment` that holds addresses, if it is one.
 fn network_attachment<'a>(snapshot: &'a Snapshot, id: &AttachmentId) -> Option<&'a NetworkAttachment> {
-    snapshot.lists.network_attachments.iter().find(|one| one.uid().as_deref() == Some(id.uid()))
+    snapshot.lists.network_attachments.iter().find(|one| one.uid().is_some_and(|uid| *id.uid() == uid))
 }
 
 /// Whether the holder of an interface uses it.
@@ -151,8 +151,8 @@ fn of_holder(snapshot: &Snapshot, pods: &PodsByUid<'_>, id: &AttachmentId, locks
         HolderKind::Pod | HolderKind::StatefulSet | HolderKind::VirtualMachine => {
             let user = locks.iter().find_map(|lock| lock.user.as_ref());
             let (name, uid) =
-                user.map_or((id.name(), id.uid()), |user| (user.pod.as_str(), user.uid.as_str()));
-            of_pod(pods, name, uid)
+                user.map_or((id.name(), id.uid().to_string()), |user| (user.pod.as_str(), user.uid.clone()));
+            of_pod(pods, name, &uid)
         }
     }
 }

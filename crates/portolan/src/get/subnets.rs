@@ -49,7 +49,8 @@ pub(crate) fn row(snapshot: &Snapshot, described: &Described) -> SubnetRow {
     let config = subnet.map(|subnet| &subnet.config);
     // Of two with one name, the addresses are those of the one that has it.
     let unit = Unit::Subnet(described.name.clone());
-    let effective = subnet.filter(|subnet| snapshot.world.object_uid(&unit) == Some(&subnet.uid));
+    let effective =
+        subnet.filter(|subnet| snapshot.world.object_uid(&unit).is_some_and(|uid| uid == subnet.uid));
     let usage = effective.map(|subnet| snapshot.ipam.usage(subnet)).unwrap_or_default();
     let addresses =
         effective.map(|subnet| &subnet.config).into_iter().flat_map(|config| config.cidr.families()).map(

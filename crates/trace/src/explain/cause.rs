@@ -226,7 +226,7 @@ impl<'a> Place<'a> {
         let fallback = format!("add a route to spec.staticRoutes of Vpc {vpc}");
         let to = self.explanation.start.to.as_ref();
         let subnet = to.and_then(|to| match &to.unit {
-            Unit::Attachment(id) => world.subnet(&world.attachment(id)?.subnet),
+            Unit::Attachment(id) => world.subnet(world.attachment(id)?.subnet()),
             _ => None,
         });
         let Some(subnet) = subnet else { return fallback };

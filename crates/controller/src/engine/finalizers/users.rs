@@ -248,7 +248,7 @@ impl Engine {
 fn uses(world: &World, subnet: &str, lock: &Lock) -> bool {
     match world.known_subnet(subnet) {
         Some(subnet) => subnet.is_used_by(lock),
-        None => lock.subnet == subnet && lock.attachment.kind() != HolderKind::Subnet,
+        None => *lock.subnet() == subnet && lock.attachment.kind() != HolderKind::Subnet,
     }
 }
 

@@ -93,3 +93,19 @@ fn annotations_without_effect_are_told_of_at_a_start_too() {
     scene.settle();
     assert!(scene.reasons().contains(&"NoEffect"), "{:?}", scene.reasons());
 }
+
+#[test]
+fn nothing_is_missing_after_a_first_list_and_what_it_lacks_of_one_that_broke_off_is_read() {
+    let mut scene = with_three_pods();
+    let pods = ["a", "b", "c"].map(|name| scene.pods[name].clone());
+    scene.engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
+    scene.page(true, pods[..2].to_vec());
+    scene.page(true, pods[1..].to_vec());
+    scene.list::<Pod>(vec![]);
+    assert_eq!(scene.missing_pods(), ["a"]);
+    scene.engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
+    scene.page(true, pods[..2].to_vec());
+    scene.page(false, pods[2..].to_vec());
+    scene.list::<Pod>(vec![]);
+    assert_eq!(scene.missing_pods(), [""; 0]);
+}

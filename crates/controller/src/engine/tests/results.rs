@@ -192,3 +192,21 @@ fn a_pod_that_asked_in_the_words_of_ovn4nfv_is_told_in_its_words() {
     scene.settle();
     assert_eq!(scene.shown, []);
 }
+
+#[test]
+fn pods_are_told_as_fast_as_there_is_room() {
+    let mut scene = scene();
+    scene.engine.set_room_for_results(0);
+    ["a", "b", "c"].into_iter().for_each(|name| scene.pod(name, "vm"));
+    scene.settle();
+    assert_eq!(scene.shown, []);
+    assert!(scene.engine.has_results_to_compare());
+    scene.engine.set_room_for_results(2);
+    scene.settle();
+    assert_eq!(scene.shown.iter().map(|shown| shown.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    scene.show();
+    scene.engine.set_room_for_results(2);
+    scene.settle();
+    assert_eq!(scene.shown.iter().map(|shown| shown.name.as_str()).collect::<Vec<_>>(), ["c"]);
+    assert!(!scene.engine.has_results_to_compare());
+}
