@@ -145,24 +145,8 @@ pub(crate) fn announce(netns: &OwnedFd, link: &Link, end: &PodEnd) -> Result<()>
     announce::announce(netns.as_fd(), link, end.mac.octets(), &addresses)
 }
 
-/// Applies changes of the engine's. After one that failed, the others of its unit are left out: a guard stays as long as its link. Of
-/// guards that cannot be made together all are left out.
+/// Applies changes of the engine's. After one that failed, the others of its unit are left out: a guard stays as long as its link.
 pub(crate) fn apply_all(changes: Vec<Change>, functions: &Functions, hook: &ChangeHook) -> Vec<Outcome> {
-    let guards: Vec<_> = changes.iter().filter_map(guard_of).collect();
-    if guards.len() == changes.len() && guards.len() > 1 {
-        changes.iter().for_each(|change| hook.at(change, Moment::Began));
-        return match guard::guard_all(&guards) {
-            Ok(()) => {
-                changes.iter().for_each(|change| hook.at(change, Moment::Ended));
-                changes.into_iter().map(|change| (change, Ok(()))).collect()
-            }
-            // They are tried again, each by itself.
-            Err(error) => {
-                tracing::debug!(error = with_causes(&error), "cannot guard links together");
-                Vec::new()
-            }
-        };
-    }
     let (mut outcomes, mut failed) = (Vec::new(), BTreeSet::new());
     for change in changes {
         if failed.contains(change.unit()) {
@@ -178,14 +162,6 @@ pub(crate) fn apply_all(changes: Vec<Change>, functions: &Functions, hook: &Chan
         outcomes.push((change, outcome));
     }
     outcomes
-}
-
-/// The link of a guard, and what it admits.
-fn guard_of(change: &Change) -> Option<(&str, Admits)> {
-    match change {
-        Change::Guard(unit, admits) => Some((unit.as_str(), admits_of(*admits))),
-        _ => None,
-    }
 }
 
 fn admits_of(admits: plan::Admits) -> Admits {
