@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use portolan_plan::host::{
-    Change, Datapath, Facts, Guard, Key, LinkName, Node, Observed, ObservedLink, ObservedPort, Sandbox, Tag,
-    plan,
+    Change, Datapath, Facts, Guard, Key, LinkName, Node, Note, Observed, ObservedLink, ObservedPort, Preparation,
+    Sandbox, Switched, Tag, plan,
 };
 use portolan_plan::reconciler::{Absence, Plan, Reconciler, Urgency};
 use serde_json::{Value, json};
@@ -157,8 +157,8 @@ impl Engine {
     }
 
     /// A link without a note was seen: one that a call makes, or made before it was interrupted.
-    pub(crate) fn unnoted_link(&self, name: &LinkName) {
-        self.state().unnoted_link(name);
+    pub(crate) fn unnoted_link(&self, name: &LinkName, switched: Switched) {
+        self.state().unnoted_link(name, switched);
         self.changed();
     }
 
@@ -166,10 +166,10 @@ impl Engine {
     pub(crate) fn links_listed(
         &self,
         links: &BTreeMap<LinkName, ObservedLink>,
-        unnoted: &BTreeSet<LinkName>,
+        unnoted: &BTreeMap<LinkName, Switched>,
     ) {
         let mut state = self.state();
-        let is_gone = |name: &LinkName| !links.contains_key(name) && !unnoted.contains(name);
+        let is_gone = |name: &LinkName| !links.contains_key(name) && !unnoted.contains_key(name);
         let gone: Vec<_> = state.observed.units().into_iter().filter(is_gone).collect();
         for name in gone {
             state.link_changed(&name, None);
@@ -177,8 +177,8 @@ impl Engine {
         for (name, link) in links {
             state.link_changed(name, Some(link));
         }
-        for name in unnoted {
-            state.unnoted_link(name);
+        for (name, switched) in unnoted {
+            state.unnoted_link(name, *switched);
         }
         state.listed = true;
         drop(state);
@@ -412,6 +412,14 @@ impl Engine {
         self.wait_for(removed).await;
     }
 
+    /// What is noted of the functions that have not come back from a sandbox.
+    pub(crate) fn returning_of(&self, sandbox: &Sandbox) -> Vec<Note> {
+        let state = self.state();
+        let units = state.observed.units_of(sandbox);
+        let returning = units.iter().filter(|unit| state.observed.is_returning(unit));
+        returning.filter_map(|unit| state.observed.note(unit).cloned()).collect()
+    }
+
     /// What is left of a sandbox, and why.
     pub(crate) fn left_of(&self, sandbox: &Sandbox) -> String {
         let state = self.state();
@@ -495,7 +503,7 @@ impl Engine {
         }
         state.reconciler.committed([unit.clone()]);
         let guard = match change {
-            Change::Guard(..) => Guard::Present,
+            Change::Guard(..) | Change::Prepare(_, Preparation { guard: Some(_), .. }) => Guard::Present,
             Change::RemoveGuard(_) => Guard::Absent,
             // The others are reported by Open vSwitch and the kernel.
             _ => return,
@@ -648,8 +656,8 @@ impl State {
         }
     }
 
-    fn unnoted_link(&mut self, name: &LinkName) {
-        self.observed.set_unnoted(name);
+    fn unnoted_link(&mut self, name: &LinkName, switched: Switched) {
+        self.observed.set_unnoted(name, switched);
         self.touch(name);
     }
 
@@ -683,8 +691,9 @@ impl State {
         let deleted = tag.and_then(Tag::owner).is_some_and(|uid| self.deleted.contains(uid));
         // The namespace of a sandbox that lives keeps the link; those of the node itself have none.
         let lives = self.observed.has_sandbox(unit) && !unit.is_of_holder();
-        // Its sandbox was ended before.
-        let returned = self.observed.is_returning(unit) && !lives;
+        // Its sandbox was ended before, says its note. All that is left to do may be to wait for the function.
+        let is_returning = self.observed.link(unit).is_some_and(ObservedLink::is_returning);
+        let returned = is_returning && (!lives || self.observed.port(unit).is_some());
         // No call goes on with it: its agent has ended, or it could not finish it. Nor was it prepared for a port of the node itself.
         // Whose one of the node itself is, its port says.
         let is_known = !unit.is_of_holder() || self.revision > 0;

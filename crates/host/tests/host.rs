@@ -268,7 +268,7 @@ fn a_tap_stays_when_it_is_closed_and_belongs_to_whom_it_was_made_for() {
             ("tap2", None, Some(54322), "group 54322"),
             ("tap3", Some(54321), Some(54322), "user 54321 group 54322"),
         ] {
-            tap::add(&Tap { name, user, group }).unwrap();
+            tap::add(&Tap { name, user, group, mtu: 1400 }).unwrap();
             let shown = shown(name);
             assert!(
                 shown.contains("type tap") && shown.contains("persist on") && shown.contains(expected),
@@ -278,8 +278,14 @@ fn a_tap_stays_when_it_is_closed_and_belongs_to_whom_it_was_made_for() {
         }
         let mut host = Rtnetlink::open().unwrap();
         let link = host.link("tap0").unwrap().unwrap();
+        assert_eq!(link.mtu, 1400);
+        // Whatever ends the making of one leaves nothing.
+        let error = tap::add(&Tap { name: "tap4", user: None, group: None, mtu: 1 << 20 }).unwrap_err();
+        assert_eq!(error.to_string(), "cannot change link tap4");
+        assert_eq!(host.link("tap4").unwrap(), None);
         assert_eq!((link.kind, link.up), (LinkKind::Tap, false));
-        let long = tap::add(&Tap { name: "a-name-that-is-too-long", user: None, group: None }).unwrap_err();
+        let long = Tap { name: "a-name-that-is-too-long", user: None, group: None, mtu: 1400 };
+        let long = tap::add(&long).unwrap_err();
         assert_eq!(long.to_string(), "cannot make tap a-name-that-is-too-long");
 
         // What is written into it comes out of the link, and the other way.
