@@ -1,8 +1,16 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use portolan_model::{Settings, World};
-use portolan_plan::host::{Admits, FormerLink, Function, HolderTag, Internal, Note, PodEnd, Use};
+use portolan_plan::host::{
+    Admits, Change, Datapath, FormerLink, Function, Guard, HolderTag, Internal, LinkName, Note, ObservedLink,
+    ObservedPort, PodEnd, Sandbox, Switched, Tag, Use,
+};
+use portolan_plan::reconciler::Absence;
 
 use super::*;
 use crate::chassis::NodeFacts;
+use crate::cluster::Known;
+use crate::guard_news::Serial;
 use crate::holders::Holders;
 use crate::pods::Pods;
 

@@ -36,6 +36,7 @@ pub(super) fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
     };
     let is_switched = observed.switched(unit).is_some_and(|switched| switched != Switched::No);
     let state = match (config.tap, observed.datapath()) {
+        (Some(_), None) => LinkState::Kept,
         (Some(_), Some(Datapath::System)) if !is_switched => LinkState::Down,
         _ => LinkState::Up,
     };
@@ -52,8 +53,10 @@ pub(super) fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
             None => Some(internal(unit, facts, attachment, mtu)?),
         };
         let is_ready = match observed.datapath() {
+            // It waits for the bridge.
+            None => true,
             Some(Datapath::System) => internal.is_some() || has_link,
-            _ => internal.is_some() || observed.link(unit).is_some(),
+            Some(Datapath::Netdev) => internal.is_some() || observed.link(unit).is_some(),
         };
         is_ready.then(|| DesiredPort {
             tag: Tag::Holder(tag.clone()),

@@ -61,6 +61,8 @@ pub enum LinkState {
     Up,
     /// Not yet, or not any more: what comes in by it would go to the node's own stack.
     Down,
+    /// Nobody knows yet what sees what comes in by it: it stays as it is.
+    Kept,
 }
 
 /// A tap that another process is to open.

@@ -193,6 +193,7 @@ fn change_of_link(
     let state = desired.as_ref().map_or(LinkState::Up, |desired| desired.state);
     let prepare = |tag| Some(Change::Prepare(unit.clone(), Preparation { tag, guard }));
     match (desired, observed.link(unit)) {
+        _ if state == LinkState::Kept => None,
         (_, Some(is)) if state == LinkState::Down => is.up.then(|| Change::SetDown(unit.clone())),
         (Some(DesiredLink { tag, .. }), Some(is)) if !is.is_strict || is.tag.owner() != Some(&tag.uid) => {
             prepare(tag)

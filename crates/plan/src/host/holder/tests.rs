@@ -247,10 +247,24 @@ fn in_the_kernels_datapath_a_tap_is_up_only_as_long_as_it_is_a_port_and_goes_bef
     case.touch();
     assert_eq!(kinds(&case.settle()), ["set up"]);
     case.holders.clear();
-    case.reconciler.removed(unit);
+    case.reconciler.removed(unit.clone());
     assert_eq!(kinds(&case.settle()), ["remove link", "unplug"]);
 
+    // An agent that has not seen the bridge yet does not know what would see what comes in by a link.
+    let mut case = self::case(Some(Tap::default()));
+    case.observed.set_datapath(Some(Datapath::System));
+    case.settle();
+    let switched = Switched::No;
+    let link = ObservedLink { up: false, switched, ..case.observed.link(&unit).unwrap().clone() };
+    drop(case.observed.set_link(&unit, Some(&link)));
+    case.observed.set_datapath(None);
+    case.touch();
+    assert_eq!(case.settle(), []);
+
     // One that the agent was killed after it was made, and whose object is gone by now.
+    let mut case = self::case(Some(Tap::default()));
+    case.observed.set_datapath(Some(Datapath::System));
+    case.holders.clear();
     case.observed.set_unnoted(&tag().link(), Switched::No);
     case.reconciler.removed(tag().link());
     assert_eq!(kinds(&case.settle()), ["remove link"]);
@@ -316,7 +330,6 @@ fn nothing_is_made_while_there_are_no_addresses_no_bridge_or_no_mtu() {
         assert_eq!(case.settle(), [], "nor is a tap made that might need a guard");
         case.observed.set_datapath(Some(Datapath::Netdev));
         case.reconciler.observed([], [Key::Bridge]);
-        case.touch();
         assert!(kinds(&case.settle()).contains(&"plug"));
         assert!(case.guarded());
     }
