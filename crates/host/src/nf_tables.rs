@@ -86,12 +86,12 @@ pub(crate) enum ChainNews {
 impl Transaction {
     /// Makes a table, unless it is there.
     pub(crate) fn add_table(self, table: &str) -> Self {
-        self.with(NEW_TABLE, CREATE, Attributes::default().text(TABLE_NAME, table))
+        self.with(NEW_TABLE, CREATE, &Attributes::default().text(TABLE_NAME, table))
     }
 
     /// Removes a table and all that is in it.
     pub(crate) fn delete_table(self, table: &str) -> Self {
-        self.with(DELETE_TABLE, 0, Attributes::default().text(TABLE_NAME, table))
+        self.with(DELETE_TABLE, 0, &Attributes::default().text(TABLE_NAME, table))
     }
 
     /// Makes a chain that drops what comes in by a link and no rule accepts. One that is there keeps its rules.
@@ -106,19 +106,19 @@ impl Transaction {
             .nest(CHAIN_HOOK, &hook)
             .push(CHAIN_POLICY, &DROP.to_be_bytes())
             .text(CHAIN_TYPE, "filter");
-        self.with(NEW_CHAIN, CREATE, chain)
+        self.with(NEW_CHAIN, CREATE, &chain)
     }
 
     /// Removes a chain and its rules.
     pub(crate) fn delete_chain(self, table: &str, chain: &str) -> Self {
         let chain = Attributes::default().text(CHAIN_TABLE, table).text(CHAIN_NAME, chain);
-        self.with(DELETE_CHAIN, 0, chain)
+        self.with(DELETE_CHAIN, 0, &chain)
     }
 
     /// Removes the rules of a chain.
     pub(crate) fn flush(self, table: &str, chain: &str) -> Self {
         let rules = Attributes::default().text(RULE_TABLE, table).text(RULE_CHAIN, chain);
-        self.with(DELETE_RULE, 0, rules)
+        self.with(DELETE_RULE, 0, &rules)
     }
 
     /// Adds a rule at the end of a chain.
@@ -128,10 +128,10 @@ impl Transaction {
             .text(RULE_TABLE, table)
             .text(RULE_CHAIN, chain)
             .nest(RULE_EXPRESSIONS, &list);
-        self.with(NEW_RULE, CREATE | APPEND, rule)
+        self.with(NEW_RULE, CREATE | APPEND, &rule)
     }
 
-    fn with(mut self, kind: u16, flags: u16, attributes: Attributes) -> Self {
+    fn with(mut self, kind: u16, flags: u16, attributes: &Attributes) -> Self {
         self.0.push(Request { kind, flags, payload: [&HEADER[..], &attributes.0].concat() });
         self
     }
