@@ -15,10 +15,10 @@ use portolan_plan::host::{Datapath, Note, Sandbox};
 use crate::call::{NetworkConfig, PodArgs, Selection};
 use crate::calls::Threads;
 use crate::cluster::Known;
-use crate::links;
 use crate::server::Agent;
 use crate::steps::{Step, Steps};
 use crate::wanted::{Call, Planned, Wanted, pod_ended, wanted};
+use crate::{device, links};
 
 /// The pause after a live read that settled nothing, before the next one.
 const BETWEEN_READS: Duration = Duration::from_secs(5);
@@ -57,8 +57,9 @@ impl Add<'_> {
         self.agent.engine.end(&self.sandbox);
         self.agent.engine.is_removed(&self.sandbox, self.agent.vswitch.revision()).await;
         self.agent.engine.begin(&self.sandbox);
-        // The interface that the call names is begun while its addresses are awaited. After another plugin there is none.
-        let early = self.config.selection.makes_named();
+        // The interface that the call names is begun while its addresses are awaited. After another plugin there is none, and whether it may
+        // be a device is not known yet.
+        let early = self.config.selection.makes_named() && self.device.is_none();
         let early_link = async {
             match early {
                 true => self.make_link(self.note(&self.sandbox.call, self.pod.uid.clone())).await.map(Some),
@@ -75,8 +76,7 @@ impl Add<'_> {
         let notes = futures::future::try_join_all(planned.iter().map(|plan| async move {
             let mut note = self.note(&plan.interface, Some(pod_uid.clone()));
             match early {
-                Some(made) if plan.interface == self.sandbox.call => {
-                    note.function = made.function.clone();
+                Some(_) if plan.interface == self.sandbox.call => {
                     if self.pod.uid.as_ref() != Some(pod_uid) {
                         let note = note.clone();
                         self.work(Step::Link, format!("link {}", plan.interface), move || {
@@ -123,7 +123,11 @@ impl Add<'_> {
     fn interfaces(&self, known: &Known) -> Option<Result<(String, Vec<Planned>), CniError>> {
         match self.wanted(known) {
             Wanted::Nothing => Some(Ok(Default::default())),
-            Wanted::Interfaces { pod_uid, interfaces } => Some(Ok((pod_uid, interfaces))),
+            Wanted::Interfaces { pod_uid, interfaces } => Some(match &self.device {
+                Some(device) => device::permit(device, &self.pod, &self.sandbox.call, known)
+                    .map(|()| (pod_uid, interfaces)),
+                None => Ok((pod_uid, interfaces)),
+            }),
             Wanted::Refused(refusal) => Some(Err(refusal)),
             Wanted::Missing(_) => None,
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use portolan_api::Provider;
 use portolan_api::nad::NFN_CNI_TYPE;
 use portolan_cni::{CniError, Code, FURTHER, Version, annotations};
-use portolan_host::PciAddress;
 use portolan_model::doors::pod::FIRST_INTERFACE;
 use portolan_plan::host::Sandbox;
 use serde_json::Value;
@@ -17,11 +16,6 @@ const ATTACHMENTS: &str = "cni.dev/attachments";
 
 /// The key by which a configuration of OVN4NFV's type names a network.
 const NFN_NETWORK: &str = "nfn-network";
-
-/// The key by which Multus passes the device that the pod was given for the interface.
-const DEVICE: &str = "deviceID";
-/// How much of a wrong value an error repeats.
-const LONGEST_VALUE: usize = 100;
 
 /// Which interfaces a call makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +57,7 @@ pub(crate) struct PodArgs {
     pub(crate) uid: Option<String>,
 }
 
-fn invalid(details: impl Into<String>) -> CniError {
+pub(crate) fn invalid(details: impl Into<String>) -> CniError {
     CniError::new(Code::InvalidConfig, "invalid network configuration", details)
 }
 
@@ -141,43 +135,6 @@ pub(crate) fn valid_attachments(config: &Value) -> Result<BTreeSet<Sandbox>, Cni
     list.iter().enumerate().map(entry).collect()
 }
 
-/// ADD: the device that is to be the pod's end of the interface that the call names. Multus passes it at the top, and in `runtimeConfig`
-/// to plugins that declare the capability.
-pub(crate) fn device(config: &Value, selection: &Selection) -> Result<Option<PciAddress>, CniError> {
-    let (own, of_runtime) =
-        (read_device(config, "")?, read_device(&config["runtimeConfig"], "runtimeConfig.")?);
-    let device = match (own, of_runtime) {
-        (Some(own), Some(other)) if own != other => {
-            return Err(invalid(format!(
-                "{DEVICE} is {own} and runtimeConfig.{DEVICE} is {other}; they must be the same"
-            )));
-        }
-        (own, of_runtime) => own.or(of_runtime),
-    };
-    if let Some(device) = device.as_ref().filter(|_| !selection.makes_named()) {
-        return Err(invalid(format!(
-            "{DEVICE} is {device}, and the configuration makes other interfaces than the one that the call names, which a device is \
-             for; give the network a definition of its own"
-        )));
-    }
-    Ok(device)
-}
-
-fn read_device(config: &Value, path: &str) -> Result<Option<PciAddress>, CniError> {
-    let text = match config.get(DEVICE) {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) if text.is_empty() => return Ok(None),
-        Some(Value::String(text)) => text,
-        Some(_) => {
-            return Err(invalid(format!("{path}{DEVICE} must be the address of a PCI device, as text")));
-        }
-    };
-    text.parse().map(Some).map_err(|error| {
-        let shown: String = text.chars().take(LONGEST_VALUE).collect();
-        invalid(format!("{path}{DEVICE} is {shown:?}: {error}"))
-    })
-}
-
 impl PodArgs {
     /// The pod that `CNI_ARGS` names.
     pub(crate) fn parse(args: &str) -> Result<Self, CniError> {
@@ -251,55 +208,6 @@ mod tests {
         assert_eq!(kind(json!({})).unwrap(), Selection::Nfn(None));
         assert_eq!(kind(json!({"nfn-network": "blue"})).unwrap(), Selection::Nfn(Some("blue".into())));
         assert_eq!(kind(json!({"nfn-network": 7})).unwrap_err().code, Code::InvalidConfig as u32);
-    }
-
-    #[test]
-    fn a_device_is_the_address_of_one_and_goes_to_the_interface_that_the_call_names() {
-        let device_of = |config: Value| {
-            device(&config, &Selection::Named).map(|device| device.map(|one| one.to_string()))
-        };
-        let (one, other) = ("0000:03:00.2", "0000:03:00.3");
-        for none in [
-            json!({}),
-            json!({ "deviceID": "" }),
-            json!({ "deviceID": null }),
-            json!({ "runtimeConfig": {} }),
-        ] {
-            assert_eq!(device_of(none), Ok(None));
-        }
-        for config in [
-            json!({ "deviceID": one }),
-            json!({ "runtimeConfig": { "deviceID": one } }),
-            json!({ "deviceID": one, "runtimeConfig": { "deviceID": one } }),
-        ] {
-            assert_eq!(device_of(config), Ok(Some(one.to_owned())));
-        }
-        for (wrong, said) in [
-            (
-                json!({ "deviceID": one, "runtimeConfig": { "deviceID": other } }),
-                "runtimeConfig.deviceID is 0000:03:00.3",
-            ),
-            (json!({ "deviceID": "../../etc" }), "deviceID is \"../../etc\""),
-            (json!({ "deviceID": "0000:0A:00.2" }), "in lower case"),
-            (json!({ "deviceID": "03:00.2" }), "deviceID is \"03:00.2\""),
-            (json!({ "deviceID": 7 }), "deviceID must be the address of a PCI device"),
-            (json!({ "deviceID": [one] }), "deviceID must be the address of a PCI device"),
-            (json!({ "runtimeConfig": { "deviceID": {} } }), "runtimeConfig.deviceID must be"),
-            (json!({ "deviceID": "0".repeat(1 << 20) }), "deviceID is \"000"),
-        ] {
-            let error = device_of(wrong).unwrap_err();
-            assert_eq!(error.code, Code::InvalidConfig as u32);
-            assert!(error.details.contains(said) && error.details.len() < 300, "{error}");
-        }
-        for selection in [Selection::Further, Selection::Nfn(None)] {
-            let error = device(&json!({ "deviceID": one }), &selection).unwrap_err();
-            assert!(
-                error
-                    .details
-                    .contains("deviceID is 0000:03:00.2, and the configuration makes other interfaces"),
-                "{error}"
-            );
-        }
     }
 
     #[test]

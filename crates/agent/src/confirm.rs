@@ -7,9 +7,11 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use portolan_api::portolan::NetworkAttachment;
 use portolan_plan::reconciler::Absence;
+use portolan_watch::Object;
 
 use crate::engine::{OwnerKind, OwnerOfUnit};
 
@@ -59,18 +61,23 @@ impl Confirmations {
 
 async fn confirm(client: Client, node: String, owner: OwnerOfUnit) -> (OwnerOfUnit, Absence) {
     let OwnerOfUnit { unit, kind, name, uid } = &owner;
-    let Some((namespace, name)) = name.as_ref().filter(|_| !uid.is_empty()) else {
+    if uid.is_empty() {
         return (owner, Absence::Unknown);
-    };
-    let found = match kind {
-        OwnerKind::Pod => {
+    }
+    let found = match (kind, name) {
+        (OwnerKind::Pod, Some((namespace, name))) => {
             let api = Api::<Pod>::namespaced(client.clone(), namespace);
             portolan_watch::get(&client, &api, name).await.map(|found| found.and_then(|pod| pod.uid()))
         }
-        OwnerKind::NetworkAttachment => {
+        (OwnerKind::NetworkAttachment, Some((namespace, name))) => {
             let api = Api::<NetworkAttachment>::namespaced(client.clone(), namespace);
             let found = portolan_watch::get(&client, &api, name).await;
             found.map(|found| found.filter(|found| found.spec.node == node).and_then(|found| found.uid()))
+        }
+        // A link without a port may have no room for a name.
+        (OwnerKind::Pod, None) => of_node::<Pod>(&client, "spec.nodeName", &node, uid).await,
+        (OwnerKind::NetworkAttachment, None) => {
+            of_node::<NetworkAttachment>(&client, "spec.node", &node, uid).await
         }
     };
     let absence = match found {
@@ -78,12 +85,26 @@ async fn confirm(client: Client, node: String, owner: OwnerOfUnit) -> (OwnerOfUn
         Ok(_) => Absence::Confirmed,
         Err(error) => {
             let error = portolan_watch::Plain(&error);
-            tracing::warn!(?kind, namespace, name, uid, link = %unit, %error, "cannot read what a port was made for; trying again");
+            tracing::warn!(?kind, ?name, uid, link = %unit, %error, "cannot read what a port was made for; trying again");
             Absence::Unknown
         }
     };
-    tracing::debug!(?kind, namespace, name, uid, link = %unit, ?absence, "read what a port was made for");
+    tracing::debug!(?kind, ?name, uid, link = %unit, ?absence, "read what a port was made for");
     (owner, absence)
+}
+
+/// The UID, if an object of this node has it.
+async fn of_node<K: Object>(
+    client: &Client,
+    field: &str,
+    node: &str,
+    uid: &str,
+) -> kube::Result<Option<String>> {
+    let of_node = ListParams::default().fields(&format!("{field}={node}"));
+    let listed = portolan_watch::list_selected::<K>(client, &of_node).await?;
+    let unreadable = listed.unreadable.iter().filter_map(|object| object.object.uid());
+    let mut uids = listed.objects.iter().filter_map(ResourceExt::uid).chain(unreadable);
+    Ok(uids.find(|found| found == uid))
 }
 
 #[cfg(test)]
@@ -143,8 +164,34 @@ mod tests {
             confirmations.ask([pod(name, uid)]);
             assert_eq!(confirmations.next().await, (pod(name, uid), expected), "{name} {uid}");
         }
-        confirmations.ask([OwnerOfUnit { name: None, ..pod("there", "1") }]);
-        assert_eq!(confirmations.next().await.1, Absence::Unknown, "nobody knows what to read");
+    }
+
+    #[tokio::test]
+    async fn whose_name_is_not_known_is_looked_for_among_all_of_the_node() {
+        let api = FakeApi::default();
+        api.define::<NetworkAttachment>();
+        let metadata =
+            |name: &str, uid: &str| serde_json::json!({"name": name, "namespace": "default", "uid": uid});
+        for (name, uid, node) in [("here", "1", "node1"), ("elsewhere", "2", "node2")] {
+            let spec = serde_json::json!({"node": node, "subnet": "sea"});
+            api.put_raw::<NetworkAttachment>(
+                &serde_json::json!({"metadata": metadata(name, uid), "spec": spec}),
+            );
+            let spec = serde_json::json!({"nodeName": node, "containers": []});
+            api.put_raw::<Pod>(&serde_json::json!({"metadata": metadata(name, uid), "spec": spec}));
+        }
+        api.put_raw::<Pod>(&serde_json::json!({"metadata": metadata("unreadable", "3"), "spec": {"nodeName": "node1", "containers": 7}}));
+        let mut confirmations = Confirmations::new(api.client(), "node1");
+        for of in [pod, network_attachment] {
+            for (uid, expected) in
+                [("1", Absence::Refuted), ("2", Absence::Confirmed), ("", Absence::Unknown)]
+            {
+                confirmations.ask([OwnerOfUnit { name: None, ..of("x", uid) }]);
+                assert_eq!(confirmations.next().await.1, expected, "{uid}");
+            }
+        }
+        confirmations.ask([OwnerOfUnit { name: None, ..pod("x", "3") }]);
+        assert_eq!(confirmations.next().await.1, Absence::Refuted, "it exists");
     }
 
     #[tokio::test]

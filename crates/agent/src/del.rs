@@ -1,6 +1,7 @@
 //! DEL, GC and STATUS. None of these needs the API server.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use portolan_cni::{CniError, Code};
@@ -17,6 +18,7 @@ use crate::steps::{Reporter, Step};
 /// the engine later, unless the agent ends first; then its start-up comparison does.
 pub(crate) async fn del(agent: &Agent, sandbox: &Sandbox, deadline: Duration) -> Result<(), CniError> {
     let removal = async {
+        bring_back(agent, sandbox).await;
         agent.engine.end(sandbox);
         // Before the copy of the database is in step, a port may be there that was not seen.
         agent.vswitch.ready().await;
@@ -40,6 +42,19 @@ pub(crate) async fn del(agent: &Agent, sandbox: &Sandbox, deadline: Duration) ->
         Err(CniError::new(Code::TryAgainLater, msg, left.join("; ")))
     };
     tokio::time::timeout(deadline, removal).await.unwrap_or_else(late)
+}
+
+/// Brings functions back that an earlier call could not, as it came without the namespace that this one has.
+async fn bring_back(agent: &Agent, sandbox: &Sandbox) {
+    if !agent.functions.knows_namespace(sandbox) {
+        return;
+    }
+    for note in agent.engine.returning_of(sandbox) {
+        let (functions, interface) = (Arc::clone(&agent.functions), note.interface.clone());
+        if let Err(error) = blocking(move || functions.release(&note)).await {
+            tracing::warn!(sandbox = sandbox.container, interface, %error, "cannot bring a function back");
+        }
+    }
 }
 
 /// Removes what calls made that the runtime no longer knows, of this network.

@@ -65,6 +65,11 @@ impl Functions {
         NamespaceOf { functions: self, sandbox: sandbox.clone() }
     }
 
+    /// Whether a call in progress names the namespace of a sandbox.
+    pub(crate) fn knows_namespace(&self, sandbox: &Sandbox) -> bool {
+        self.namespaces().contains_key(sandbox)
+    }
+
     fn claim(&self, address: &PciAddress) -> Result<Claim<'_>> {
         if self.claimed().insert(address.clone()) {
             return Ok(Claim { functions: self, address: address.clone() });
@@ -76,6 +81,11 @@ impl Functions {
     pub(crate) fn is_on_node(&self, function: &Function, is_link: impl Fn(&str) -> bool) -> bool {
         let address = function.link.as_ref().and_then(|_| function.address.parse().ok());
         address.is_some_and(|address| self.sysfs.links_of(&address).iter().any(|name| is_link(name)))
+    }
+
+    /// Whether a link may be that of a function.
+    pub(crate) fn may_be_function(&self, link: &Link) -> bool {
+        self.sysfs.may_be_of_device(link)
     }
 
     /// Whether a link can be a host-side link. That of a function cannot: a pod had it, and may have named and noted it as it liked.

@@ -22,8 +22,7 @@ const MOST_LATE: usize = 256;
 /// A change, and why it could not be applied if it could not.
 pub(crate) type Outcome = (Change, Result<(), String>);
 
-/// Applies changes one after another, on a thread that may block. What it leaves out was not tried. Of several units it may leave out all,
-/// if they cannot be changed together: each is then tried by itself.
+/// Applies changes of one unit one after another, on a thread that may block. What it leaves out was not tried.
 type Apply = Arc<dyn Fn(Vec<Change>) -> Vec<Outcome> + Send + Sync>;
 
 /// Changes that are being applied, and those that wait for a thread.
@@ -34,17 +33,16 @@ pub(crate) struct HostWork {
     late: FuturesUnordered<BoxFuture<'static, Done>>,
 }
 
-/// Changes that are being applied together.
+/// Changes of a unit that are being applied.
 struct Running {
     tried: Vec<Change>,
     applied: JoinHandle<Vec<Outcome>>,
 }
 
-/// Changes that were applied together.
+/// Changes of a unit that were applied.
 pub(crate) struct Done {
     pub(crate) units: BTreeSet<LinkName>,
     pub(crate) outcomes: Vec<Outcome>,
-    tried: Vec<Change>,
 }
 
 impl HostWork {
@@ -57,22 +55,13 @@ impl HostWork {
         }
     }
 
-    /// Applies these too. Those of one unit keep their order; guards that are all that their units need go together.
+    /// Applies these too. Those of one unit keep their order.
     pub(crate) fn begin(&mut self, changes: Vec<Change>) {
         let mut units = BTreeMap::<LinkName, Vec<Change>>::new();
         for change in changes {
             units.entry(change.unit().clone()).or_default().push(change);
         }
-        let mut guards = Vec::new();
-        for changes in units.into_values() {
-            match &changes[..] {
-                [Change::Guard(..)] => guards.extend(changes),
-                _ => self.waiting.push_back(changes),
-            }
-        }
-        if !guards.is_empty() {
-            self.waiting.push_front(guards);
-        }
+        self.waiting.extend(units.into_values());
         self.start();
     }
 
@@ -105,11 +94,6 @@ impl HostWork {
                     continue;
                 }
             };
-            if done.outcomes.is_empty() && done.tried.len() > 1 {
-                self.waiting.extend(done.tried.into_iter().map(|change| vec![change]));
-                self.start();
-                continue;
-            }
             self.start();
             return done;
         }
@@ -120,24 +104,24 @@ impl Running {
     /// What was done, unless it takes long.
     async fn in_time(mut self) -> Result<Done, Self> {
         match tokio::time::timeout(LATE, &mut self.applied).await {
-            Ok(applied) => Ok(Done::of(self.tried, applied)),
+            Ok(applied) => Ok(Done::of(&self.tried, applied)),
             Err(_) => Err(self),
         }
     }
 
     async fn done(self) -> Done {
         let applied = self.applied.await;
-        Done::of(self.tried, applied)
+        Done::of(&self.tried, applied)
     }
 }
 
 impl Done {
-    fn of(tried: Vec<Change>, applied: Result<Vec<Outcome>, tokio::task::JoinError>) -> Self {
+    fn of(tried: &[Change], applied: Result<Vec<Outcome>, tokio::task::JoinError>) -> Self {
         let units = tried.iter().map(|change| change.unit().clone()).collect();
         let outcomes = applied.unwrap_or_else(|error| {
             tried.iter().map(|change| (change.clone(), Err(error.to_string()))).collect()
         });
-        Self { units, outcomes, tried }
+        Self { units, outcomes }
     }
 }
 
@@ -212,32 +196,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn guards_that_cannot_be_made_together_are_made_each_by_itself() {
-        let [hangs, other] = ["c1", "c2"].map(|container| LinkName::new(container, "eth0"));
-        let (release, released) = mpsc::channel::<()>();
-        let (name, released) = (hangs.clone(), Mutex::new(released));
-        let mut work = HostWork::new(move |changes| {
-            if changes.len() > 1 {
-                return Vec::new();
-            }
-            if changes[0].unit() == &name {
-                let _ = released.lock().unwrap().recv();
-            }
-            changes.into_iter().map(|change| (change, Ok(()))).collect()
-        });
-        work.begin([&hangs, &other].map(|link| Change::Guard(link.clone(), Admits::Nothing)).into());
-        assert_eq!(units(&work.next().await), [&other]);
-        drop(release);
-        assert_eq!(units(&work.next().await), [&hangs]);
-    }
-
-    #[tokio::test]
-    async fn guards_go_together_and_a_panic_is_a_failure() {
+    async fn a_panic_is_a_failure() {
         let links = ["c1", "c2", "c3"].map(|container| LinkName::new(container, "eth0"));
         let mut work = HostWork::new(|changes| panic!("{changes:?}"));
         work.begin(links.iter().map(|link| Change::Guard(link.clone(), Admits::Nothing)).collect());
-        let done = work.next().await;
-        assert_eq!(done.units, links.into_iter().collect());
-        assert!(done.outcomes.iter().all(|(_, outcome)| outcome.is_err()));
+        let mut failed = BTreeSet::new();
+        for _ in &links {
+            let done = work.next().await;
+            assert!(done.outcomes.iter().all(|(_, outcome)| outcome.is_err()));
+            failed.extend(done.units);
+        }
+        assert_eq!(failed, links.into_iter().collect());
     }
 }

@@ -25,6 +25,7 @@ mod check;
 mod cluster;
 mod confirm;
 mod del;
+mod device;
 mod engine;
 mod foreign;
 mod functions;

@@ -10,7 +10,7 @@ use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{
     Admits, Error, Ethtool, Link, Result, Route, Rtnetlink, Tap, Veth, announce, guard, tap,
 };
-use portolan_plan::host::{self as plan, Change, Datapath, DesiredTap, HolderTag, LinkName, Note};
+use portolan_plan::host::{self as plan, Change, Datapath, DesiredTap, LinkName, Note, Preparation};
 
 use crate::engine::Engine;
 use crate::functions::Functions;
@@ -82,21 +82,39 @@ pub(crate) fn set_note(note: &Note) -> Result<()> {
 /// Makes a tap, down.
 fn make_tap(name: &str, desired: &DesiredTap) -> Result<()> {
     let DesiredTap { access, mtu } = desired;
-    tap::add(&Tap { name, user: access.user, group: access.group })?;
-    Rtnetlink::open()?.set_link(name, LinkSettings { mtu: Some((*mtu).into()), ..Default::default() })
+    tap::add(&Tap { name, user: access.user, group: access.group, mtu: (*mtu).into() })
 }
 
 /// Makes a link safe to be set up that no call makes, notes on it whose it is, and sets it up.
-fn prepare(name: &str, tag: &HolderTag) -> Result<()> {
-    let prepared = guard::make_strict(name).and_then(|()| {
-        let text = tag.to_string();
-        let settings = LinkSettings { alias: Some(&text), up: true, ..Default::default() };
-        Rtnetlink::open()?.set_link(name, settings)
-    });
+fn prepare(name: &str, preparation: &Preparation) -> Result<()> {
+    let mut host = Rtnetlink::open()?;
+    // It went meanwhile.
+    let Some(link) = host.link(name)? else { return Ok(()) };
+    let prepared = preparation
+        .guard
+        .map_or(Ok(()), |admits| guard::guard(name, admits_of(admits)))
+        .and_then(|()| guard::make_strict(name))
+        .and_then(|()| {
+            let text = preparation.tag.to_string();
+            // By its number: another one of its name is not guarded yet.
+            host.set_link_of(&link, LinkSettings { alias: Some(&text), up: true, ..Default::default() })
+        });
     match prepared {
-        // It went meanwhile.
-        Err(_) if Rtnetlink::open()?.link(name)?.is_none() => Ok(()),
+        // It went meanwhile. If another one came in its place, that is reported.
+        Err(_) if host.link(name)?.is_none_or(|now| now.index != link.index) => Ok(()),
         outcome => outcome,
+    }
+}
+
+/// Sets a link down, by which something would reach the node's own stack.
+fn set_down(name: &str) -> Result<()> {
+    let mut host = Rtnetlink::open()?;
+    match host.link(name)? {
+        Some(link) if link.up => match host.set_down(&link) {
+            Err(_) if host.link(name)?.is_none() => Ok(()),
+            outcome => outcome,
+        },
+        _ => Ok(()),
     }
 }
 
@@ -145,24 +163,8 @@ pub(crate) fn announce(netns: &OwnedFd, link: &Link, end: &PodEnd) -> Result<()>
     announce::announce(netns.as_fd(), link, end.mac.octets(), &addresses)
 }
 
-/// Applies changes of the engine's. After one that failed, the others of its unit are left out: a guard stays as long as its link. Of
-/// guards that cannot be made together all are left out.
+/// Applies changes of the engine's. After one that failed, the others of its unit are left out: a guard stays as long as its link.
 pub(crate) fn apply_all(changes: Vec<Change>, functions: &Functions, hook: &ChangeHook) -> Vec<Outcome> {
-    let guards: Vec<_> = changes.iter().filter_map(guard_of).collect();
-    if guards.len() == changes.len() && guards.len() > 1 {
-        changes.iter().for_each(|change| hook.at(change, Moment::Began));
-        return match guard::guard_all(&guards) {
-            Ok(()) => {
-                changes.iter().for_each(|change| hook.at(change, Moment::Ended));
-                changes.into_iter().map(|change| (change, Ok(()))).collect()
-            }
-            // They are tried again, each by itself.
-            Err(error) => {
-                tracing::debug!(error = with_causes(&error), "cannot guard links together");
-                Vec::new()
-            }
-        };
-    }
     let (mut outcomes, mut failed) = (Vec::new(), BTreeSet::new());
     for change in changes {
         if failed.contains(change.unit()) {
@@ -178,14 +180,6 @@ pub(crate) fn apply_all(changes: Vec<Change>, functions: &Functions, hook: &Chan
         outcomes.push((change, outcome));
     }
     outcomes
-}
-
-/// The link of a guard, and what it admits.
-fn guard_of(change: &Change) -> Option<(&str, Admits)> {
-    match change {
-        Change::Guard(unit, admits) => Some((unit.as_str(), admits_of(*admits))),
-        _ => None,
-    }
 }
 
 fn admits_of(admits: plan::Admits) -> Admits {
@@ -207,13 +201,14 @@ fn apply(change: &Change, functions: &Functions) -> Result<()> {
         Change::RemoveLink(_) => Rtnetlink::open()?.delete_link(name).map(drop),
         Change::Release(_, note) => functions.release(note),
         Change::MakeTap(_, tap) => make_tap(name, tap),
-        Change::Prepare(_, tag) => prepare(name, tag),
+        Change::Prepare(_, preparation) => prepare(name, preparation),
         Change::Guard(_, admits) => match guard::guard(name, admits_of(*admits)) {
             // The link went meanwhile.
             Err(_) if Rtnetlink::open()?.link(name)?.is_none() => Ok(()),
             outcome => outcome,
         },
         Change::SetUp(_) => set_up(name),
+        Change::SetDown(_) => set_down(name),
         Change::RemoveGuard(_) => guard::release_ingress(name),
         Change::Plug(..) | Change::Correct(..) | Change::Unplug(_) => Ok(()),
     }

@@ -221,6 +221,7 @@ pub(crate) fn change_name(change: &Change) -> &'static str {
         Change::Guard(..) => "guard",
         Change::Prepare(..) => "prepare",
         Change::SetUp(_) => "set_up",
+        Change::SetDown(_) => "set_down",
         Change::RemoveGuard(_) => "remove_guard",
     }
 }

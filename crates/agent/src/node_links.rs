@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use portolan_host::{Link, LinkChange, LinkKind, Rtnetlink};
-use portolan_plan::host::{Function, LinkName, ObservedLink, PodEnd, Tag};
+use portolan_plan::host::{Function, LinkName, ObservedLink, PodEnd, Switched, Tag};
 
 use crate::blocking::until_done;
 use crate::engine::Engine;
 use crate::functions::Functions;
 use crate::reconcile::FIRST_PAUSE;
+
+/// The link that stands for Open vSwitch's datapath in the kernel, of which its ports are a part.
+const KERNEL_DATAPATH: &str = "ovs-system";
 
 /// The node's links, by their numbers.
 pub(crate) struct NodeLinks<'a> {
@@ -27,8 +30,8 @@ impl<'a> NodeLinks<'a> {
         let links = until_done("list links", FIRST_PAUSE, || Rtnetlink::open()?.links()).await;
         self.names = links.iter().map(|link| (link.index, link.name.clone())).collect();
         let observed: BTreeMap<_, _> = links.iter().filter_map(|link| self.observe(link)).collect();
-        let unnoted =
-            links.iter().filter_map(unnoted_link).filter(|name| !observed.contains_key(name)).collect();
+        let unnoted = links.iter().filter_map(|link| Some((unnoted_link(link)?, self.switched(link))));
+        let unnoted = unnoted.filter(|(name, _)| !observed.contains_key(name)).collect();
         self.engine.links_listed(&observed, &unnoted);
     }
 
@@ -41,7 +44,7 @@ impl<'a> NodeLinks<'a> {
                     self.names.remove(&link.index);
                     match LinkName::parse(&link.name) {
                         Some(name) => self.engine.link_changed(&name, None),
-                        None => self.look_for_functions(),
+                        None => self.look_for_functions(&link),
                     }
                 }
                 LinkChange::Addresses => {}
@@ -59,15 +62,19 @@ impl<'a> NodeLinks<'a> {
         if let Some((name, observed)) = self.observe(link) {
             self.engine.link_changed(&name, Some(&observed));
         } else if let Some(name) = unnoted_link(link) {
-            self.engine.unnoted_link(&name);
+            self.engine.unnoted_link(&name, self.switched(link));
         }
         if !is_known {
-            self.look_for_functions();
+            self.look_for_functions(link);
         }
     }
 
     /// A link came or went, which may be that of a function.
-    fn look_for_functions(&self) {
+    fn look_for_functions(&self, changed: &Link) {
+        // Links of other pods come and go all the time.
+        if !self.functions.may_be_function(changed) {
+            return;
+        }
         let found: Vec<(LinkName, ObservedLink)> = self.engine.observed(|observed| {
             let representors = observed.representors();
             representors.map(|(name, link)| (name.clone(), link.clone())).collect()
@@ -97,9 +104,25 @@ impl<'a> NodeLinks<'a> {
             return None;
         }
         let pod_end = self.pod_end(tag.note().and_then(|note| note.function.as_ref()));
-        let observed =
-            ObservedLink { index: link.index, tag, up: link.up, is_strict: link.is_strict, pod_end };
+        let switched = self.switched(link);
+        let observed = ObservedLink {
+            index: link.index,
+            tag,
+            up: link.up,
+            is_strict: link.is_strict,
+            pod_end,
+            switched,
+        };
         Some((name, observed))
+    }
+
+    fn switched(&self, link: &Link) -> Switched {
+        let is_datapath = |index: &u32| self.names.get(index).is_some_and(|name| name == KERNEL_DATAPATH);
+        match link.kind {
+            LinkKind::OpenVSwitch => Switched::Internal,
+            _ if link.master.as_ref().is_some_and(is_datapath) => Switched::Port,
+            _ => Switched::No,
+        }
     }
 }
 

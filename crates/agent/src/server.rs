@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::accept::accept_all;
 use crate::add::Add;
-use crate::call::{self, NetworkConfig, PodArgs, Selection};
+use crate::call::{NetworkConfig, PodArgs, Selection};
 use crate::calls::{self, Calls, Turn};
 use crate::cluster::Cluster;
 use crate::engine::Engine;
@@ -28,7 +28,7 @@ use crate::pending::Pending;
 use crate::pods::PodKey;
 use crate::steps::{Moment, Reporter, Step, Steps};
 use crate::vswitch::Vswitch;
-use crate::{Config, chassis, check, del};
+use crate::{Config, chassis, check, del, device};
 
 /// How long a request may take to come in: the plugin sends it at once.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
@@ -177,7 +177,7 @@ async fn call(
     match request.verb {
         Verb::Add => {
             let pod = PodArgs::parse(&request.args)?;
-            let device = call::device(&request.config, &config.selection)?;
+            let device = device::named(&request.config, &config.selection)?;
             let netns = Arc::new(netns.ok_or_else(no_netns)?);
             let _counted = agent.calls.add().ok_or_else(too_many)?;
             let turn = bounds.turn(agent, &sandbox).await?;

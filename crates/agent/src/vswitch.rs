@@ -279,6 +279,7 @@ impl Vswitch {
                 | Change::Guard(..)
                 | Change::Prepare(..)
                 | Change::SetUp(_)
+                | Change::SetDown(_)
                 | Change::RemoveGuard(_) => {}
             }
         }

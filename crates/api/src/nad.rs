@@ -18,6 +18,13 @@ pub const CNI_TYPES: &[&str] = &["portolan-cni", "portolan", "kube-ovn"];
 /// The CNI type of OVN4NFV, whose definitions Portolan serves too.
 pub const NFN_CNI_TYPE: &str = "ovn4nfvk8s-cni";
 
+/// The annotation by which a definition names the resource of a device plugin. Multus passes the device that the plugin gave to the pod.
+pub const RESOURCE_ANNOTATION: &str = "k8s.v1.cni.cncf.io/resourceName";
+/// The key by which Multus passes it.
+const DEVICE: &str = "deviceID";
+/// Where plugins that declare the capability find it.
+const RUNTIME_CONFIG: &str = "runtimeConfig";
+
 /// Keys that have their effect, or that rightly have none: the socket's path is the node's to say.
 const KNOWN: &[&str] = &[
     "cniVersion",
@@ -28,13 +35,13 @@ const KNOWN: &[&str] = &[
     "routes",
     "server_socket",
     "capabilities",
-    "runtimeConfig",
+    RUNTIME_CONFIG,
     "prevResult",
     "args",
     "disableCheck",
     "disableGC",
     "nfn-network",
-    "deviceID",
+    DEVICE,
 ];
 
 /// How a pod's interface on some network is made.
@@ -85,6 +92,8 @@ pub struct PortolanNad {
     pub provider: Provider,
     /// Routes for the pod by this interface.
     pub routes: Vec<GuestRoute>,
+    /// The resource of a device plugin of which a pod's interface may be a device.
+    pub resource: Option<String>,
     /// Keys of the configuration that have no effect.
     pub warnings: Vec<FieldError>,
 }
@@ -159,6 +168,7 @@ impl NetworkAttachmentDefinition {
                 }
             }
         }
+        check_device(&json, path, errors);
         let mut warnings = FieldErrors::new();
         for (key, _) in json.others(KNOWN) {
             warnings.add(
@@ -171,8 +181,24 @@ impl NetworkAttachmentDefinition {
         Some(NadConfig::Portolan(PortolanNad {
             provider: own,
             routes: parse_routes(&json, path, errors),
+            resource: self.annotations().get(RESOURCE_ANNOTATION).filter(|name| !name.is_empty()).cloned(),
             warnings: warnings.into_iter().collect(),
         }))
+    }
+}
+
+/// Whoever writes a definition must not choose the device: it may be the node's own, or another pod's.
+fn check_device(json: &JsonReader<'_>, path: &FieldPath<'_>, errors: &mut FieldErrors) {
+    let runtime_config = path.field(RUNTIME_CONFIG);
+    let of_runtime = json.value(RUNTIME_CONFIG).and_then(|value| value.get(DEVICE));
+    for (value, path) in [(json.value(DEVICE), path), (of_runtime, &runtime_config)] {
+        if value.is_some_and(|value| !value.is_null() && value != "") {
+            let message = format!(
+                "is for Multus to pass, which knows the device that the pod was given; remove it, and name the device plugin's resource in the \
+                 annotation {RESOURCE_ANNOTATION}"
+            );
+            errors.add_bare(&path.field(DEVICE), Reason::Forbidden, message);
+        }
     }
 }
 
@@ -306,9 +332,41 @@ mod tests {
     }
 
     #[test]
+    fn a_definition_names_a_resource_and_never_a_device() {
+        let resource = |value: &str| {
+            let mut nad = nad(r#"{"type":"portolan"}"#);
+            nad.metadata.annotations = Some([(RESOURCE_ANNOTATION.into(), value.into())].into());
+            let NadConfig::Portolan(ours) = nad.parse().unwrap() else { panic!() };
+            ours.resource
+        };
+        assert_eq!(resource("example.com/vf").as_deref(), Some("example.com/vf"));
+        assert_eq!(resource(""), None);
+        let message = "is for Multus to pass, which knows the device that the pod was given; remove it, and name the device plugin's \
+             resource in the annotation k8s.v1.cni.cncf.io/resourceName";
+        for (config, field) in [
+            (r#"{"type":"portolan","deviceID":"0000:03:00.2"}"#, "spec.config.deviceID"),
+            (r#"{"type":"portolan","deviceID":7}"#, "spec.config.deviceID"),
+            (
+                r#"{"type":"kube-ovn","runtimeConfig":{"deviceID":"0000:03:00.2"}}"#,
+                "spec.config.runtimeConfig.deviceID",
+            ),
+            (
+                r#"{"plugins":[{"type":"tuning"},{"type":"portolan-cni","deviceID":"x"}]}"#,
+                "spec.config.plugins[1].deviceID",
+            ),
+        ] {
+            assert_eq!(errors(config), [format!("{field}: {message}")]);
+        }
+        assert!(nad(r#"{"type":"portolan","runtimeConfig":[7],"deviceID":null}"#).parse().is_ok());
+        assert!(
+            nad(r#"{"type":"host-device","deviceID":"0000:03:00.2"}"#).parse().is_ok(),
+            "another plugin's"
+        );
+    }
+
+    #[test]
     fn keys_without_effect_are_worth_a_warning() {
-        let NadConfig::Portolan(ours) =
-            nad(r#"{"type":"portolan","deviceID":"0000:00:01.0","vlan":7}"#).parse().unwrap()
+        let NadConfig::Portolan(ours) = nad(r#"{"type":"portolan","deviceID":"","vlan":7}"#).parse().unwrap()
         else {
             panic!()
         };

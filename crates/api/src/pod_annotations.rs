@@ -1,7 +1,8 @@
 //! Kube-OVN's annotations on pods: what a pod asks of one of its interfaces, and what it is told it got.
 //!
 //! Keys are `<provider>.kubernetes.io/<what>`. A pod that uses one network twice tells its interfaces apart by
-//! `<provider>.<interface>.kubernetes.io/<what>` or `<nad>.<namespace>.kubernetes.io/<what>.<interface>`.
+//! `<provider>.<interface>.kubernetes.io/<what>`, `<provider>.kubernetes.io/<what>.<interface>`, or, as Kube-OVN has it,
+//! `<nad>.<namespace>.kubernetes.io/<what>.<interface>`.
 //!
 //! Kube-OVN writes what an interface got under the same keys by which users ask for it. Here a result must never be read as a request, be it that
 //! the controller starts again, or that a pod is restored from a dump. So the keys of results are listed with their values in one more
@@ -184,6 +185,28 @@ pub fn annotation_key(provider: &Provider, what: &str) -> String {
     format!("{provider}.kubernetes.io/{what}")
 }
 
+/// Whether an annotation with this key is one that is read for the interface on `provider` that is called `interface`, whatever it says.
+pub fn is_about(key: &str, provider: &Provider, interface: &str) -> bool {
+    let Some((_, what)) = key.split_once(".kubernetes.io/") else { return true };
+    let (what, names) = what.split_once('.').map_or((what, None), |(what, name)| (what, Some(name)));
+    names.is_none_or(|name| name == interface)
+        && keys(provider, Some(interface), what).iter().any(|read| read == key)
+}
+
+/// The keys of an annotation, the one that tells most first.
+fn keys(provider: &Provider, interface: Option<&str>, what: &str) -> Vec<String> {
+    let mut keys = Vec::with_capacity(4);
+    if let Some(interface) = interface {
+        keys.push(format!("{provider}.{interface}.kubernetes.io/{what}"));
+        if let Provider::Nad { namespace, name } = provider {
+            keys.push(format!("{name}.{namespace}.kubernetes.io/{what}.{interface}"));
+            keys.push(format!("{provider}.kubernetes.io/{what}.{interface}"));
+        }
+    }
+    keys.push(annotation_key(provider, what));
+    keys
+}
+
 /// The annotation, by the key that tells most: the one with the interface's name wins. Empty counts as absent.
 fn find<'a>(
     annotations: &'a Annotations,
@@ -191,15 +214,7 @@ fn find<'a>(
     interface: Option<&str>,
     what: &str,
 ) -> Option<(String, &'a str)> {
-    let mut keys = Vec::with_capacity(3);
-    if let Some(interface) = interface {
-        keys.push(format!("{provider}.{interface}.kubernetes.io/{what}"));
-        if let Provider::Nad { namespace, name } = provider {
-            keys.push(format!("{name}.{namespace}.kubernetes.io/{what}.{interface}"));
-        }
-    }
-    keys.push(annotation_key(provider, what));
-    keys.into_iter().find_map(|key| {
+    keys(provider, interface, what).into_iter().find_map(|key| {
         let text = annotations.get(&key).map(str::trim).filter(|text| !text.is_empty())?;
         Some((key, text))
     })
@@ -321,6 +336,7 @@ mod tests {
             ("blue.default.ovn.kubernetes.io/ingress_rate", "10"),
             ("blue.default.ovn.kubernetes.io/egress_rate", "no rate"),
             ("blue.default.ovn.net2.kubernetes.io/egress_rate", "30"),
+            ("blue.default.ovn.kubernetes.io/ingress_rate.net3", "50"),
             ("ovn.kubernetes.io/ingress_rate", " 40 "),
         ]
         .into_iter()
@@ -331,8 +347,30 @@ mod tests {
         };
         assert_eq!(rates("blue.default.ovn", "net1"), [10_000, 0]);
         assert_eq!(rates("blue.default.ovn", "net2"), [10_000, 30_000]);
+        assert_eq!(rates("blue.default.ovn", "net3"), [50_000, 0]);
         assert_eq!(rates("ovn", "eth0"), [40_000, 0]);
         assert_eq!(rates("red.default.ovn", "net1"), [0, 0]);
+    }
+
+    #[test]
+    fn what_is_read_is_about_the_interface_and_nothing_else_is() {
+        for (key, expected) in [
+            ("blue.default.ovn.kubernetes.io/ingress_rate", true),
+            ("blue.default.ovn.kubernetes.io/ingress_rate.net1", true),
+            ("blue.default.ovn.net1.kubernetes.io/ingress_rate", true),
+            ("blue.default.kubernetes.io/ingress_rate.net1", true),
+            ("blue.default.ovn.kubernetes.io/ingress_rate.net2", false),
+            ("blue.default.ovn.net2.kubernetes.io/ingress_rate", false),
+            ("blue.default.kubernetes.io/ingress_rate", false),
+            ("blue.default.kubernetes.io/ingress_rate.net2", false),
+            ("ovn.kubernetes.io/ingress_rate", false),
+        ] {
+            let provider = "blue.default.ovn".parse().unwrap();
+            assert_eq!(is_about(key, &provider, "net1"), expected, "{key}");
+            let annotations = [(key, "10")].into_iter().collect();
+            let is_read = parse_rates(&annotations, &provider, "net1").ingress.is_some();
+            assert_eq!(is_read, expected, "{key}");
+        }
     }
 
     #[test]

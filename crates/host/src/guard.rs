@@ -7,15 +7,17 @@
 //! came in anywhere reaches any of the host's addresses, and any other network that the host forwards to. The guard of such a link admits
 //! what is for an address of that link alone.
 
-use serde_json::{Value, json};
+use nix::libc::ENOENT;
 
-use crate::error::{Error, Result, Trying};
-use crate::nft::nft;
+use crate::error::{Result, Trying};
+use crate::nf_tables::{Expression, Transaction, chains};
 
-const FAMILY: &str = "netdev";
 pub(crate) const TABLE: &str = "portolan";
 /// Before anything else that looks at what comes in.
 const PRIORITY: i32 = -500;
+/// The numbers of protocols in Ethernet headers.
+const ARP: u16 = 0x0806;
+const IPV4: u16 = 0x0800;
 
 /// Disables IPv6 on a link of the calling thread's namespace; to be called before the link is set up.
 pub fn ipv6_off(link: &str) -> Result<()> {
@@ -59,71 +61,46 @@ pub enum Admits {
     OwnAddresses,
 }
 
-/// Guards a link: drops what comes in by it before the kernel's own stack sees it.
+/// Guards a link: drops what comes in by it before the kernel's own stack sees it, but for what is admitted.
 pub fn guard(link: &str, admits: Admits) -> Result<()> {
-    guard_all(&[(link, admits)])
-}
-
-/// Guards several links, all of them or none.
-pub fn guard_all(links: &[(&str, Admits)]) -> Result<()> {
-    let mut commands = vec![json!({ "add": { "table": { "family": FAMILY, "name": TABLE } } })];
-    for (link, admits) in links {
-        let chain = json!({ "family": FAMILY, "table": TABLE, "name": link });
-        commands.push(
-            json!({ "add": { "chain": { "family": FAMILY, "table": TABLE, "name": link, "type": "filter",
-            "hook": "ingress", "dev": link, "prio": PRIORITY, "policy": "drop" } } }),
-        );
-        if *admits == Admits::OwnAddresses {
-            // Rules add up: what an earlier guard left goes.
-            commands.push(json!({ "flush": { "chain": chain } }));
-            commands.extend(own_addresses().map(|expressions| {
-                json!({ "add": { "rule": { "family": FAMILY, "table": TABLE, "chain": link, "expr": expressions } } })
-            }));
-        }
+    let mut guard = Transaction::default().add_table(TABLE).add_dropping_chain(TABLE, link, link, PRIORITY);
+    if admits == Admits::OwnAddresses {
+        // Rules add up: what an earlier guard left goes. Whether the link answers ARP is the kernel's settings' business.
+        guard = guard
+            .flush(TABLE, link)
+            .add_rule(TABLE, link, &[Expression::Protocol(ARP), Expression::Accept])
+            .add_rule(
+                TABLE,
+                link,
+                &[Expression::Protocol(IPV4), Expression::ForThatLink, Expression::Accept],
+            );
     }
-    let what = || match links {
-        [(link, _)] => format!("guard link {link}"),
-        links => format!("guard {} links", links.len()),
-    };
-    nft(&commands, what).map(drop)
-}
-
-/// The rules that admit what is for an address of the link itself. Whether it answers ARP is the kernel's settings' business.
-fn own_addresses() -> [Value; 2] {
-    let protocol = |name: &str| json!({ "match": { "op": "==", "left": { "meta": { "key": "protocol" } }, "right": name } });
-    let own = json!({ "match": { "op": "==", "left": { "fib": { "result": "type", "flags": ["daddr", "iif"] } },
-        "right": "local" } });
-    let accept = json!({ "accept": null });
-    [json!([protocol("arp"), accept]), json!([protocol("ip"), own, accept])]
+    guard.commit(|| format!("guard link {link}"))
 }
 
 /// Removes the guard of a link; to be called after the link was removed, so that no frame reaches the host's stack in between. Some
 /// kernels remove it with the link: it is no error if there is none.
 pub fn release_ingress(link: &str) -> Result<()> {
-    let chain = json!({ "delete": { "chain": { "family": FAMILY, "table": TABLE, "name": link } } });
-    match nft(&[chain], || format!("remove the guard of link {link}")) {
-        Err(Error::Nft { said, .. }) if said.contains("No such file or directory") => Ok(()),
-        result => result.map(drop),
-    }
+    let removal = Transaction::default().delete_chain(TABLE, link);
+    is_there(removal.commit(|| format!("remove the guard of link {link}"))).map(drop)
 }
 
 /// Removes the table of all guards; false if there is none.
 pub fn remove_table() -> Result<bool> {
-    let table = json!({ "delete": { "table": { "family": FAMILY, "name": TABLE } } });
-    match nft(&[table], || "remove the table of guards".into()) {
-        Err(Error::Nft { said, .. }) if said.contains("No such file or directory") => Ok(false),
-        result => result.map(|_| true),
+    is_there(Transaction::default().delete_table(TABLE).commit(|| "remove the table of guards".into()))
+}
+
+/// Whether there was something to be removed.
+fn is_there(removed: Result<()>) -> Result<bool> {
+    match removed {
+        Err(error) if error.os_error() == Some(ENOENT) => Ok(false),
+        outcome => outcome.map(|()| true),
     }
 }
 
 /// The links that have guards, whether or not the links exist.
 pub fn guarded() -> Result<Vec<String>> {
-    let list = json!({ "list": { "chains": { "family": FAMILY } } });
-    let answer = nft(&[list], || "list the guards of links".into())?;
-    let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
-    let objects = answer["nftables"].as_array().cloned().unwrap_or_default();
-    let chains = objects.into_iter().filter_map(|object| object.get("chain").cloned());
-    let drops = |chain: &Value| chain["policy"] == "drop";
-    let ours = chains.filter(|chain| chain["family"] == FAMILY && chain["table"] == TABLE && drops(chain));
-    Ok(ours.filter_map(|chain| chain["name"].as_str().map(str::to_owned)).collect())
+    let chains = chains(|| "list the guards of links".into())?;
+    let ours = chains.into_iter().filter(|chain| chain.table == TABLE && chain.drops);
+    Ok(ours.map(|chain| chain.name).collect())
 }

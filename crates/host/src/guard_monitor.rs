@@ -7,21 +7,11 @@ use nix::sys::socket::SockProtocol;
 
 use crate::error::Result;
 use crate::guard::TABLE;
-use crate::netlink::{Message, Received, Socket, attribute};
+use crate::netlink::{Message, Received, Socket};
+use crate::nf_tables::{ChainNews, read_chain};
 
 /// The group of nf_tables, `NFNLGRP_NFTABLES`, as a bit.
 const GROUP: u32 = 1 << 6;
-/// The part of nfnetlink that is nf_tables, and its messages about chains.
-const NF_TABLES: u16 = 10 << 8;
-const NEW_CHAIN: u16 = NF_TABLES | 3;
-const DELETE_CHAIN: u16 = NF_TABLES | 5;
-/// `NFPROTO_NETDEV`
-const NETDEV: u8 = 5;
-const CHAIN_TABLE: u16 = 1;
-const CHAIN_NAME: u16 = 3;
-const CHAIN_POLICY: u16 = 5;
-/// `NF_DROP`
-const DROP: [u8; 4] = 0u32.to_be_bytes();
 
 /// A subscription to the changes of the guards of one network namespace. Reading does not block: poll the descriptor.
 #[derive(Debug)]
@@ -69,23 +59,14 @@ impl AsRawFd for GuardMonitor {
 
 /// The change that a message is about, if it is about a guard.
 fn read_change(message: &Message) -> Option<GuardChange> {
-    if message.kind != NEW_CHAIN && message.kind != DELETE_CHAIN {
+    let news = read_chain(message)?;
+    let (ChainNews::Present(chain) | ChainNews::Removed(chain)) = &news;
+    if chain.table != TABLE {
         return None;
     }
-    let (header, attributes) = message.payload().split_first_chunk::<4>()?;
-    if header[0] != NETDEV || text(attributes, CHAIN_TABLE)? != TABLE {
-        return None;
-    }
-    let link = text(attributes, CHAIN_NAME)?;
-    let drops = attribute(attributes, CHAIN_POLICY) == Some(&DROP[..]);
-    Some(match message.kind {
-        NEW_CHAIN if drops => GuardChange::Present(link),
+    let link = chain.name.clone();
+    Some(match news {
+        ChainNews::Present(chain) if chain.drops => GuardChange::Present(link),
         _ => GuardChange::Removed(link),
     })
-}
-
-fn text(attributes: &[u8], kind: u16) -> Option<String> {
-    let value = attribute(attributes, kind)?;
-    let value = value.strip_suffix(&[0]).unwrap_or(value);
-    std::str::from_utf8(value).ok().map(str::to_owned)
 }

@@ -33,6 +33,7 @@ pub mod link_monitor;
 pub mod masquerade;
 mod netlink;
 pub mod netns;
+mod nf_tables;
 mod nft;
 pub mod pci;
 pub mod rtnetlink;

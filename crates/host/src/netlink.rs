@@ -18,6 +18,7 @@ pub(crate) const DUMP: u16 = 0x300;
 pub(crate) const EXCLUSIVE: u16 = 0x200;
 pub(crate) const REPLACE: u16 = 0x100;
 pub(crate) const CREATE: u16 = 0x400;
+pub(crate) const APPEND: u16 = 0x800;
 
 const DUMP_INTERRUPTED: u16 = 0x10;
 /// How long the kernel may take for each part of an answer. Whoever waits for it tries again.
@@ -27,6 +28,9 @@ const ATTEMPTS: usize = 50;
 
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
+/// What comes before and after the messages of a transaction.
+const BATCH_BEGIN: u16 = 16;
+const BATCH_END: u16 = 17;
 const HEADER: usize = 16;
 /// The kernel makes no part of a dump larger than this.
 const BUFFER: usize = 64 * 1024;
@@ -53,6 +57,15 @@ pub(crate) enum Received {
     Lost,
 }
 
+/// A message of a transaction.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) kind: u16,
+    pub(crate) flags: u16,
+    /// Without the header.
+    pub(crate) payload: Vec<u8>,
+}
+
 /// One message of an answer.
 #[derive(Debug)]
 pub(crate) struct Message {
@@ -70,6 +83,11 @@ impl Message {
 
     pub(crate) fn payload(&self) -> &[u8] {
         self.bytes.get(HEADER..).unwrap_or_default()
+    }
+
+    /// The number of the message that it answers.
+    fn sequence(&self) -> Option<u32> {
+        self.bytes.get(8..)?.first_chunk::<4>().map(|number| u32::from_ne_bytes(*number))
     }
 }
 
@@ -112,18 +130,7 @@ impl Socket {
             }
             read => read?,
         };
-        let mut messages = Vec::new();
-        let mut rest = &buffer[..read];
-        while let Some(header) = rest.first_chunk::<HEADER>() {
-            let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
-            let Some(bytes) = usize::try_from(length).ok().and_then(|length| rest.get(..length)) else {
-                break;
-            };
-            let kind = u16::from_ne_bytes([header[4], header[5]]);
-            messages.push(Message { kind, bytes: bytes.to_vec() });
-            rest = rest.get(bytes.len().max(HEADER).next_multiple_of(4)..).unwrap_or_default();
-        }
-        Ok(Received::Messages(messages))
+        Ok(Received::Messages(messages(&buffer[..read])))
     }
 
     /// Discards what is queued. A queue that has overflowed holds what is older than the loss, and the kernel says once that it lost
@@ -163,27 +170,76 @@ impl Socket {
         payload: &[u8],
         what: &impl Fn() -> String,
     ) -> Result<Vec<Message>> {
-        self.sequence += 1;
         let mut request = Vec::with_capacity(HEADER + payload.len());
-        let length = u32::try_from(HEADER + payload.len()).map_err(io::Error::other).trying(what)?;
-        request.extend_from_slice(&length.to_ne_bytes());
-        request.extend_from_slice(&kind.to_ne_bytes());
-        request.extend_from_slice(&(flags | REQUEST).to_ne_bytes());
-        request.extend_from_slice(&self.sequence.to_ne_bytes());
-        request.extend_from_slice(&0u32.to_ne_bytes());
-        request.extend_from_slice(payload);
+        self.write(&mut request, kind, flags, payload).trying(what)?;
         send(self.descriptor.as_raw_fd(), &request, MsgFlags::empty()).map_err(late).trying(what)?;
         let mut answer = Vec::new();
         let mut buffer = vec![0; BUFFER];
         loop {
-            let read = loop {
-                match recv(self.descriptor.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
-                    Err(nix::Error::EINTR) => {}
-                    read => break read.map_err(late).trying(what)?,
-                }
-            };
+            let read = self.read(&mut buffer).trying(what)?;
             if self.take(&buffer[..read], &mut answer, what)? {
                 return Ok(answer);
+            }
+        }
+    }
+
+    /// Has a part of nfnetlink do what all of these messages say, or nothing of it.
+    pub(crate) fn transact(
+        &mut self,
+        subsystem: u8,
+        requests: &[Request],
+        what: impl Fn() -> String,
+    ) -> Result<()> {
+        let frame = [0, 0, 0, subsystem];
+        let mut batch = Vec::new();
+        let first = self.sequence + 1;
+        self.write(&mut batch, BATCH_BEGIN, 0, &frame).trying(&what)?;
+        for (at, Request { kind, flags, payload }) in requests.iter().enumerate() {
+            // Of what is refused the kernel tells unasked, and in the order of the messages.
+            let ack = if at + 1 == requests.len() { ACK } else { 0 };
+            self.write(&mut batch, *kind, flags | ack, payload).trying(&what)?;
+        }
+        let last = self.sequence;
+        self.write(&mut batch, BATCH_END, 0, &frame).trying(&what)?;
+        send(self.descriptor.as_raw_fd(), &batch, MsgFlags::empty()).map_err(late).trying(&what)?;
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let read = self.read(&mut buffer).trying(&what)?;
+            for answer in messages(&buffer[..read]) {
+                let Some(code) = answer.payload().first_chunk::<4>().filter(|_| answer.kind == ERROR) else {
+                    continue;
+                };
+                match i32::from_ne_bytes(*code) {
+                    0 if answer.sequence() == Some(last) => return Ok(()),
+                    code if code != 0 && answer.sequence().is_some_and(|number| number >= first) => {
+                        return Err(io::Error::from_raw_os_error(-code)).trying(&what);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Adds a message to a datagram, with the next number.
+    fn write(&mut self, datagram: &mut Vec<u8>, kind: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
+        self.sequence += 1;
+        let length = u32::try_from(HEADER + payload.len()).map_err(io::Error::other)?;
+        datagram.extend_from_slice(&length.to_ne_bytes());
+        datagram.extend_from_slice(&kind.to_ne_bytes());
+        datagram.extend_from_slice(&(flags | REQUEST).to_ne_bytes());
+        datagram.extend_from_slice(&self.sequence.to_ne_bytes());
+        datagram.extend_from_slice(&0u32.to_ne_bytes());
+        datagram.extend_from_slice(payload);
+        datagram.resize(datagram.len().next_multiple_of(4), 0);
+        Ok(())
+    }
+
+    /// The next datagram, within the deadline.
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match recv(self.descriptor.as_raw_fd(), buffer, MsgFlags::empty()) {
+                Err(nix::Error::EINTR) => {}
+                read => return read.map_err(late),
             }
         }
     }
@@ -216,6 +272,19 @@ impl Socket {
         }
         Ok(false)
     }
+}
+
+/// The messages of a datagram, up to one that is cut off.
+fn messages(mut rest: &[u8]) -> Vec<Message> {
+    let mut messages = Vec::new();
+    while let Some(header) = rest.first_chunk::<HEADER>() {
+        let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+        let Some(bytes) = usize::try_from(length).ok().and_then(|length| rest.get(..length)) else { break };
+        let kind = u16::from_ne_bytes([header[4], header[5]]);
+        messages.push(Message { kind, bytes: bytes.to_vec() });
+        rest = rest.get(bytes.len().max(HEADER).next_multiple_of(4)..).unwrap_or_default();
+    }
+    messages
 }
 
 /// What the kernel says once the deadline of a socket is over.

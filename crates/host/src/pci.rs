@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::rtnetlink::Link;
+use crate::rtnetlink::{Link, LinkKind};
 
 /// Where the kernel shows its devices.
 const SYSFS: &str = "/sys";
@@ -130,8 +130,12 @@ impl Sysfs {
                     .attribute(link, "phys_port_name")
                     .is_some_and(|port| is_port_of(&port, physical.function(), index))
         };
-        let mut found = names_in(&self.root.join("class/net"));
-        found.retain(is_representor);
+        // Representors belong to the physical function, says the kernel, if the driver says so. Otherwise all links of the node are looked at.
+        let of_physical = uplinks.iter().filter(|link| is_representor(link)).cloned().collect::<Vec<_>>();
+        let found = match of_physical.is_empty() {
+            false => of_physical,
+            true => names_in(&self.root.join("class/net")).into_iter().filter(is_representor).collect(),
+        };
         let representor = match &found[..] {
             [one] => one.clone(),
             [] => {
@@ -167,6 +171,11 @@ impl Sysfs {
             Some(device) => device == address.as_str(),
             None => self.root != Path::new(SYSFS),
         }
+    }
+
+    /// Whether a link may be that of a device at all. A pair of links is of none; where devices are made up, it stands for one.
+    pub fn may_be_of_device(&self, link: &Link) -> bool {
+        link.kind != LinkKind::Veth || self.root != Path::new(SYSFS)
     }
 
     /// Whether a link of this network namespace is that of a virtual function, and no representor: a pod may have had it, and may have
@@ -315,6 +324,8 @@ mod tests {
         refused(PF, "is a physical function; pods get virtual functions");
         refused("0000:00:1f.0", "is no virtual function of a network card");
         tree.link("other", "0a", "pf1vf1");
+        assert_eq!(tree.function(VF).unwrap().representor, "p1_1", "the one that is known to be the card's");
+        fs::remove_dir(tree.device(PF).join("net/p1_1")).unwrap();
         refused(VF, "has several representors: other, p1_1");
         for link in ["other", "p1_1"] {
             fs::remove_dir_all(tree.0.join("class/net").join(link)).unwrap();
@@ -326,6 +337,19 @@ mod tests {
         refused(VF, "devlink dev eswitch set pci/0000:03:00.1 mode switchdev");
         fs::remove_file(tree.device(PF).join("virtfn1")).unwrap();
         refused(VF, "is not among the functions of 0000:03:00.1");
+    }
+
+    #[test]
+    fn a_link_of_no_device_is_a_functions_only_where_devices_are_made_up() {
+        let address: PciAddress = VF.parse().unwrap();
+        let of = |device: Option<&str>| Link { device: device.map(str::to_owned), ..Link::default() };
+        let (real, made_up) = (Sysfs::default(), Sysfs::at("/tmp"));
+        assert!(real.is_link_of(&of(Some(VF)), &address) && made_up.is_link_of(&of(Some(VF)), &address));
+        assert!(!real.is_link_of(&of(Some(PF)), &address) && !made_up.is_link_of(&of(Some(PF)), &address));
+        assert!(!real.is_link_of(&of(None), &address) && made_up.is_link_of(&of(None), &address));
+        let pair = Link { kind: LinkKind::Veth, ..Link::default() };
+        assert!(!real.may_be_of_device(&pair) && made_up.may_be_of_device(&pair));
+        assert!(real.may_be_of_device(&of(None)));
     }
 
     #[test]

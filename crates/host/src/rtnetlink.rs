@@ -137,11 +137,22 @@ impl Rtnetlink {
     /// Changes a link.
     pub fn set_link(&mut self, name: &str, settings: LinkSettings<'_>) -> Result<()> {
         let mut link = LinkMessage::default();
+        link.attributes.push(LinkAttribute::IfName(name.into()));
+        self.set(link, name, settings)
+    }
+
+    /// Changes this very link: another one may have its name by now.
+    pub fn set_link_of(&mut self, link: &Link, settings: LinkSettings<'_>) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = link.index;
+        self.set(message, &link.name, settings)
+    }
+
+    fn set(&mut self, mut link: LinkMessage, name: &str, settings: LinkSettings<'_>) -> Result<()> {
         if settings.up {
             link.header.flags = LinkFlags::Up;
             link.header.change_mask = LinkFlags::Up;
         }
-        link.attributes.push(LinkAttribute::IfName(name.into()));
         link.attributes.extend(settings.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
         link.attributes.extend(settings.mtu.map(LinkAttribute::Mtu));
         link.attributes.extend(settings.alias.map(|alias| LinkAttribute::IfAlias(alias.into())));
@@ -242,17 +253,7 @@ fn no_link(error: Error, name: &str) -> Error {
 
 /// The link that a message is about, whether it announces the link or its removal.
 pub(crate) fn read_link(message: &Message, what: impl Fn() -> String) -> Result<Option<Link>> {
-    if message.kind != NEW_LINK && message.kind != DELETE_LINK {
-        return Ok(None);
-    }
-    let parsed = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&message.bytes)
-        .map_err(|error| Error::Answer { what: what(), reason: error.to_string() })?;
-    let NetlinkPayload::InnerMessage(
-        RouteNetlinkMessage::NewLink(found) | RouteNetlinkMessage::DelLink(found),
-    ) = parsed.payload
-    else {
-        return Ok(None);
-    };
+    let Some(found) = parse_link(message, what)? else { return Ok(None) };
     let mut link =
         Link { index: found.header.index, up: found.header.flags.contains(LinkFlags::Up), ..Link::default() };
     for attribute in found.attributes {
@@ -271,6 +272,20 @@ pub(crate) fn read_link(message: &Message, what: impl Fn() -> String) -> Result<
         }
     }
     Ok(Some(link))
+}
+
+fn parse_link(message: &Message, what: impl Fn() -> String) -> Result<Option<LinkMessage>> {
+    if message.kind != NEW_LINK && message.kind != DELETE_LINK {
+        return Ok(None);
+    }
+    let parsed = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&message.bytes)
+        .map_err(|error| Error::Answer { what: what(), reason: error.to_string() })?;
+    Ok(match parsed.payload {
+        NetlinkPayload::InnerMessage(
+            RouteNetlinkMessage::NewLink(found) | RouteNetlinkMessage::DelLink(found),
+        ) => Some(found),
+        _ => None,
+    })
 }
 
 fn kind_of(info: &LinkInfo) -> Option<LinkKind> {

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use nix::libc;
 
 use crate::error::{Error, Result, Trying};
+use crate::rtnetlink::{LinkSettings, Rtnetlink};
 
 const DEVICE: &str = "/dev/net/tun";
 /// Those of `linux/if_tun.h` that nix does not name.
@@ -26,22 +27,26 @@ pub struct Tap<'a> {
     pub user: Option<u32>,
     /// The group whose members may open it. With a user too, the user has to be a member.
     pub group: Option<u32>,
+    /// Its largest packet.
+    pub mtu: u32,
 }
 
 /// Makes a tap in the calling thread's network namespace, down, which stays when nobody has it open. Root alone may open it unless a user
-/// or a group is named.
+/// or a group is named. Whatever ends this before it is done ends the tap too.
 pub fn add(tap: &Tap<'_>) -> Result<()> {
     let what = || format!("make tap {}", tap.name);
     let device = File::options().read(true).write(true).open(DEVICE).trying(what)?;
     request(&device, tap.name).trying(what)?;
     // A tap that belongs to nobody may be opened by anybody.
     let user = tap.user.or_else(|| tap.group.is_none().then_some(0));
-    for (setting, value) in [(TUN_SET_OWNER, user), (TUN_SET_GROUP, tap.group), (TUN_SET_PERSIST, Some(1))] {
+    for (setting, value) in [(TUN_SET_OWNER, user), (TUN_SET_GROUP, tap.group)] {
         if let Some(value) = value {
             set(&device, setting, value).trying(what)?;
         }
     }
-    Ok(())
+    Rtnetlink::open()?.set_link(tap.name, LinkSettings { mtu: Some(tap.mtu), ..LinkSettings::default() })?;
+    // Last: up to here the kernel removes it with the descriptor.
+    set(&device, TUN_SET_PERSIST, 1).trying(what)
 }
 
 /// Opens a tap: frames are read from the file and written to it.

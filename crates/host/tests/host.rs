@@ -232,7 +232,7 @@ fn a_link_with_a_guard_for_its_own_addresses_reaches_these_and_no_other_of_the_h
         assert!(hears("10.0.0.200"), "without a guard the host has one stack for all of its links");
         // Twice: rules do not add up.
         guard::guard("pt0", Admits::OwnAddresses).unwrap();
-        guard::guard_all(&[("pt0", Admits::OwnAddresses)]).unwrap();
+        guard::guard("pt0", Admits::OwnAddresses).unwrap();
         assert_eq!(guard::guarded().unwrap(), ["pt0"]);
         let rules = lab.command("nft").args(["list", "chain", "netdev", "portolan", "pt0"]).read().unwrap();
         assert_eq!(rules.matches("accept").count(), 2, "{rules}");
@@ -268,7 +268,7 @@ fn a_tap_stays_when_it_is_closed_and_belongs_to_whom_it_was_made_for() {
             ("tap2", None, Some(54322), "group 54322"),
             ("tap3", Some(54321), Some(54322), "user 54321 group 54322"),
         ] {
-            tap::add(&Tap { name, user, group }).unwrap();
+            tap::add(&Tap { name, user, group, mtu: 1400 }).unwrap();
             let shown = shown(name);
             assert!(
                 shown.contains("type tap") && shown.contains("persist on") && shown.contains(expected),
@@ -278,8 +278,14 @@ fn a_tap_stays_when_it_is_closed_and_belongs_to_whom_it_was_made_for() {
         }
         let mut host = Rtnetlink::open().unwrap();
         let link = host.link("tap0").unwrap().unwrap();
+        assert_eq!(link.mtu, 1400);
+        // Whatever ends the making of one leaves nothing.
+        let error = tap::add(&Tap { name: "tap4", user: None, group: None, mtu: 1 << 20 }).unwrap_err();
+        assert_eq!(error.to_string(), "cannot change link tap4");
+        assert_eq!(host.link("tap4").unwrap(), None);
         assert_eq!((link.kind, link.up), (LinkKind::Tap, false));
-        let long = tap::add(&Tap { name: "a-name-that-is-too-long", user: None, group: None }).unwrap_err();
+        let long = Tap { name: "a-name-that-is-too-long", user: None, group: None, mtu: 1400 };
+        let long = tap::add(&long).unwrap_err();
         assert_eq!(long.to_string(), "cannot make tap a-name-that-is-too-long");
 
         // What is written into it comes out of the link, and the other way.
@@ -322,6 +328,57 @@ fn changes_of_links_are_reported() {
 }
 
 #[test]
+fn a_guard_is_what_nft_would_make_of_it_and_all_of_it_or_nothing() {
+    portolan_testbed::test(async |lab| {
+        let place = place(&lab);
+        let listed = || lab.command("nft").args(["list", "ruleset"]).read().unwrap();
+        let own_addresses = "meta protocol arp accept; meta protocol ip fib daddr . iif type local accept;";
+        for (admits, rules) in [(Admits::Nothing, ""), (Admits::OwnAddresses, own_addresses)] {
+            guard::guard("pt0", admits).unwrap();
+            let made = listed();
+            assert!(guard::remove_table().unwrap());
+            let text = format!(
+                "table netdev portolan {{ chain pt0 {{
+                 type filter hook ingress device pt0 priority -500; policy drop; {rules}\n}}\n}}\n"
+            );
+            lab.command("nft").args(["-f", "-"]).stdin(text).read().unwrap();
+            assert_eq!(made, listed());
+            assert!(guard::remove_table().unwrap());
+        }
+        assert!(!guard::remove_table().unwrap());
+        // No link has such a name: the table, which comes first, is not made either.
+        let error = guard::guard(&"pt0".repeat(100), Admits::OwnAddresses).unwrap_err().to_string();
+        assert!(error.starts_with("cannot guard link pt0pt0"), "{error}");
+        assert_eq!(listed(), "");
+        drop(place);
+    });
+}
+
+#[test]
+fn guards_can_be_made_and_removed_by_many_at_once() {
+    portolan_testbed::test(async |lab| {
+        let mut place = place(&lab);
+        let links: Vec<_> = (0..50).map(|number| format!("g{number:02}")).collect();
+        for (number, link) in links.iter().enumerate() {
+            let (peer, peer_netns) = (format!("e{number}"), place.netns.as_fd());
+            place
+                .host
+                .add_veth(&Veth { name: link, peer: &peer, peer_netns, peer_mac: None, mtu: 1400 })
+                .unwrap();
+        }
+        let each = |work: &(dyn Fn(&str) + Sync)| {
+            std::thread::scope(|scope| links.iter().for_each(|link| drop(scope.spawn(|| work(link)))));
+        };
+        each(&|link| guard::guard(link, Admits::OwnAddresses).unwrap());
+        let mut guarded = guard::guarded().unwrap();
+        guarded.sort();
+        assert_eq!(guarded, links);
+        each(&|link| guard::release_ingress(link).unwrap());
+        assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn changes_of_guards_are_reported() {
     portolan_testbed::test(async |lab| {
         let place = place(&lab);
@@ -333,7 +390,7 @@ fn changes_of_guards_are_reported() {
         };
         let nft = |arguments: &[&str]| lab.command("nft").args(arguments).read().unwrap();
         let (present, removed) = (GuardChange::Present("pt0".into()), GuardChange::Removed("pt0".into()));
-        guard::guard_all(&[("pt0", Admits::Nothing)]).unwrap();
+        guard::guard("pt0", Admits::Nothing).unwrap();
         assert_eq!(changes(), std::slice::from_ref(&present));
         nft(&["add", "chain", "netdev", "portolan", "pt0", "{ policy accept; }"]);
         assert_eq!(changes(), std::slice::from_ref(&removed), "it lets everything through");
@@ -393,7 +450,7 @@ fn after_a_loss_nothing_older_than_the_loss_is_reported_and_everything_newer_is(
         guard::release_ingress("pt0").unwrap();
         assert_eq!(monitor.read().unwrap(), [GuardChange::Lost]);
         assert!(!guard::guarded().unwrap().contains(&"pt0".to_owned()));
-        guard::guard_all(&[("pt0", Admits::Nothing)]).unwrap();
+        guard::guard("pt0", Admits::Nothing).unwrap();
         let read = std::iter::from_fn(|| monitor.read().ok());
         assert_eq!(read.flatten().collect::<Vec<_>>(), [GuardChange::Present("pt0".into())]);
     });

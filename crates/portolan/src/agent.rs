@@ -82,9 +82,6 @@ pub(crate) struct Arguments {
     /// alone means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     health_address: Option<SocketAddr>,
-    /// Where the kernel shows devices; for tests, which make one up.
-    #[arg(long, value_name = "DIRECTORY", hide = true)]
-    sysfs: Option<PathBuf>,
 }
 
 async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
@@ -99,9 +96,6 @@ async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Re
     }
     config.cluster_networks = arguments.cluster_network;
     config.health = arguments.health_address;
-    if let Some(sysfs) = arguments.sysfs {
-        config.sysfs = portolan_agent::Sysfs::at(sysfs);
-    }
     config.chassis = ChassisSettings { encap: arguments.encap, southbound: arguments.ovn_sb };
     let addresses = match arguments.ovn_addresses {
         None => None,

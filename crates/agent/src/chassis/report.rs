@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use portolan_model::node::{CHASSIS_ANNOTATION, TUNNEL_MTU_ANNOTATION};
 use portolan_watch::{Plain, Retries};
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::NodeFacts;
 use super::desired::Encapsulation;
@@ -24,6 +24,16 @@ const PROBLEM: &str = "portolan.dev/problem";
 /// Pauses after a write that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long less must fit into tunnels until the Node says so. The controller tells all pods the smallest MTU of all nodes, and never a larger
+/// one again: a link that is small for a moment, as while its driver starts anew, must not count.
+const FALL_LASTS: Duration = Duration::from_secs(10);
+
+/// Since when less fits into tunnels than the Node says.
+#[derive(Debug, Default)]
+struct Fall {
+    since: Option<Instant>,
+}
 
 /// What is to be on the Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,18 +68,50 @@ impl Report {
     }
 }
 
+impl Fall {
+    /// Leaves out of a patch what fits into tunnels, if it fell a moment ago. Answers when it is to be written, if nothing changes until then.
+    fn hold_back(
+        &mut self,
+        patch: &mut Map<String, Value>,
+        report: &Report,
+        node: &NodeFacts,
+        now: Instant,
+    ) -> Option<Instant> {
+        let said = node.annotations.get(TUNNEL_MTU_ANNOTATION).and_then(|said| said.parse::<u32>().ok());
+        let falls = report.encapsulation.as_ref().zip(said).is_some_and(|(is, said)| {
+            // Somebody who chooses another end of tunnels means it.
+            let is_same = node.annotations.get(ENCAP_IP) == Some(&is.address.to_string());
+            is_same && is.tunnel_mtu() < said
+        });
+        if !falls {
+            self.since = None;
+            return None;
+        }
+        let due = *self.since.get_or_insert(now) + FALL_LASTS;
+        if due <= now {
+            return None;
+        }
+        patch.remove(TUNNEL_MTU_ANNOTATION);
+        Some(due)
+    }
+}
+
 /// Writes for as long as the agent runs.
 pub(crate) async fn run(agent: &Agent) -> Infallible {
     let api = Api::<Node>::all(agent.client.clone());
     let mut states = agent.chassis.subscribe();
     let mut cluster = agent.cluster.revisions();
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut fall = Fall::default();
     loop {
         let report = states.borrow_and_update().report.clone();
         cluster.borrow_and_update();
         let node = agent.cluster.read(|known| known.node.clone());
-        let patch =
-            report.filter(|_| node.exists).map(|report| report.differences(&node)).unwrap_or_default();
+        let (mut patch, mut due) = (Map::new(), None);
+        if let Some(report) = report.filter(|_| node.exists) {
+            patch = report.differences(&node);
+            due = fall.hold_back(&mut patch, &report, &node, Instant::now());
+        }
         if !patch.is_empty() && later.next_due().is_none() {
             let patch = Patch::Merge(json!({ "metadata": { "annotations": patch } }));
             match api.patch_metadata(&agent.config.node, &PatchParams::default(), &patch).await {
@@ -87,6 +129,67 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
             changed = states.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             changed = cluster.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             () = later.wait() => drop(later.take_due(Instant::now())),
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(link_mtu: u32, address: &str) -> Report {
+        let address = address.parse().expect("an address");
+        Report {
+            chassis: "node1".into(),
+            datapath: "system",
+            encapsulation: Some(Encapsulation { address, link: "eth0".into(), link_mtu }),
+            version: None,
+            problem: None,
+        }
+    }
+
+    /// A Node that says what a report does.
+    fn node(report: &Report) -> NodeFacts {
+        let said = report.annotations().into_iter();
+        let annotations = said.filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+        NodeFacts { exists: true, annotations, ..NodeFacts::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fits_into_tunnels_falls_only_once_that_has_lasted_and_rises_at_once() {
+        let mut fall = Fall::default();
+        let mut said = |is: &Report, node: &NodeFacts| {
+            let mut patch = is.differences(node);
+            let due = fall.hold_back(&mut patch, is, node, Instant::now());
+            (patch.get(TUNNEL_MTU_ANNOTATION).and_then(Value::as_str).map(str::to_owned), due)
+        };
+        let usual = node(&report(1500, "192.0.2.1"));
+        let small = report(1400, "192.0.2.1");
+        // A node that says nothing yet says what is.
+        assert_eq!(said(&small, &NodeFacts::default()), (Some("1342".into()), None));
+        let begun = Instant::now();
+        assert_eq!(said(&small, &usual), (None, Some(begun + FALL_LASTS)));
+        tokio::time::advance(FALL_LASTS / 2).await;
+        // Even less: that is said together.
+        assert_eq!(said(&report(1300, "192.0.2.1"), &usual), (None, Some(begun + FALL_LASTS)));
+        assert_eq!(said(&report(1500, "192.0.2.1"), &usual), (None, None), "it was for a moment");
+        tokio::time::advance(FALL_LASTS).await;
+        let begun = Instant::now();
+        assert_eq!(said(&small, &usual), (None, Some(begun + FALL_LASTS)));
+        tokio::time::advance(FALL_LASTS).await;
+        assert_eq!(said(&small, &usual), (Some("1342".into()), None));
+        assert_eq!(said(&report(9000, "192.0.2.1"), &usual), (Some("8942".into()), None));
+        assert_eq!(
+            said(&report(1400, "192.0.2.2"), &usual),
+            (Some("1342".into()), None),
+            "somebody chose it"
+        );
+        // All else is said at once.
+        let mut other = report(1400, "192.0.2.1");
+        other.version = Some("3.1.0".into());
+        let mut patch = other.differences(&usual);
+        assert!(Fall::default().hold_back(&mut patch, &other, &usual, Instant::now()).is_some());
+        assert_eq!(patch.keys().collect::<Vec<_>>(), [OVS_VERSION]);
     }
 }

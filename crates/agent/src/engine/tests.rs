@@ -1,13 +1,22 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use portolan_model::{Settings, World};
-use portolan_plan::host::{Admits, FormerLink, Function, HolderTag, Internal, Note, PodEnd, Use};
+use portolan_plan::host::{
+    Admits, Change, Datapath, FormerLink, Function, Guard, HolderTag, Internal, LinkName, Note, ObservedLink,
+    ObservedPort, PodEnd, Sandbox, Switched, Tag, Use,
+};
+use portolan_plan::reconciler::Absence;
 
 use super::*;
 use crate::chassis::NodeFacts;
+use crate::cluster::Known;
+use crate::guard_news::Serial;
 use crate::holders::Holders;
 use crate::pods::Pods;
 
 fn link(note: Note) -> ObservedLink {
-    ObservedLink { index: 7, tag: Tag::Sandbox(note), up: true, is_strict: false, pod_end: PodEnd::InSandbox }
+    let (tag, pod_end, switched) = (Tag::Sandbox(note), PodEnd::InSandbox, Switched::No);
+    ObservedLink { index: 7, tag, up: true, is_strict: false, pod_end, switched }
 }
 
 fn known() -> Known {
@@ -32,7 +41,7 @@ fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
     let sandbox = Sandbox { container: "cafe01".into(), call: "eth0".into() };
     let name = sandbox.link("eth0");
     engine.bridge_changed(Some(Datapath::Netdev));
-    engine.links_listed(&BTreeMap::new(), &BTreeSet::new());
+    engine.links_listed(&BTreeMap::new(), &BTreeMap::new());
     let changes = || changes(&engine);
     // A round between the guard and the note must not take the guard away: frames would reach the host's stack.
     engine.making(&name, &sandbox);
@@ -69,13 +78,13 @@ fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
     let name = sandbox.link("net1");
     engine.bridge_changed(Some(Datapath::Netdev));
     // Left by an agent that was killed between link and note.
-    engine.links_listed(&BTreeMap::new(), &[name.clone()].into());
+    engine.links_listed(&BTreeMap::new(), &[(name.clone(), Switched::No)].into());
     assert_eq!(changes(&engine), [Change::RemoveLink(name.clone())]);
     engine.link_changed(&name, None);
 
     engine.making(&name, &sandbox);
-    engine.unnoted_link(&name);
-    engine.links_listed(&BTreeMap::new(), &[name.clone()].into());
+    engine.unnoted_link(&name, Switched::No);
+    engine.links_listed(&BTreeMap::new(), &[(name.clone(), Switched::No)].into());
     engine.compare_all();
     assert_eq!(changes(&engine), []);
     // It could not be made, and its maker could not remove it.
@@ -84,7 +93,7 @@ fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
     engine.link_changed(&name, None);
     // Its maker hangs, and the call was given up.
     engine.making(&name, &sandbox);
-    engine.unnoted_link(&name);
+    engine.unnoted_link(&name, Switched::No);
     engine.end(&sandbox);
     assert_eq!(changes(&engine), [Change::RemoveLink(name.clone())]);
     engine.link_changed(&name, None);
@@ -95,8 +104,8 @@ fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
         Note { sandbox, interface: "net1".into(), pod_uid: None, network: String::new(), function: None };
     engine.link_changed(&name, Some(&link(note)));
     engine.guard_reported(&name, Guard::Present);
-    engine.unnoted_link(&name);
-    engine.links_listed(&BTreeMap::new(), &[name].into());
+    engine.unnoted_link(&name, Switched::No);
+    engine.links_listed(&BTreeMap::new(), &[(name, Switched::No)].into());
     assert_eq!(changes(&engine), []);
 }
 
@@ -113,8 +122,9 @@ fn a_port_of_the_node_goes_by_an_event_at_once_and_otherwise_once_a_read_confirm
             up: true,
             is_strict: true,
             pod_end: PodEnd::InSandbox,
+            switched: Switched::No,
         };
-        engine.links_listed(&[(unit.clone(), link)].into(), &BTreeSet::new());
+        engine.links_listed(&[(unit.clone(), link)].into(), &BTreeMap::new());
         engine.guard_reported(&unit, Guard::Present);
         let internal = Some(Internal { mac: None, mtu: None });
         let (pod, iface_id) = (String::new(), None);
@@ -167,7 +177,7 @@ fn a_link_without_a_note_is_no_leftover_before_its_port_could_be_seen() {
     let (engine, unit) = (Engine::new(), LinkName::of_attachment("7"));
     let mut listed = known();
     listed.holders.replace([]);
-    engine.links_listed(&BTreeMap::new(), &[unit.clone()].into());
+    engine.links_listed(&BTreeMap::new(), &[(unit.clone(), Switched::No)].into());
     engine.holders_listed(BTreeSet::new());
     assert_eq!(engine.reconcile(&listed, Some(1400)).changes, []);
     engine.ports_observed(1);
@@ -328,8 +338,13 @@ fn no_old_news_of_a_guard_wins_over_newer() {
 fn a_representor_that_a_call_is_making_is_left_alone_until_its_note_was_seen_and_the_call_is_done() {
     let former = |name: &str| FormerLink { name: name.into(), settings: None };
     let (representor, link_of_function) = (former("rep0"), Some(former("vf0")));
-    let function =
-        Function { address: "0000:03:00.2".into(), representor, link: link_of_function, used: Use::InUse };
+    let function = Function {
+        address: "0000:03:00.2".into(),
+        representor,
+        link: link_of_function,
+        mac: None,
+        used: Use::InUse,
+    };
     let sandbox = Sandbox { container: "cafe01".into(), call: "net1".into() };
     let note = Note {
         sandbox: sandbox.clone(),
@@ -342,20 +357,20 @@ fn a_representor_that_a_call_is_making_is_left_alone_until_its_note_was_seen_and
     let making = || {
         let engine = Engine::new();
         engine.bridge_changed(Some(Datapath::Netdev));
-        engine.links_listed(&BTreeMap::new(), &BTreeSet::new());
+        engine.links_listed(&BTreeMap::new(), &BTreeMap::new());
         engine.making(&name, &sandbox);
         engine
     };
     // The kernel reports the new name before the note; the agent may read that after the call is done.
     let engine = making();
     engine.made(&name);
-    engine.unnoted_link(&name);
+    engine.unnoted_link(&name, Switched::No);
     assert_eq!(changes(&engine), []);
     engine.link_changed(&name, Some(&link(note.clone())));
     assert_eq!(changes(&engine), [Change::Guard(name.clone(), Admits::Nothing)]);
 
     let engine = making();
-    engine.unnoted_link(&name);
+    engine.unnoted_link(&name, Switched::No);
     // Its function is not in the sandbox yet.
     let early = ObservedLink { pod_end: PodEnd::OnNode, ..link(note.clone()) };
     engine.link_changed(&name, Some(&early));
@@ -368,4 +383,36 @@ fn a_representor_that_a_call_is_making_is_left_alone_until_its_note_was_seen_and
     // Its sandbox ends.
     engine.end(&sandbox);
     assert!(matches!(&changes(&engine)[..], [Change::Release(unit, _)] if *unit == name));
+}
+
+#[test]
+fn the_note_of_a_function_that_is_to_come_back_is_evidence_enough_to_remove_its_port() {
+    let former = |name: &str| FormerLink { name: name.into(), settings: None };
+    let function = Function {
+        address: "0000:03:00.2".into(),
+        representor: former("rep0"),
+        link: Some(former("vf0")),
+        mac: None,
+        used: Use::Returning,
+    };
+    let note = Note {
+        sandbox: Sandbox { container: "cafe01".into(), call: "net1".into() },
+        interface: "net1".into(),
+        pod_uid: Some("7".into()),
+        network: String::new(),
+        function: Some(function),
+    };
+    let (engine, name) = (Engine::new(), note.link());
+    engine.bridge_changed(Some(Datapath::Netdev));
+    engine.guard_reported(&name, Guard::Present);
+    let (tag, pod) = (Tag::Sandbox(note.clone()), "default/argo".to_owned());
+    engine.port_changed(&name, Some(ObservedPort { tag, pod, iface_id: None, internal: None }));
+    // The agent was killed between the note and the port.
+    engine.links_listed(&[(name.clone(), link(note.clone()))].into(), &BTreeMap::new());
+    assert_eq!(
+        changes(&engine),
+        [Change::Unplug(name.clone()), Change::Release(name.clone(), Box::new(note))]
+    );
+    engine.port_changed(&name, None);
+    assert_eq!(changes(&engine), [], "until the function comes back");
 }

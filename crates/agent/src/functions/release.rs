@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use portolan_host::rtnetlink::LinkSettings;
-use portolan_host::{Error, Link, PciAddress, Result, Rtnetlink, guard};
+use portolan_host::{Error, Link, MacAddress, PciAddress, Result, Rtnetlink, guard};
 use portolan_plan::host::{FormerLink, Function, Note, Use};
 
 use super::{Functions, address_of};
@@ -16,13 +16,6 @@ const EEXIST: i32 = 17;
 const ENODEV: i32 = 19;
 /// A name of which the kernel chooses the number.
 const ANY_NAME: &str = "dev%d";
-
-/// Whether a link could have its own name again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
-    AsBefore,
-    Otherwise,
-}
 
 impl Functions {
     /// Brings a function back from its sandbox and releases its representor. What is done already is no error. A function whose sandbox's
@@ -59,7 +52,10 @@ impl Functions {
         }
         let steps = Reporter::new(&self.steps, &note.sandbox.container);
         let is_back = steps.during_work(Step::ReturnFunction, || match &function.link {
-            None => Ok(true),
+            None => {
+                self.restore_mac(&mut host, address, function.mac);
+                Ok(true)
+            }
             Some(former) => self.bring_back(&mut host, &note.interface, address, former, netns),
         })?;
         let Some(representor) = representor else { return Ok(()) };
@@ -69,9 +65,9 @@ impl Functions {
                     host.set_down(representor)?;
                 }
                 guard::ipv6_as_new(&representor.name)?;
-                let renamed = rename_or_any(&mut host, representor, &function.representor.name)?;
-                restore(&mut host, &function.representor, renamed);
-                return Ok(());
+                // Before the note goes with the name: it is all that says what is to be restored.
+                restore(&mut host, representor, &function.representor);
+                return rename_or_any(&mut host, representor, &function.representor.name);
             }
             let is_returning = |note: &Note| {
                 note.function.as_ref().is_some_and(|function| function.used == Use::Returning)
@@ -91,6 +87,19 @@ impl Functions {
         })
     }
 
+    /// Restores the MAC address of a function without a link, if it is known. The next pod sets its own: if this fails nothing is lost.
+    fn restore_mac(&self, host: &mut Rtnetlink, address: &PciAddress, mac: Option<MacAddress>) {
+        let Some(mac) = mac else { return };
+        let restored = self.sysfs.virtual_function(address).and_then(|found| {
+            let uplink = host.link(&found.uplink)?.ok_or_else(|| Error::NoLink(found.uplink.clone()))?;
+            host.set_function_mac(&uplink, found.index, mac)
+        });
+        if let Err(error) = restored {
+            let error = with_causes(&error);
+            tracing::warn!(device = %address, error, "cannot restore the MAC address of a function");
+        }
+    }
+
     /// Gives a function's link its own name on the node, wherever it is; false if that cannot be found out.
     fn bring_back(
         &self,
@@ -100,32 +109,66 @@ impl Functions {
         former: &FormerLink,
         netns: Option<&OwnedFd>,
     ) -> Result<bool> {
-        let named = if let Some(link) = self.link_on_node(host, address)? {
+        if let Some(link) = self.link_on_node(host, address)? {
             if link.name == former.name && link.alias.is_none() {
-                Named::AsBefore
-            } else {
-                if link.up {
-                    host.set_down(&link)?;
-                }
-                rename_or_any(host, &link, &former.name)?
+                restore(host, &link, former);
+                return Ok(true);
             }
-        } else {
-            let Some(netns) = netns else { return Ok(false) };
-            let mut pod = Rtnetlink::open_in(netns.as_fd())?;
-            // A pod may have renamed it. Where no device is named, the name is all there is to go by.
-            let is_it = |link: &Link| {
-                self.sysfs.is_link_of(link, address) && (link.device.is_some() || link.name == interface)
-            };
-            let Some(link) = pod.links()?.into_iter().find(is_it) else { return Ok(false) };
-            move_home(&mut pod, &link, &former.name)?
-        };
-        restore(host, former, named);
+            if link.up {
+                host.set_down(&link)?;
+            }
+            restore(host, &link, former);
+            return rename_or_any(host, &link, &former.name).map(|()| true);
+        }
+        let Some(netns) = netns else { return Ok(false) };
+        let mut pod = Rtnetlink::open_in(netns.as_fd())?;
+        // A pod may have renamed it.
+        let Some(link) = self.find(&mut pod, address, interface)? else { return Ok(false) };
+        if let Some(link) = self.move_home(host, &mut pod, &link, address, &former.name)? {
+            restore(host, &link, former);
+        }
         Ok(true)
+    }
+
+    /// The link of a function in a namespace. Where no device is named, its name there is all there is to go by.
+    fn find(&self, namespace: &mut Rtnetlink, address: &PciAddress, name: &str) -> Result<Option<Link>> {
+        let is_it = |link: &Link| {
+            self.sysfs.is_link_of(link, address) && (link.device.is_some() || link.name == name)
+        };
+        Ok(namespace.links()?.into_iter().find(is_it))
+    }
+
+    /// Moves a link out of a pod, under its own name, or under another one if that is taken. Answers it as it is on the node, if that is known.
+    fn move_home(
+        &self,
+        host: &mut Rtnetlink,
+        pod: &mut Rtnetlink,
+        link: &Link,
+        address: &PciAddress,
+        name: &str,
+    ) -> Result<Option<Link>> {
+        let path = "/proc/thread-self/ns/net";
+        let node =
+            File::open(path).map_err(|source| Error::Kernel { what: format!("open {path}"), source })?;
+        match pod.move_link(link, node.as_fd(), name) {
+            Err(error) if error.os_error() == Some(EEXIST) => {
+                tracing::warn!(name, "a function cannot have its own name again, which another link has");
+                match pod.move_link(link, node.as_fd(), ANY_NAME) {
+                    // It was moved, and is on the node under the name that the pod gave it, which must not stay.
+                    Err(error) if error.os_error() == Some(ENODEV) => {
+                        let Some(moved) = self.find(host, address, &link.name)? else { return Err(error) };
+                        host.rename(&moved, ANY_NAME, None, None).map(|()| Some(moved))
+                    }
+                    outcome => outcome.map(|()| None),
+                }
+            }
+            outcome => outcome.and_then(|()| host.link(name)),
+        }
     }
 }
 
 /// Gives a link that is down its own name, or any if that is taken: it must not stay what it was.
-fn rename_or_any(host: &mut Rtnetlink, link: &Link, name: &str) -> Result<Named> {
+fn rename_or_any(host: &mut Rtnetlink, link: &Link, name: &str) -> Result<()> {
     match host.rename(link, name, None, None) {
         Err(error) if error.os_error() == Some(EEXIST) => {
             tracing::warn!(
@@ -133,40 +176,22 @@ fn rename_or_any(host: &mut Rtnetlink, link: &Link, name: &str) -> Result<Named>
                 name,
                 "a link cannot have its own name again, which another one has"
             );
-            host.rename(link, ANY_NAME, None, None).map(|()| Named::Otherwise)
+            host.rename(link, ANY_NAME, None, None)
         }
-        outcome => outcome.map(|()| Named::AsBefore),
+        outcome => outcome,
     }
 }
 
-/// Moves a link out of a pod, under its own name, or under another one if that is taken.
-fn move_home(pod: &mut Rtnetlink, link: &Link, name: &str) -> Result<Named> {
-    let path = "/proc/thread-self/ns/net";
-    let node = File::open(path).map_err(|source| Error::Kernel { what: format!("open {path}"), source })?;
-    match pod.move_link(link, node.as_fd(), name) {
-        Err(error) if error.os_error() == Some(EEXIST) => {
-            tracing::warn!(name, "a function cannot have its own name again, which another link has");
-            match pod.move_link(link, node.as_fd(), ANY_NAME) {
-                // It was moved before.
-                Err(error) if error.os_error() == Some(ENODEV) => Ok(Named::Otherwise),
-                outcome => outcome.map(|()| Named::Otherwise),
-            }
-        }
-        outcome => outcome.map(|()| Named::AsBefore),
+/// Restores what was set of a link for a pod, or by it. The next pod sets what it needs: if this fails nothing is lost.
+fn restore(host: &mut Rtnetlink, link: &Link, former: &FormerLink) {
+    let Some((mac, mtu)) = former.settings else { return };
+    let (mac, mtu) = (Some(mac).filter(|_| link.mac != Some(mac)), Some(mtu).filter(|_| link.mtu != mtu));
+    if mac.is_none() && mtu.is_none() {
+        return;
     }
-}
-
-/// Restores what was set for a pod, or by it. The next pod sets what it needs: if this fails nothing is lost.
-fn restore(host: &mut Rtnetlink, former: &FormerLink, named: Named) {
-    let (Some((mac, mtu)), Named::AsBefore) = (former.settings, named) else { return };
-    let restored = host.link(&former.name).and_then(|link| {
-        let Some(link) = link else { return Ok(()) };
-        let (mac, mtu) = (Some(mac).filter(|_| link.mac != Some(mac)), Some(mtu).filter(|_| link.mtu != mtu));
-        let settings = LinkSettings { mac, mtu, ..LinkSettings::default() };
-        if mac.is_some() || mtu.is_some() { host.set_link(&former.name, settings) } else { Ok(()) }
-    });
-    if let Err(error) = restored {
+    // By its number: another link may have its name.
+    if let Err(error) = host.set_link_of(link, LinkSettings { mac, mtu, ..LinkSettings::default() }) {
         let error = with_causes(&error);
-        tracing::warn!(link = former.name, error, "cannot restore the MAC address and the MTU of a link");
+        tracing::warn!(link = link.name, error, "cannot restore the MAC address and the MTU of a link");
     }
 }

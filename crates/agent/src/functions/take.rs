@@ -1,5 +1,6 @@
 //! Gives functions to pods.
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use portolan_api::Mac;
@@ -34,7 +35,14 @@ impl Functions {
             true => None,
             false => self.link_on_node(&mut host, address)?,
         };
-        let function = function_to_take(&found, &representor, link.as_ref(), &note.sandbox)?;
+        let mut function = function_to_take(&found, &representor, link.as_ref(), &note.sandbox)?;
+        if link.is_none() && function.mac.is_none() {
+            let uplink = host.link(&found.uplink)?.ok_or_else(|| Error::NoLink(found.uplink.clone()))?;
+            function.mac = host.function_mac(&uplink, found.index)?;
+        }
+        if let Some(link) = &link {
+            self.refuse_unless_free(&mut host, address, link)?;
+        }
         if Rtnetlink::open_in(netns.as_fd())?.link(&note.interface)?.is_some() {
             let problem = format!("cannot become {}: the pod has a link of this name", note.interface);
             return Err(Error::Device { address: address.to_string(), problem });
@@ -54,6 +62,35 @@ impl Functions {
             }
         }
         taken.map(|()| note)
+    }
+
+    /// Refuses the link of a function that the node uses itself, and one that would not be found again in the pod.
+    fn refuse_unless_free(&self, host: &mut Rtnetlink, address: &PciAddress, link: &Link) -> Result<()> {
+        if !self.sysfs.is_link_of(link, address) {
+            let problem = format!(
+                "cannot be given to a pod: the kernel does not say that link {} is its own, as Linux does since 5.14, so nobody could tell it \
+                 from others in the pod",
+                link.name
+            );
+            return Err(Error::Device { address: address.to_string(), problem });
+        }
+        let used = |why: String| {
+            Err(in_use(address, format!("is used by the node itself: its link {} {why}", link.name)))
+        };
+        if link.master.is_some() {
+            return used("is a part of another link".into());
+        }
+        let is_of_node = |address: IpAddr| match address {
+            IpAddr::V4(_) => true,
+            IpAddr::V6(address) => !address.is_unicast_link_local() && !address.is_multicast(),
+        };
+        if let Some(address) = host.addresses(link)?.iter().find(|net| is_of_node(net.addr())) {
+            return used(format!("has the address {address}"));
+        }
+        if let Some(route) = host.routes(link)?.iter().find(|route| is_of_node(route.destination.addr())) {
+            return used(format!("has a route to {}", route.destination));
+        }
+        Ok(())
     }
 
     /// Configures a function that has no link: whatever has the function finds its MAC address there.
@@ -112,11 +149,13 @@ fn function_to_take(
     let former = before.map(|(function, ..)| function);
     let as_it_is =
         |link: &Link| FormerLink { name: link.name.clone(), settings: link.mac.map(|mac| (mac, link.mtu)) };
+    let mac = former.as_ref().and_then(|function| function.mac);
     let (noted, noted_link) = former.map(|function| (function.representor, function.link)).unzip();
     Ok(Function {
         address: address.to_string(),
         representor: noted.unwrap_or_else(|| as_it_is(representor)),
         link: link.map(|link| noted_link.flatten().unwrap_or_else(|| as_it_is(link))),
+        mac,
         used: Use::InUse,
     })
 }

@@ -14,6 +14,10 @@ const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 fn stage_with_card(lab: &portolan_testbed::TestLab, functions: usize) -> (Stage, NetworkCard) {
     let mut stage = Stage::start(lab, 1, Agents::default());
     stage.nad("blue", r#"{"cniVersion":"1.0.0","name":"blue","type":"portolan-cni"}"#);
+    stage.kubectl(
+        &["annotate", "net-attach-def", "blue", "k8s.v1.cni.cncf.io/resourceName=example.com/vf"],
+        "",
+    );
     stage.subnet("blue", "10.1.0.0/24", "aegean", Some("blue.default.ovn"));
     let card = NetworkCard::new(&stage.testbed.nodes()[0], functions).unwrap();
     stage.stop_agents();
@@ -196,6 +200,36 @@ fn what_cannot_be_a_pods_interface_is_refused_by_the_fields_name_and_left_as_it_
                 100,
                 "cannot set the MAC address of virtual function 2 of pf0",
             );
+            // The node itself uses the function.
+            for (uses, ends, reason) in [
+                ("address add 192.0.2.7/24 dev vf0", "address flush dev vf0", "has the address 192.0.2.7/24"),
+                (
+                    "link set vf0 up\nroute add 198.51.100.0/24 dev vf0",
+                    "link set vf0 down",
+                    "has a route to 198.51.100.0/24",
+                ),
+                (
+                    "link add bond type bridge\nlink set vf0 master bond",
+                    "link del bond",
+                    "is a part of another link",
+                ),
+            ] {
+                node.namespace().ip(uses).unwrap();
+                refused(
+                    &device(&card.address(0)),
+                    11,
+                    &format!("is used by the node itself: its link vf0 {reason}"),
+                );
+                node.namespace().ip(ends).unwrap();
+            }
+            // Whoever wrote the definition named the device.
+            let annotate = |value: &str| {
+                let annotation = format!("k8s.v1.cni.cncf.io/resourceName{value}");
+                stage.kubectl(&["annotate", "net-attach-def", "blue", &annotation], "");
+            };
+            annotate("-");
+            refused(&device(&card.address(0)), 7, "Definition default/blue has no annotation");
+            annotate("=example.com/vf");
             argo.ip("link add net1 type veth peer name other").unwrap();
             let (_, said) = runtime.call_with("ADD", &device(&card.address(0)));
             assert!(
@@ -212,12 +246,13 @@ fn what_cannot_be_a_pods_interface_is_refused_by_the_fields_name_and_left_as_it_
             card.function_has_link(3, None);
             runtime.succeeds_with("DEL", &device(&card.address(3)));
             assert_eq!(link_in(node.namespace(), "vf3")["mtu"], 1234);
-            assert_eq!(
-                link_in(node.namespace(), "net1")["link"],
-                "rep3",
-                "it keeps the name that it had in the pod"
+            assert!(
+                node.namespace().ip("link show net1").is_err(),
+                "it must not keep the name that it had in the pod, which the pod may have chosen"
             );
-            node.namespace().ip("link del vf3\nlink set net1 name vf3").unwrap();
+            let moved = link_in(node.namespace(), "dev0");
+            assert_eq!((&moved["link"], &moved["mtu"]), (&json!("rep3"), &json!(1500)));
+            node.namespace().ip("link del vf3\nlink set dev0 name vf3").unwrap();
             let of_others = |links: Vec<String>| {
                 links.into_iter().filter(|link| !link.contains("vf3")).collect::<Vec<_>>()
             };
@@ -270,6 +305,11 @@ fn a_function_that_the_kernel_gives_back_gets_its_name_again() {
             let (argo, runtime) = stage.pod_on_blue("argo", 7);
             runtime.succeeds_with("ADD", &function);
             let without = Runtime { netns: None, ..runtime.clone() };
+            without.succeeds_with("DEL", &function);
+            // A call that has the namespace brings it back, before it is answered.
+            runtime.succeeds_with("DEL", &function);
+            assert_eq!(card.links(), before);
+            runtime.succeeds_with("ADD", &function);
             without.succeeds_with("DEL", &function);
             let node = &stage.testbed.nodes()[0];
             assert_eq!(ports(node), Vec::<String>::new());

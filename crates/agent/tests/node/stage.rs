@@ -47,6 +47,8 @@ pub(crate) struct Agents {
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The directory that shows devices, of an agent that is started once there is one.
     pub(crate) sysfs: Option<PathBuf>,
+    /// The socket of Open vSwitch's database, of an agent that is started once there is one; the usual one unless given.
+    pub(crate) ovsdb: Option<PathBuf>,
 }
 
 impl Default for Agents {
@@ -59,6 +61,7 @@ impl Default for Agents {
             chassis: ChassisSettings::default(),
             kubeconfig: None,
             sysfs: None,
+            ovsdb: None,
         }
     }
 }
@@ -100,6 +103,9 @@ impl Agent {
                 config.steps = settings.steps;
                 config.chassis = settings.chassis;
                 config.health = Some(health);
+                if let Some(socket) = settings.ovsdb {
+                    config.ovsdb = Endpoint::Unix(socket);
+                }
                 config.sysfs = settings.sysfs.map(Sysfs::at).unwrap_or_default();
                 tokio::select! {
                     ended = portolan_agent::run(config, move || ready.send(()).unwrap()) => {

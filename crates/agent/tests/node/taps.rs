@@ -142,22 +142,39 @@ fn a_tap_that_somebody_removed_is_made_again_and_one_that_was_left_unfinished_is
             stage.address("node1", &[("vm", &uid, 23)]);
             let link = stage.ready("vm");
             let node = &stage.testbed.nodes()[0];
+            let index = |node: &portolan_testbed::Node| {
+                let shown = node.command("ip").args(["-o", "link", "show", &link]).read().ok()?;
+                shown.split(':').next().map(str::to_owned)
+            };
+            let first = index(node);
             node.namespace().ip(&format!("link del {link}")).unwrap();
-            wait_for_links(node, |node| node.namespace().ip(&format!("link show {link}")).is_ok());
+            wait_for_links(node, |node| index(node).is_some_and(|index| Some(index) != first));
             stage.ready("vm");
+            // Its note has no room for its name.
+            let name = "n".repeat(240);
+            let long = stage.attachment(&name, "node1", Some(json!({})));
+            stage.address("node1", &[(&name, &long, 24)]);
+            let long = stage.ready(&name);
             // An agent was killed after it had made the taps and nothing else.
             stage.stop_agents();
             let node = &stage.testbed.nodes()[0];
             let left = portolan_plan::host::LinkName::of_attachment("gone").to_string();
+            // Nothing but its tap is left of the one that is deleted meanwhile.
+            stage.kubectl(&["delete", "pna", &name], "");
+            node.vsctl(&["del-port", "br-int", &long]).unwrap();
+            let shown = node.command("ip").args(["-o", "link", "show", &long]).read().unwrap();
+            assert!(shown.contains("portolan-holder") && !shown.contains(&name), "{shown}");
             node.namespace().ip(&format!("link del {link}")).unwrap();
             for name in [link.clone(), left.clone()] {
                 node.namespace()
-                    .run(move || tap::add(&Tap { name: &name, user: None, group: None }))
+                    .run(move || tap::add(&Tap { name: &name, user: None, group: None, mtu: 1400 }))
                     .unwrap();
             }
             stage.start_agents();
             let node = &stage.testbed.nodes()[0];
-            wait_for_links(node, |node| node.namespace().ip(&format!("link show {left}")).is_err());
+            for link in [left, long] {
+                wait_for_links(node, |node| node.namespace().ip(&format!("link show {link}")).is_err());
+            }
             let is_up = |node: &portolan_testbed::Node| {
                 node.command("ip").args(["-o", "link", "show", &link]).read().unwrap().contains(",UP")
             };

@@ -2,11 +2,14 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, LinkVfInfo, VfInfo, VfInfoMac};
+use netlink_packet_route::link::{
+    LinkAttribute, LinkExtentMask, LinkFlags, LinkMessage, LinkVfInfo, VfInfo, VfInfoMac,
+};
 
-use super::{Link, Rtnetlink, SET_LINK};
+use super::{GET_LINK, Link, Rtnetlink, SET_LINK, bytes, parse_link};
 use crate::MacAddress;
 use crate::error::Result;
+use crate::netlink::ACK;
 
 impl Rtnetlink {
     /// Sets a link down.
@@ -40,6 +43,17 @@ impl Rtnetlink {
         self.change(SET_LINK, 0, &message, what)
     }
 
+    /// The MAC address that the card has for a virtual function, by the link of its physical function; none if the card does not say.
+    pub fn function_mac(&mut self, physical: &Link, function: u32) -> Result<Option<MacAddress>> {
+        let mut message = of(physical);
+        message.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::Vf]));
+        let what = || format!("look at virtual function {function} of {}", physical.name);
+        let answer = self.socket.ask(GET_LINK, ACK, &bytes(&message), what)?;
+        let links = answer.iter().filter_map(|message| parse_link(message, what).transpose());
+        let attributes = links.collect::<Result<Vec<_>>>()?.into_iter().flat_map(|link| link.attributes);
+        Ok(mac_of(attributes, function))
+    }
+
     /// Sets the MAC address of a virtual function by the link of its physical function: the only way while a driver for user space or
     /// a virtual machine has the function.
     pub fn set_function_mac(&mut self, physical: &Link, function: u32, mac: MacAddress) -> Result<()> {
@@ -51,6 +65,19 @@ impl Rtnetlink {
     }
 }
 
+/// What attributes of a physical function's link say about the MAC address of one of its functions. None is all zeroes.
+fn mac_of(attributes: impl IntoIterator<Item = LinkAttribute>, function: u32) -> Option<MacAddress> {
+    let infos = attributes.into_iter().filter_map(|attribute| match attribute {
+        LinkAttribute::VfInfoList(infos) => Some(infos),
+        _ => None,
+    });
+    let macs = infos.flatten().flat_map(|info| info.0).filter_map(|info| match info {
+        VfInfo::Mac(mac) if mac.vf_id == function => mac.mac.first_chunk().copied(),
+        _ => None,
+    });
+    macs.into_iter().find(|mac| *mac != MacAddress::default())
+}
+
 /// A message about a link, by its index: its name may change meanwhile.
 fn of(link: &Link) -> LinkMessage {
     let mut message = LinkMessage::default();
@@ -60,7 +87,6 @@ fn of(link: &Link) -> LinkMessage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bytes;
     use super::*;
 
     #[test]
@@ -79,5 +105,18 @@ mod tests {
         assert_eq!(text[28..32], 3_u32.to_ne_bytes());
         assert_eq!(text[32..38], [2, 0, 0, 0, 0, 9]);
         assert_eq!(text.len(), 64);
+    }
+
+    #[test]
+    fn the_mac_address_of_a_function_is_the_one_that_the_card_has_for_it() {
+        let of = |function, mac: &[u8]| LinkVfInfo(vec![VfInfo::Mac(VfInfoMac::new(function, mac))]);
+        let infos = LinkAttribute::VfInfoList(vec![
+            of(0, &[2, 0, 0, 0, 0, 8]),
+            of(1, &[2, 0, 0, 0, 0, 9]),
+            of(2, &[0; 6]),
+        ]);
+        let says = |function| mac_of([LinkAttribute::Mtu(1500), infos.clone()], function);
+        assert_eq!([says(0), says(1)], [Some([2, 0, 0, 0, 0, 8]), Some([2, 0, 0, 0, 0, 9])]);
+        assert_eq!([says(2), says(3), mac_of([], 0)], [None; 3], "nothing was set");
     }
 }

@@ -360,13 +360,10 @@ impl<'w> Evaluation<'w> {
 
     /// True if an annotation of Kube-OVN is about one of the interfaces of the request.
     fn is_used(&self, key: &str) -> bool {
-        let Some((prefix, _)) = key.split_once(".kubernetes.io/") else { return true };
-        self.request.interfaces.iter().any(|interface| {
-            let Some(provider) = interface.provider.as_ref() else { return false };
-            let text = provider.to_string();
-            let short = matches!(provider, Provider::Nad { namespace, name } if prefix == format!("{name}.{namespace}"));
-            prefix == text || short || prefix.strip_prefix(&text) == Some(&format!(".{}", interface.interface))
-        })
+        let interfaces = self.request.interfaces.iter();
+        let mut of_networks =
+            interfaces.filter_map(|one| Some((one.provider.as_ref()?, one.interface.as_str())));
+        of_networks.any(|(provider, interface)| pod_annotations::is_about(key, provider, interface))
     }
 
     fn problem(&mut self, path: &str, value: Option<&str>, reason: Reason, message: String) {

@@ -302,8 +302,15 @@ fn annotations_that_no_interface_uses_are_warned_about() {
     let used = [(NETWORKS, "net"), ("net.default.ovn.kubernetes.io/ip_address", "10.0.0.9")];
     let request = ask(&mut world, &mk_pod("default", "a", &used));
     assert_eq!(request.warnings, []);
-    let other = [(NETWORKS, "net"), ("db.default.ovn.kubernetes.io/ip_address", "10.0.0.9")];
-    assert_eq!(ask(&mut world, &mk_pod("default", "a", &other)).warnings.len(), 1);
+    for key in [
+        "db.default.ovn.kubernetes.io/ip_address",
+        "net.default.ovn.kubernetes.io/ingress_rate.net7",
+        "net.default.kubernetes.io/ingress_rate.net7",
+    ] {
+        let value = if key.contains("rate") { "10" } else { "10.0.0.9" };
+        let other = [(NETWORKS, "net"), (key, value)];
+        assert_eq!(ask(&mut world, &mk_pod("default", "a", &other)).warnings.len(), 1, "{key}");
+    }
 }
 
 #[test]

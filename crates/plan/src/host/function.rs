@@ -17,6 +17,8 @@ pub struct Function {
     pub representor: FormerLink,
     /// The function's own link, as it was; none if it has none, as a driver for user space has the function.
     pub link: Option<FormerLink>,
+    /// The MAC address that the card had for one without a link, if it said so: the card keeps what is set for a pod.
+    pub mac: Option<[u8; 6]>,
     /// Whether a sandbox has it.
     pub used: Use,
 }
@@ -55,11 +57,12 @@ impl Function {
         }
         let without = |link: &FormerLink| FormerLink { settings: None, ..link.clone() };
         let (representor, link) = (without(&self.representor), self.link.as_ref().map(without));
-        Function { representor, link, ..self.clone() }.to_string()
+        Function { representor, link, mac: None, ..self.clone() }.to_string()
     }
 }
 
-/// `/0000:03:00.2/enp3s0f0npf0vf0:02000000000a:1500/enp3s0f0v0:02000000001a:1500`
+/// `/0000:03:00.2/enp3s0f0npf0vf0:02000000000a:1500/enp3s0f0v0:02000000001a:1500`; without a link
+/// `/0000:03:00.2/enp3s0f0npf0vf0:02000000000a:1500/:02000000001a`
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = match self.used {
@@ -67,7 +70,12 @@ impl fmt::Display for Function {
             Use::Returning => RETURNING,
         };
         write!(f, "{first}{}{BETWEEN}{}", self.address, self.representor)?;
-        self.link.iter().try_for_each(|link| write!(f, "{BETWEEN}{link}"))
+        match (&self.link, &self.mac) {
+            (Some(link), _) => write!(f, "{BETWEEN}{link}"),
+            // A link has a name.
+            (None, Some(mac)) => write!(f, "{BETWEEN}{SETTING}{}", Digits(mac)),
+            (None, None) => Ok(()),
+        }
     }
 }
 
@@ -80,15 +88,18 @@ impl FromStr for Function {
             None => (Use::Returning, text.strip_prefix(RETURNING).ok_or(NotANote)?),
         };
         let words: Vec<&str> = rest.split(BETWEEN).collect();
-        let (address, representor, link) = match words[..] {
-            [address, representor] => (address, representor, None),
-            [address, representor, link] => (address, representor, Some(link.parse()?)),
+        let (address, representor, (link, mac)) = match words[..] {
+            [address, representor] => (address, representor, (None, None)),
+            [address, representor, rest] => match rest.strip_prefix(SETTING) {
+                Some(mac) => (address, representor, (None, Some(parse_mac(mac)?))),
+                None => (address, representor, (Some(rest.parse()?), None)),
+            },
             _ => return Err(NotANote),
         };
         if address.is_empty() {
             return Err(NotANote);
         }
-        Ok(Self { address: address.to_owned(), representor: representor.parse()?, link, used })
+        Ok(Self { address: address.to_owned(), representor: representor.parse()?, link, mac, used })
     }
 }
 
@@ -96,9 +107,7 @@ impl fmt::Display for FormerLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         let Some((mac, mtu)) = self.settings else { return Ok(()) };
-        write!(f, "{SETTING}")?;
-        mac.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        write!(f, "{SETTING}{mtu}")
+        write!(f, "{SETTING}{}{SETTING}{mtu}", Digits(&mac))
     }
 }
 
@@ -113,6 +122,15 @@ impl FromStr for FormerLink {
             _ => return Err(NotANote),
         };
         if name.is_empty() { Err(NotANote) } else { Ok(Self { name: name.to_owned(), settings }) }
+    }
+}
+
+/// A MAC address in twelve hexadecimal digits.
+struct Digits<'a>(&'a [u8; 6]);
+
+impl fmt::Display for Digits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

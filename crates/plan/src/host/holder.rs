@@ -1,16 +1,20 @@
 //! Ports of the node itself: what one should have whose addresses a holder has, a `NetworkAttachment`.
 //!
 //! Open vSwitch makes the link of an internal port, with its MAC address and MTU, and leaves it down. So no frame reaches the node's stack
-//! before the link was given its guard and settings, and was set up: the note on it says that this was done. A tap is made like this by the
-//! agent, and plugged once it is.
+//! before the link was given its guard and settings, and was set up: the note on it says that this was done. A tap is made by the agent. On the
+//! userspace datapath it is made like this and then plugged. In the kernel's datapath a tap that is a port needs no guard, and one that is none
+//! cannot have one, as it would keep what comes in from the datapath too: so it is plugged first, up only as long as it is a port, and removed
+//! before its port.
 
 use portolan_api::Domain;
 use portolan_api::portolan::AttachmentConfig;
 use portolan_model::{Attachment, Requester, Subnet, World};
 
 use super::names::{HolderTag, LinkName, Tag};
-use super::observed::Internal;
-use super::planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap, Facts, guard_of_plugged};
+use super::observed::{Datapath, Internal, Switched};
+use super::planning::{
+    Admits, Desired, DesiredLink, DesiredPort, DesiredTap, Facts, LinkState, guard_of_plugged,
+};
 use crate::reconciler::Plan;
 
 pub(super) fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
@@ -30,19 +34,30 @@ pub(super) fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
         Some(_) => guard_of_plugged(unit, observed),
         None => Some(Admits::OwnAddresses),
     };
+    let is_switched = observed.switched(unit).is_some_and(|switched| switched != Switched::No);
+    let state = match (config.tap, observed.datapath()) {
+        (Some(_), None) => LinkState::Kept,
+        (Some(_), Some(Datapath::System)) if !is_switched => LinkState::Down,
+        _ => LinkState::Up,
+    };
     let plugged = plugged(facts.world, tag);
     let mtu = plugged.and_then(|(_, subnet)| subnet.config.mtu.or(facts.mtu));
     // A tap is made once its port can be, and any other link by Open vSwitch: then it is there.
     // Without a bridge nobody knows whether it needs a guard.
     let make = config.tap.zip(mtu).filter(|_| observed.datapath().is_some());
     let make = make.map(|(access, mtu)| DesiredTap { access, mtu });
-    let link = (has_link || make.is_some()).then(|| DesiredLink { tag: tag.clone(), make });
+    let link = (has_link || make.is_some()).then(|| DesiredLink { tag: tag.clone(), make, state });
     let port = plugged.and_then(|(attachment, _)| {
         let internal = match config.tap {
             Some(_) => None,
             None => Some(internal(unit, facts, attachment, mtu)?),
         };
-        let is_ready = internal.is_some() || observed.link(unit).is_some();
+        let is_ready = match observed.datapath() {
+            // It waits for the bridge.
+            None => true,
+            Some(Datapath::System) => internal.is_some() || has_link,
+            Some(Datapath::Netdev) => internal.is_some() || observed.link(unit).is_some(),
+        };
         is_ready.then(|| DesiredPort {
             tag: Tag::Holder(tag.clone()),
             pod: String::new(),

@@ -13,8 +13,8 @@ pub struct Observed {
     links: BTreeMap<LinkName, ObservedLink>,
     ports: BTreeMap<LinkName, ObservedPort>,
     guards: BTreeSet<LinkName>,
-    /// Links that have no note: their making was interrupted.
-    unnoted: BTreeSet<LinkName>,
+    /// Links that have no note: their making was interrupted, or Open vSwitch has made them just now.
+    unnoted: BTreeMap<LinkName, Switched>,
     /// Links and ports by the call that made them.
     by_sandbox: BTreeMap<Sandbox, BTreeSet<LinkName>>,
     /// Links by pod UID and interface; of several the one with the highest index is the newest.
@@ -45,6 +45,20 @@ pub struct ObservedLink {
     pub is_strict: bool,
     /// Where the pod's end is, of a sandbox's interface.
     pub pod_end: PodEnd,
+    /// What it is to the kernel's Open vSwitch.
+    pub switched: Switched,
+}
+
+/// What a link is to Open vSwitch's datapath in the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Switched {
+    /// Nothing: what comes in by it goes to the node's own stack. On the userspace datapath every link is like this.
+    #[default]
+    No,
+    /// A port: the node's own stack sees nothing of what comes in by it.
+    Port,
+    /// A port that the datapath has made, and removes with the port: nobody else can.
+    Internal,
 }
 
 /// Where the pod's end of a link is.
@@ -113,7 +127,12 @@ impl Observed {
 
     /// Whether there is a link of this name without a note.
     pub fn is_unnoted(&self, name: &LinkName) -> bool {
-        self.unnoted.contains(name)
+        self.unnoted.contains_key(name)
+    }
+
+    /// What the link of a unit is to the kernel's Open vSwitch, whether it is noted or not; none if there is no link.
+    pub fn switched(&self, name: &LinkName) -> Option<Switched> {
+        self.links.get(name).map(|link| link.switched).or_else(|| self.unnoted.get(name).copied())
     }
 
     /// A port, if it exists.
@@ -147,13 +166,13 @@ impl Observed {
         self.links.contains_key(name)
             || self.ports.contains_key(name)
             || self.guards.contains(name)
-            || self.unnoted.contains(name)
+            || self.unnoted.contains_key(name)
     }
 
     /// Every unit of which something exists.
     pub fn units(&self) -> BTreeSet<LinkName> {
         let noted = self.links.keys().chain(self.ports.keys());
-        noted.chain(&self.guards).chain(&self.unnoted).cloned().collect()
+        noted.chain(&self.guards).chain(self.unnoted.keys()).cloned().collect()
     }
 
     /// The units of which something exists and that a call made.
@@ -186,7 +205,7 @@ impl Observed {
     /// newest may have changed.
     pub fn set_link(&mut self, name: &LinkName, link: Option<&ObservedLink>) -> BTreeSet<LinkName> {
         let mut concerned = BTreeSet::from([name.clone()]);
-        let was_unnoted = self.unnoted.remove(name);
+        let was_unnoted = self.unnoted.remove(name).is_some();
         if !was_unnoted && link.is_some() && self.links.get(name) == link {
             return BTreeSet::new();
         }
@@ -219,12 +238,12 @@ impl Observed {
 
     /// A link without a note was seen. One of a sandbox that had a note keeps it: somebody else removed it. One of the node itself may be
     /// another by now, which Open vSwitch made in its place.
-    pub fn set_unnoted(&mut self, name: &LinkName) {
+    pub fn set_unnoted(&mut self, name: &LinkName, switched: Switched) {
         if name.is_of_holder() {
             self.set_link(name, None);
         }
         if !self.links.contains_key(name) {
-            self.unnoted.insert(name.clone());
+            self.unnoted.insert(name.clone(), switched);
         }
     }
 

@@ -50,6 +50,19 @@ pub struct DesiredLink {
     pub tag: HolderTag,
     /// The tap to be made if there is none; any other link is made by Open vSwitch, for its port.
     pub make: Option<DesiredTap>,
+    /// Whether it is to be set up.
+    pub state: LinkState,
+}
+
+/// Whether a link is to be set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It is.
+    Up,
+    /// Not yet, or not any more: what comes in by it would go to the node's own stack.
+    Down,
+    /// Nobody knows yet what sees what comes in by it: it stays as it is.
+    Kept,
 }
 
 /// A tap that another process is to open.
@@ -91,7 +104,7 @@ fn plan_sandbox(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
     if observed.note(unit).is_some_and(|note| facts.ended.contains(&note.sandbox)) {
         return Plan::Remove;
     }
-    if let Some(plan) = observed.link(unit).and_then(|link| plan_of_function(link, facts)) {
+    if let Some(plan) = observed.link(unit).and_then(|link| plan_of_function(unit, link, facts)) {
         return plan;
     }
     if let Some(note) = observed.link(unit).and_then(|link| link.tag.note()) {
@@ -112,11 +125,14 @@ fn plan_sandbox(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
 }
 
 /// What is to be done about a representor whose sandbox is gone, as far as can be seen: the link itself would stay for ever.
-fn plan_of_function(link: &ObservedLink, facts: &Facts<'_>) -> Option<Plan<Desired>> {
+fn plan_of_function(unit: &LinkName, link: &ObservedLink, facts: &Facts<'_>) -> Option<Plan<Desired>> {
     let function = link.function()?;
+    let has_port = facts.observed.port(unit).is_some();
     let is_known = is_known(link.tag.owner(), facts);
     match (link.is_returning(), link.pod_end) {
         (true, PodEnd::OnNode) => Some(Plan::Remove),
+        // Nobody came to remove the port after the note had been written, which says that the sandbox was ended.
+        (true, PodEnd::InSandbox) if has_port => Some(Plan::Remove),
         (true, PodEnd::InSandbox) => Some(Plan::Hold { owner: None }),
         // As with a port whose link is gone: the sandbox may be about to be made again.
         (false, PodEnd::OnNode) if is_known => Some(Plan::Hold { owner: None }),

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use ovsdb_core::SmolStr;
 
 use super::names::{HolderTag, LinkName, Note, Tag};
-use super::observed::Observed;
-use super::planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap};
+use super::observed::{Observed, Switched};
+use super::planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap, LinkState};
 use crate::reconciler::{Comparison, Target, Waiting};
 
 /// One node.
@@ -30,12 +30,24 @@ pub enum Change {
     Release(LinkName, Box<Note>),
     /// Guard the link.
     Guard(LinkName, Admits),
-    /// Turn IPv6 off on the link, let it answer ARP for its own addresses only, note on it whose it is, and set it up. After the guard.
-    Prepare(LinkName, HolderTag),
+    /// Guard the link, turn IPv6 off on it, let it answer ARP for its own addresses only, note on it whose it is, and set it up.
+    Prepare(LinkName, Preparation),
     /// Set the link up again, which somebody set down. After the guard.
     SetUp(LinkName),
+    /// Set the link down.
+    SetDown(LinkName),
     /// Remove the guard. After the link, so that no frame reaches the host's stack in between.
     RemoveGuard(LinkName),
+}
+
+/// How a link that no CNI call makes is made ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    /// What is noted on it.
+    pub tag: HolderTag,
+    /// Its guard. It is made again whatever is known of one: the kernel removes a guard with its link, and says nothing. What is known may be
+    /// that of a link that had the name before.
+    pub guard: Option<Admits>,
 }
 
 /// What a unit may wait for.
@@ -58,6 +70,7 @@ impl Change {
             | Change::Guard(unit, _)
             | Change::Prepare(unit, _)
             | Change::SetUp(unit)
+            | Change::SetDown(unit)
             | Change::RemoveGuard(unit) => unit,
         }
     }
@@ -97,12 +110,14 @@ impl Target for Node {
         }
         for (unit, Desired { port, guard, link }) in desired {
             let changes = &mut comparison.changes;
+            let of_link = change_of_link(&unit, link, guard, observed);
             match (guard, observed.is_guarded(&unit)) {
+                (Some(_), false) if matches!(of_link, Some(Change::Prepare(..))) => {}
                 (Some(admits), false) => changes.push(Change::Guard(unit.clone(), admits)),
                 (None, true) => changes.push(Change::RemoveGuard(unit.clone())),
                 (Some(_), true) | (None, false) => {}
             }
-            changes.extend(change_of_link(&unit, link, observed));
+            changes.extend(of_link);
             match (port, observed.port(&unit)) {
                 (Some(port), Some(is)) if is.iface_id != port.iface_id || is.internal != port.internal => {
                     changes.push(Change::Correct(unit, port));
@@ -127,21 +142,19 @@ impl Target for Node {
 
 /// What removes all there is of a unit.
 fn removal(unit: LinkName, observed: &Observed) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let has_port = observed.port(&unit).is_some();
-    if has_port {
-        changes.push(Change::Unplug(unit.clone()));
+    if unit.is_of_holder() {
+        return removal_of_holder(unit, observed);
     }
-    // A link that Open vSwitch made goes with its port, unless Open vSwitch was not there to see that. So does its guard.
-    if has_port && unit.is_of_holder() {
-        return changes;
+    let mut changes = Vec::new();
+    if observed.port(&unit).is_some() {
+        changes.push(Change::Unplug(unit.clone()));
     }
     if let Some(note) = observed.note(&unit).filter(|note| note.function.is_some()) {
         // Its representor may stay for a while, and with it the guard, which goes once the link has its own name again.
         changes.push(Change::Release(unit.clone(), Box::new(note.clone())));
         return changes;
     }
-    if observed.link(&unit).is_some() || observed.is_unnoted(&unit) {
+    if observed.switched(&unit).is_some() {
         changes.push(Change::RemoveLink(unit.clone()));
     }
     if observed.is_guarded(&unit) {
@@ -150,15 +163,44 @@ fn removal(unit: LinkName, observed: &Observed) -> Vec<Change> {
     changes
 }
 
+/// The same of a port of the node itself, one after another, as each of them is seen to be gone.
+fn removal_of_holder(unit: LinkName, observed: &Observed) -> Vec<Change> {
+    let port = observed.port(&unit);
+    match observed.switched(&unit) {
+        // Open vSwitch removes the link with the port, and the kernel the guard with the link.
+        _ if port.is_some_and(|port| port.internal.is_some()) => vec![Change::Unplug(unit)],
+        // ovs-vswitchd removes what it has no port for.
+        Some(Switched::Internal) => Vec::new(),
+        Some(_) => {
+            // A tap goes before its port: without that, what comes in by it would go to the node's own stack. One that is left of a port
+            // that Open vSwitch forgot while it was down goes with its guard.
+            let guard = port.is_none() && observed.is_guarded(&unit);
+            let guard = guard.then(|| Change::RemoveGuard(unit.clone()));
+            [Change::RemoveLink(unit)].into_iter().chain(guard).collect()
+        }
+        None if port.is_some() => vec![Change::Unplug(unit)],
+        None => vec![Change::RemoveGuard(unit)],
+    }
+}
+
 /// What makes a link as it should be.
-fn change_of_link(unit: &LinkName, desired: Option<DesiredLink>, observed: &Observed) -> Option<Change> {
+fn change_of_link(
+    unit: &LinkName,
+    desired: Option<DesiredLink>,
+    guard: Option<Admits>,
+    observed: &Observed,
+) -> Option<Change> {
+    let state = desired.as_ref().map_or(LinkState::Up, |desired| desired.state);
+    let prepare = |tag| Some(Change::Prepare(unit.clone(), Preparation { tag, guard }));
     match (desired, observed.link(unit)) {
+        _ if state == LinkState::Kept => None,
+        (_, Some(is)) if state == LinkState::Down => is.up.then(|| Change::SetDown(unit.clone())),
         (Some(DesiredLink { tag, .. }), Some(is)) if !is.is_strict || is.tag.owner() != Some(&tag.uid) => {
-            Some(Change::Prepare(unit.clone(), tag))
+            prepare(tag)
         }
         (_, Some(is)) => (!is.up).then(|| Change::SetUp(unit.clone())),
         (Some(DesiredLink { tag, .. }), None) if observed.is_unnoted(unit) => {
-            Some(Change::Prepare(unit.clone(), tag))
+            (state == LinkState::Up).then_some(tag).and_then(prepare)
         }
         (Some(DesiredLink { make: Some(tap), .. }), None) => Some(Change::MakeTap(unit.clone(), tap)),
         (_, None) => None,

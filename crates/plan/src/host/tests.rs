@@ -40,7 +40,8 @@ fn case() -> Case {
 }
 
 fn link(index: u32, note: Note) -> ObservedLink {
-    ObservedLink { index, tag: Tag::Sandbox(note), up: true, is_strict: false, pod_end: PodEnd::InSandbox }
+    let (tag, pod_end, switched) = (Tag::Sandbox(note), PodEnd::InSandbox, Switched::No);
+    ObservedLink { index, tag, up: true, is_strict: false, pod_end, switched }
 }
 
 fn note(container: &str) -> Note {
@@ -91,7 +92,9 @@ impl Case {
                 }
                 Change::Unplug(_) => self.observed.set_port(&unit, None),
                 Change::RemoveLink(_) | Change::Release(..) => drop(self.observed.set_link(&unit, None)),
-                Change::MakeTap(..) | Change::Prepare(..) => panic!("calls make the links of sandboxes"),
+                Change::MakeTap(..) | Change::Prepare(..) | Change::SetDown(_) => {
+                    panic!("calls make the links of sandboxes")
+                }
                 Change::Guard(..) => self.observed.set_guard(&unit, Guard::Present),
                 Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
                 Change::SetUp(_) => {
@@ -122,6 +125,7 @@ fn kinds(changes: &[Change]) -> Vec<&'static str> {
         Change::Prepare(..) => "prepare",
         Change::RemoveGuard(_) => "remove guard",
         Change::SetUp(_) => "set up",
+        Change::SetDown(_) => "set down",
     };
     changes.iter().map(kind).collect()
 }
@@ -292,16 +296,16 @@ fn a_link_without_a_note_goes_unless_it_has_a_port_or_had_a_note() {
     let name = case.link("cafe01", 5);
     case.settle();
     // Somebody removes the note of a link that is in use; then the agent is started again.
-    case.observed.set_unnoted(&name);
+    case.observed.set_unnoted(&name, Switched::No);
     case.reconciler.removed(name.clone());
     assert_eq!(case.settle(), []);
     case.link_gone(&name);
-    case.observed.set_unnoted(&name);
+    case.observed.set_unnoted(&name, Switched::No);
     case.reconciler.removed(name.clone());
     assert_eq!(case.settle(), []);
 
     let interrupted = LinkName::new("cafe02", "net1");
-    case.observed.set_unnoted(&interrupted);
+    case.observed.set_unnoted(&interrupted, Switched::No);
     case.observed.set_guard(&interrupted, Guard::Present);
     case.reconciler.removed(interrupted.clone());
     assert_eq!(kinds(&case.settle()), ["remove link", "remove guard"]);
@@ -337,7 +341,7 @@ fn what_a_call_made_is_found_by_its_sandbox_whatever_comes_and_goes() {
                 observed.set_port(&name, Some(ObservedPort { tag, pod, iface_id: None, internal: None }));
             }
             3 => observed.set_port(&name, None),
-            _ => observed.set_unnoted(&name),
+            _ => observed.set_unnoted(&name, Switched::No),
         }
         for container in ["cafe01", "cafe02"] {
             for call in ["eth0", "net1"] {
@@ -361,7 +365,10 @@ fn noted_function(container: &str, link: Option<&str>) -> Note {
         |name: &str, last| FormerLink { name: name.into(), settings: Some(([2, 0, 0, 0, 0, last], 1500)) };
     let link = link.map(|name| former(name, 0x1a));
     let (address, representor) = ("0000:03:00.2".into(), former("enp3s0f0npf0vf0", 0xa));
-    Note { function: Some(Function { address, representor, link, used: Use::InUse }), ..note(container) }
+    Note {
+        function: Some(Function { address, representor, link, mac: None, used: Use::InUse }),
+        ..note(container)
+    }
 }
 
 fn returning(note: Note) -> Note {
@@ -449,6 +456,19 @@ fn a_function_that_comes_back_later_leaves_its_representor_alone_until_it_does()
 }
 
 #[test]
+fn a_port_of_a_function_that_is_to_come_back_goes_though_its_pod_is_known() {
+    let mut case = case();
+    let note = noted_function("cafe01", Some("enp3s0f0v0"));
+    let name = case.representor(&note, PodEnd::InSandbox);
+    case.settle();
+    // The agent was killed after it had written the note, which says that the sandbox was ended.
+    case.representor(&returning(note), PodEnd::InSandbox);
+    case.reconciler.removed(name.clone());
+    assert_eq!(kinds(&case.settle()), ["unplug", "release"]);
+    assert!(case.observed.port(&name).is_none());
+}
+
+#[test]
 fn notes_of_functions_are_read_back_and_always_have_the_names_that_links_had() {
     let note = noted_function("cafe01", Some("enp3s0f0v0"));
     assert_eq!(
@@ -460,11 +480,20 @@ fn notes_of_functions_are_read_back_and_always_have_the_names_that_links_had() {
     for note in [note.clone(), returning(note.clone()), noted_function("cafe01", None)] {
         assert_eq!(note.to_string().parse(), Ok(note));
     }
+    let mut without_link = noted_function("cafe01", None);
+    without_link.function.as_mut().unwrap().mac = Some([2, 0, 0, 0, 0, 0x1a]);
+    assert!(
+        without_link
+            .to_string()
+            .starts_with("portolan/0000:03:00.2/enp3s0f0npf0vf0:02000000000a:1500/:02000000001a ")
+    );
+    assert_eq!(without_link.to_string().parse(), Ok(without_link));
     // Everything as long as it can be.
     let function = Function {
         address: "10000:03:00.2".into(),
         representor: FormerLink { name: "r".repeat(15), settings: Some(([2, 0, 0, 0, 0, 0xa], 9_000)) },
         link: Some(FormerLink { name: "v".repeat(15), settings: Some(([2, 0, 0, 0, 0, 0x1a], 9_000)) }),
+        mac: None,
         used: Use::Returning,
     };
     let sandbox = Sandbox { container: "c".repeat(128), call: "n".repeat(15) };
@@ -485,6 +514,8 @@ fn notes_of_functions_are_read_back_and_always_have_the_names_that_links_had() {
         "portolan/0000:03:00.2/r/v:0200000001é:1 c eth0 net1 7",
         "portolan/0000:03:00.2/r:02000000001a:x/v c eth0 net1 7",
         "portolan/0000:03:00.2/r/v/w c eth0 net1 7",
+        "portolan/0000:03:00.2/r/:0200000000 c eth0 net1 7",
+        "portolan/0000:03:00.2/r/: c eth0 net1 7",
         "portolan!0000:03:00.2/r c eth0 net1 7",
         "portolans c eth0 net1 7",
     ] {

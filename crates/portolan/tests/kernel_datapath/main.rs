@@ -7,7 +7,7 @@ mod machine;
 
 use std::time::Duration;
 
-use portolan_testbed::{Datapath, ONE_SWITCH, Sandbox, Test, TestLab, Testbed};
+use portolan_testbed::{Datapath, ONE_SWITCH, Pod, Sandbox, Test, TestLab, Testbed};
 
 use crate::machine::Machine;
 
@@ -43,12 +43,48 @@ fn inside() {
             let rules = node.command("nft").args(["list", "ruleset"]).read().unwrap();
             assert_eq!(rules, "", "the kernel's datapath takes frames before the host sees them");
         }
+        interfaces_of_the_node(&testbed, &a);
         for sandbox in [first, second] {
             sandbox.call("DEL").unwrap();
             let ports = sandbox.node().vsctl(&["list-ports", "br-int"]).unwrap();
             assert!(!ports.lines().any(|port| port.starts_with("pt")), "{ports}");
         }
     });
+}
+
+const INTERFACES: &str = "
+apiVersion: portolan.dev/v1alpha1
+kind: NetworkAttachment
+metadata: {name: front, namespace: default}
+spec: {node: node1, subnet: sea, address: 10.0.7.1}
+---
+apiVersion: portolan.dev/v1alpha1
+kind: NetworkAttachment
+metadata: {name: vm, namespace: default}
+spec: {node: node1, subnet: sea, tap: {}}
+";
+
+/// An interface of the node, which has its guard on this datapath too, and a tap, which has none and is up only as a port.
+fn interfaces_of_the_node(testbed: &Testbed, pod: &Pod) {
+    testbed.apply(INTERFACES).unwrap();
+    let kubectl = |arguments: &[&str]| testbed.kubectl().unwrap().args(arguments).read().unwrap();
+    kubectl(&["wait", "--for=condition=Ready", "--timeout=300s", "pna/front", "pna/vm"]);
+    let link = |name: &str| kubectl(&["get", "pna", name, "-o=jsonpath={.status.interface}"]);
+    let (front, vm) = (link("front"), link("vm"));
+    let node = &testbed.nodes()[0];
+    let shown = |link: &str| node.command("ip").args(["-d", "-o", "link", "show", link]).read();
+    let tap = shown(&vm).unwrap();
+    assert!(tap.contains(",UP") && tap.contains("master ovs-system"), "{tap}");
+    assert!(shown(&front).unwrap().contains(",UP"));
+    let guards = node.command("nft").args(["list", "chains"]).read().unwrap();
+    assert!(guards.contains(&front) && !guards.contains(&vm), "{guards}");
+    node.namespace()
+        .ip(&format!("address add 10.0.7.1/32 dev {front}\nroute add 10.0.0.0/16 dev {front}"))
+        .unwrap();
+    pod.netns().command("ping").args(["-c1", "-w60", "-i0.2", "10.0.7.1"]).read().unwrap();
+    kubectl(&["delete", "pna", "front", "vm"]);
+    let is_gone = || [&front, &vm].iter().all(|link| shown(link).is_err());
+    std::iter::repeat_with(is_gone).find(|is_gone| *is_gone).unwrap();
 }
 
 fn sandbox(testbed: &Testbed, node: &str) -> Sandbox {

@@ -19,7 +19,9 @@ const OF_DEL: [Step; 3] = [Step::Remove, Step::ReturnFunction, Step::ReleaseFunc
 fn an_agent_killed_at_any_step_of_a_function_leaves_it_for_the_next_one_to_use_or_to_give_back() {
     Test::new().deadline(Duration::from_secs(900)).run(async |lab: TestLab| {
         let testbed = Testbed::builder().nodes(1).without_runtimes().start(&lab).unwrap();
-        testbed.apply(ONE_SWITCH).unwrap();
+        let resource = "metadata: {name: sea, namespace: default, annotations: {k8s.v1.cni.cncf.io/resourceName: example.com/vf}}";
+        let objects = ONE_SWITCH.replace("metadata: {name: sea, namespace: default}", resource);
+        testbed.apply(&objects).unwrap();
         let card = NetworkCard::new(&testbed.nodes()[0], 1).unwrap();
         let function = json!({ "deviceID": card.address(0) });
         let create = |name: &str| {

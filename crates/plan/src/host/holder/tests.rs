@@ -22,6 +22,8 @@ struct Case {
     observed: Observed,
     reconciler: Reconciler<Node>,
     planned: usize,
+    /// Whether the link has a guard, whatever is known of it.
+    is_guarded: bool,
 }
 
 fn object(tap: Option<Tap>) -> NetworkAttachment {
@@ -62,13 +64,14 @@ fn case(tap: Option<Tap>) -> Case {
     let mut reconciler = Reconciler::new(Node);
     reconciler.changed(tag().link(), Urgency::Immediate);
     let holders = BTreeMap::from([(tag().link(), tag())]);
-    Case { world, holders, was_listed: true, mtu: Some(1400), observed, reconciler, planned: 0 }
+    let (was_listed, mtu) = (true, Some(1400));
+    Case { world, holders, was_listed, mtu, observed, reconciler, planned: 0, is_guarded: false }
 }
 
 impl Case {
     fn round(&mut self) -> (Vec<Change>, Vec<LinkName>) {
         let (pods, ended) = (BTreeMap::new(), BTreeSet::new());
-        let Case { world, holders, was_listed, mtu, observed, reconciler, planned } = self;
+        let Case { world, holders, was_listed, mtu, observed, reconciler, planned, .. } = self;
         let holders = was_listed.then_some(&*holders);
         let facts = Facts { observed, world, pods: &pods, ended: &ended, holders, mtu: *mtu };
         let plan_of = |unit: &LinkName| {
@@ -83,14 +86,16 @@ impl Case {
         self.reconciler.changed(tag().link(), Urgency::Immediate);
     }
 
-    /// What a link is like of which nobody has taken care.
+    /// What a link is like of which nobody has taken care. The kernel says nothing of a guard that went with one before it.
     fn link_made(&mut self, unit: &LinkName) {
-        self.observed.set_unnoted(unit);
+        self.is_guarded = false;
+        self.observed.set_unnoted(unit, Switched::No);
         self.reconciler.changed(unit.clone(), Urgency::Immediate);
     }
 
     fn link_gone(&mut self, unit: &LinkName) {
         drop(self.observed.set_link(unit, None));
+        self.is_guarded = false;
         self.observed.set_guard(unit, Guard::Absent);
         self.reconciler.changed(unit.clone(), Urgency::Immediate);
     }
@@ -101,14 +106,23 @@ impl Case {
         match change {
             Change::Plug(_, port) | Change::Correct(_, port) => {
                 let DesiredPort { tag, pod, iface_id, internal } = port.clone();
-                let is_made = internal.is_some() && self.observed.port(&unit).is_none();
+                let is_new = self.observed.port(&unit).is_none();
                 self.observed.set_port(&unit, Some(ObservedPort { tag, pod, iface_id, internal }));
-                if is_made {
+                if is_new && internal.is_some() {
                     self.link_made(&unit);
+                }
+                if self.observed.datapath() == Some(Datapath::System) && self.observed.is_unnoted(&unit) {
+                    let switched = if internal.is_some() { Switched::Internal } else { Switched::Port };
+                    self.observed.set_unnoted(&unit, switched);
                 }
             }
             Change::Unplug(_) => {
                 let port = self.observed.port(&unit).cloned();
+                assert!(
+                    port.as_ref().is_some_and(|port| port.internal.is_some())
+                        || self.observed.switched(&unit).is_none(),
+                    "a tap goes before its port"
+                );
                 self.observed.set_port(&unit, None);
                 if port.is_some_and(|port| port.internal.is_some()) {
                     self.link_gone(&unit);
@@ -117,16 +131,24 @@ impl Case {
             Change::MakeTap(..) => self.link_made(&unit),
             Change::RemoveLink(_) => self.link_gone(&unit),
             Change::Release(..) => panic!("it has no function: {change:?}"),
-            Change::Guard(..) => self.observed.set_guard(&unit, Guard::Present),
-            Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
-            Change::Prepare(_, tag) => {
+            Change::Guard(..) => self.set_guard(&unit, Guard::Present),
+            Change::RemoveGuard(_) => self.set_guard(&unit, Guard::Absent),
+            Change::Prepare(_, Preparation { tag, guard }) => {
+                if guard.is_some() {
+                    self.set_guard(&unit, Guard::Present);
+                }
                 assert!(self.guarded(), "a link is guarded before it is set up");
-                let tag = Tag::Holder(tag.clone());
-                let link =
-                    ObservedLink { index: 7, tag, up: true, is_strict: true, pod_end: PodEnd::InSandbox };
+                let switched = self.observed.switched(&unit).unwrap();
+                let (tag, pod_end) = (Tag::Holder(tag.clone()), PodEnd::InSandbox);
+                let link = ObservedLink { index: 7, tag, up: true, is_strict: true, pod_end, switched };
+                drop(self.observed.set_link(&unit, Some(&link)));
+            }
+            Change::SetDown(_) => {
+                let link = ObservedLink { up: false, ..self.observed.link(&unit).unwrap().clone() };
                 drop(self.observed.set_link(&unit, Some(&link)));
             }
             Change::SetUp(_) => {
+                assert!(self.guarded(), "a link is guarded before it is set up");
                 let link = ObservedLink { up: true, ..self.observed.link(&unit).unwrap().clone() };
                 drop(self.observed.set_link(&unit, Some(&link)));
             }
@@ -134,9 +156,14 @@ impl Case {
         self.reconciler.changed(unit, Urgency::Immediate);
     }
 
+    fn set_guard(&mut self, unit: &LinkName, guard: Guard) {
+        self.is_guarded = guard == Guard::Present;
+        self.observed.set_guard(unit, guard);
+    }
+
     /// Whether no frame can reach the node's stack but what may.
     fn guarded(&self) -> bool {
-        self.observed.is_guarded(&tag().link()) || self.observed.datapath() != Some(Datapath::Netdev)
+        self.is_guarded || self.observed.switched(&tag().link()) == Some(Switched::Port)
     }
 
     /// Rounds until there is nothing to do.
@@ -164,8 +191,11 @@ fn kinds(changes: &[Change]) -> Vec<&'static str> {
         Change::Release(..) => "release",
         Change::Guard(_, Admits::Nothing) => "guard",
         Change::Guard(_, Admits::OwnAddresses) => "guard for own addresses",
-        Change::Prepare(..) => "prepare",
+        Change::Prepare(_, Preparation { guard: None, .. }) => "prepare",
+        Change::Prepare(_, Preparation { guard: Some(Admits::Nothing), .. }) => "guard, prepare",
+        Change::Prepare(_, Preparation { guard: Some(Admits::OwnAddresses), .. }) => "guard for own, prepare",
         Change::SetUp(_) => "set up",
+        Change::SetDown(_) => "set down",
         Change::RemoveGuard(_) => "remove guard",
     };
     changes.iter().map(kind).collect()
@@ -175,7 +205,7 @@ fn kinds(changes: &[Change]) -> Vec<&'static str> {
 fn a_port_of_the_node_is_plugged_and_its_link_guarded_before_it_is_set_up() {
     let mut case = case(None);
     let changes = case.settle();
-    assert_eq!(kinds(&changes), ["plug", "guard for own addresses", "prepare"]);
+    assert_eq!(kinds(&changes), ["plug", "guard for own, prepare"]);
     let Change::Plug(_, port) = &changes[0] else { panic!("{changes:?}") };
     assert_eq!(
         port.internal,
@@ -191,16 +221,69 @@ fn a_tap_is_made_guarded_and_plugged_last() {
     let tap = Tap { user: Some(107), group: None };
     let mut netdev = case(Some(tap));
     let changes = netdev.settle();
-    assert_eq!(kinds(&changes), ["make tap", "guard", "prepare", "plug"]);
+    assert_eq!(kinds(&changes), ["make tap", "guard, prepare", "plug"]);
     let Change::MakeTap(_, made) = &changes[0] else { panic!("{changes:?}") };
     assert_eq!((made.access.user, made.mtu), (Some(107), 1400));
-    let Change::Plug(_, port) = &changes[3] else { panic!("{changes:?}") };
+    let Change::Plug(_, port) = &changes[2] else { panic!("{changes:?}") };
     assert_eq!(port.internal, None, "it is there");
+}
 
-    // In the kernel's datapath what comes out of a tap does not reach the node's stack.
-    let mut system = case(Some(tap));
-    system.observed.set_datapath(Some(Datapath::System));
-    assert_eq!(kinds(&system.settle()), ["make tap", "prepare", "plug"]);
+#[test]
+fn in_the_kernels_datapath_a_tap_is_up_only_as_long_as_it_is_a_port_and_goes_before_its_port() {
+    let mut case = case(Some(Tap::default()));
+    let unit = tag().link();
+    case.observed.set_datapath(Some(Datapath::System));
+    assert_eq!(kinds(&case.settle()), ["make tap", "plug", "prepare"]);
+    // Somebody removes the port: what the guest sends would reach the node.
+    let link = ObservedLink { switched: Switched::No, ..case.observed.link(&unit).unwrap().clone() };
+    drop(case.observed.set_link(&unit, Some(&link)));
+    case.observed.set_port(&unit, None);
+    case.touch();
+    let (changes, _) = case.round();
+    assert_eq!(kinds(&changes), ["set down", "plug"]);
+    changes.iter().for_each(|change| case.apply(change));
+    let link = ObservedLink { switched: Switched::Port, ..case.observed.link(&unit).unwrap().clone() };
+    drop(case.observed.set_link(&unit, Some(&link)));
+    case.touch();
+    assert_eq!(kinds(&case.settle()), ["set up"]);
+    case.holders.clear();
+    case.reconciler.removed(unit.clone());
+    assert_eq!(kinds(&case.settle()), ["remove link", "unplug"]);
+
+    // An agent that has not seen the bridge yet does not know what would see what comes in by a link.
+    let mut case = self::case(Some(Tap::default()));
+    case.observed.set_datapath(Some(Datapath::System));
+    case.settle();
+    let switched = Switched::No;
+    let link = ObservedLink { up: false, switched, ..case.observed.link(&unit).unwrap().clone() };
+    drop(case.observed.set_link(&unit, Some(&link)));
+    case.observed.set_datapath(None);
+    case.touch();
+    assert_eq!(case.settle(), []);
+
+    // One that the agent was killed after it was made, and whose object is gone by now.
+    let mut case = self::case(Some(Tap::default()));
+    case.observed.set_datapath(Some(Datapath::System));
+    case.holders.clear();
+    case.observed.set_unnoted(&tag().link(), Switched::No);
+    case.reconciler.removed(tag().link());
+    assert_eq!(kinds(&case.settle()), ["remove link"]);
+}
+
+#[test]
+fn a_link_that_only_the_kernels_datapath_can_remove_is_left_to_it() {
+    let mut case = case(None);
+    let unit = tag().link();
+    case.observed.set_datapath(Some(Datapath::System));
+    assert_eq!(kinds(&case.settle()), ["plug", "guard for own, prepare"]);
+    // Its port was lost while ovs-vswitchd did not run, and so was the object.
+    case.observed.set_port(&unit, None);
+    case.holders.clear();
+    case.reconciler.removed(unit.clone());
+    assert_eq!(case.settle(), []);
+    case.link_gone(&unit);
+    assert_eq!(case.settle(), []);
+    assert!(!case.observed.has(&unit));
 }
 
 #[test]
@@ -247,7 +330,6 @@ fn nothing_is_made_while_there_are_no_addresses_no_bridge_or_no_mtu() {
         assert_eq!(case.settle(), [], "nor is a tap made that might need a guard");
         case.observed.set_datapath(Some(Datapath::Netdev));
         case.reconciler.observed([], [Key::Bridge]);
-        case.touch();
         assert!(kinds(&case.settle()).contains(&"plug"));
         assert!(case.guarded());
     }
@@ -282,19 +364,19 @@ fn what_somebody_changed_is_made_again() {
     let link = case.observed.link(&unit).unwrap().clone();
     for (loose, expected) in [
         (ObservedLink { up: false, ..link.clone() }, "set up"),
-        (ObservedLink { is_strict: false, ..link.clone() }, "prepare"),
+        (ObservedLink { is_strict: false, ..link.clone() }, "guard for own, prepare"),
     ] {
         drop(case.observed.set_link(&unit, Some(&loose)));
         case.touch();
         assert_eq!(kinds(&case.settle()), [expected]);
     }
-    case.observed.set_guard(&unit, Guard::Absent);
+    case.set_guard(&unit, Guard::Absent);
     case.touch();
     assert_eq!(kinds(&case.settle()), ["guard for own addresses"]);
-    // Open vSwitch made the link anew, as after a restart of the node.
+    // Open vSwitch made the link anew, as after a restart of the node, and the guard of the one before seems to be there.
     case.link_made(&unit);
-    case.observed.set_guard(&unit, Guard::Absent);
-    assert_eq!(kinds(&case.settle()), ["guard for own addresses", "prepare"]);
+    assert!(case.observed.is_guarded(&unit));
+    assert_eq!(kinds(&case.settle()), ["guard for own, prepare"]);
     // Its database was lost.
     case.observed.set_port(&unit, None);
     case.touch();
@@ -303,7 +385,7 @@ fn what_somebody_changed_is_made_again() {
     // Somebody moved the link to another namespace: it goes on there, and nothing of it is here.
     case.link_gone(&unit);
     assert_eq!(case.settle(), []);
-    assert_eq!(all.len(), 3);
+    assert_eq!(all.len(), 2);
 }
 
 #[test]
@@ -325,7 +407,8 @@ fn a_port_goes_when_its_object_was_deleted_and_never_because_a_list_lacks_it() {
         let _ = case.round();
         case.reconciler.answered(unit.clone(), owners, Absence::Confirmed);
         let changes = case.settle();
-        assert_eq!(kinds(&changes)[0], "unplug");
+        let first = if tap.is_some() { "remove link" } else { "unplug" };
+        assert_eq!(kinds(&changes)[0], first);
         assert!(!case.observed.has(&unit), "{changes:?}");
     }
     // An event says so.
@@ -346,7 +429,7 @@ fn a_link_that_open_vswitch_did_not_remove_with_its_port_goes_and_a_guard_after_
     case.holders.clear();
     case.reconciler.removed(unit.clone());
     assert_eq!(kinds(&case.settle()), ["remove link", "remove guard"]);
-    case.observed.set_guard(&unit, Guard::Present);
+    case.set_guard(&unit, Guard::Present);
     case.touch();
     assert_eq!(kinds(&case.settle()), ["remove guard"]);
     assert!(!case.observed.has(&unit));
@@ -407,11 +490,9 @@ fn a_change_of_one_of_many_plans_that_one_alone() {
         let tags: Vec<_> = case.holders.values().cloned().collect();
         for tag in tags {
             let link = tag.link();
-            let tag = Tag::Holder(tag);
-            drop(case.observed.set_link(
-                &link,
-                Some(&ObservedLink { index: 7, tag, up: true, is_strict: true, pod_end: PodEnd::InSandbox }),
-            ));
+            let (tag, pod_end, switched) = (Tag::Holder(tag), PodEnd::InSandbox, Switched::No);
+            let is = ObservedLink { index: 7, tag, up: true, is_strict: true, pod_end, switched };
+            drop(case.observed.set_link(&link, Some(&is)));
         }
         assert!(rounds < 5);
     }
