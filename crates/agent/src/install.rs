@@ -178,8 +178,9 @@ async fn configure(installation: &Installation) -> anyhow::Result<Option<Problem
     blocking(move || -> anyhow::Result<_> {
         let places = &installation.places;
         let directory = files::Locked::made(&places.configurations)?;
-        let plan =
-            conflist::plan(&read(&directory)?, installation.mode, socket_of(&places.socket).as_deref());
+        let has_portmap = places.programs.join(conflist::PORTMAP).exists();
+        let node = conflist::Node { socket: socket_of(&places.socket), has_portmap };
+        let plan = conflist::plan(&read(&directory)?, installation.mode, &node);
         for change in plan.changes {
             let path = directory.path().join(change.file());
             match change {

@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use portolan_api::Provider;
+use portolan_model::Requester;
 use portolan_model::doors::pod::FIRST_INTERFACE;
 use portolan_model::guest::{Guest, GuestInterface, GuestState, guest};
-use portolan_model::{FirstInterface, Requester};
 use portolan_watch::Plain;
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ fn entries(
         request.and_then(|request| request.provider.clone())
     };
     let mut entries = Vec::new();
-    if known.world.settings().first_interface == FirstInterface::Other {
+    if !known.world.settings().first_interface.is_portolan() {
         if facts.ips.is_empty() {
             // The kubelet reports them soon.
             return None;

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{ChangeMonitor, Link, Masquerade, Route, Rtnetlink, masquerade, sysctl};
-use portolan_model::FirstInterface;
 use portolan_plan::host::{NODE_LINK, NodeNetwork, node_network};
 use serde_json::Value;
 
@@ -20,19 +21,21 @@ use crate::links::with_causes;
 use crate::reconcile::{next, watched};
 use crate::server::Agent;
 
+/// How soon after one look the next may be: whoever changes routes all the time does not take all of a processor.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Pauses before something that failed is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Runs until it fails.
 pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
-    if agent.config.settings.first_interface == FirstInterface::Other {
+    if !agent.config.settings.first_interface.is_portolan() {
         remove(agent).await;
         return std::future::pending().await;
     }
     // Before anything is looked at: what changes after that is reported.
-    let routing = watched(ChangeMonitor::of_routing()?).context("watch routes")?;
-    let nftables = watched(ChangeMonitor::of_nftables()?).context("watch nftables")?;
+    let routing = watched(ChangeMonitor::of_link(NODE_LINK)?).context("watch routes")?;
+    let nftables = watched(ChangeMonitor::of_table(masquerade::TABLE)?).context("watch nftables")?;
     // Until all is listed, what is not known may be there all the same.
     agent.cluster.status().in_step().await;
     let mut cluster = agent.cluster.revisions();
@@ -66,6 +69,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
             () = retry => {}
         }
         pause = if failed.is_ok() { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        tokio::time::sleep(BETWEEN_LOOKS).await;
         while let Ok(changes) = routing.get_ref().read() {
             state.only_if_changed &= changes.is_empty();
         }
@@ -81,8 +85,10 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
 /// What is known of earlier rounds.
 #[derive(Default)]
 struct State {
-    /// What was made.
+    /// What was asked for, and was made.
     made: Option<NodeNetwork>,
+    /// Networks that were left out because the node is in them by other links.
+    left_out: Vec<IpNet>,
     /// The table as nft listed it once it had been written, and what was written.
     table: Option<(Masquerade, Value)>,
     /// Somebody has changed nftables since that was listed.
@@ -99,7 +105,7 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<(), String> {
         let mtu = config.mtu_of_subnets(known)?;
         node_network(&known.world, &config.node, &config.cluster_networks, mtu)
     });
-    let Some(mut wanted) = wanted else { return Ok(()) };
+    let Some(mut wanted) = wanted else { return remove_if_deleted(agent, state).await };
     if let (false, Some(made)) = (wanted.is_complete, &state.made) {
         // What leaves the cluster, and what does not, stays as it was until that is known again.
         wanted.pods = IpNet::aggregate(&wanted.pods.iter().chain(&made.pods).copied().collect());
@@ -116,13 +122,56 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<(), String> {
     }
     let (host, table, table_changed) =
         (wanted.clone(), state.table.take(), std::mem::take(&mut state.table_changed));
-    let done = blocking(move || Ok::<_, anyhow::Error>(make(&host, table, table_changed))).await;
-    let (outcome, table) = done.map_err(|error| error.to_string())?;
+    let done = blocking(move || {
+        let (host, left_out) = without_own_networks(host)?;
+        Ok::<_, anyhow::Error>((make(&host, table, table_changed), left_out))
+    });
+    let ((outcome, table), left_out) = done.await.map_err(|error| error.to_string())?;
     state.table = table;
+    if state.left_out != left_out && !left_out.is_empty() {
+        tracing::warn!(networks = ?left_out, "a network of --cluster-network or of a Subnet is in one that this node is directly in, and is not routed to pods");
+    }
+    state.left_out = left_out;
     if outcome? {
         state.made = Some(wanted);
     }
     Ok(())
+}
+
+/// What is wanted without networks that are in one which the node is directly in by another link: its neighbours there could not be reached any
+/// more, whether or not they are nodes.
+fn without_own_networks(mut wanted: NodeNetwork) -> portolan_host::Result<(NodeNetwork, Vec<IpNet>)> {
+    let mut host = Rtnetlink::open()?;
+    let by = host.link(NODE_LINK)?.unwrap_or_default();
+    let own = host.connected_networks(&by)?;
+    let is_in_one = |net: &IpNet| own.iter().any(|own| own.contains(net));
+    let mut left_out: Vec<IpNet> = wanted.pods.extract_if(.., |net| is_in_one(net)).collect();
+    wanted.routes.retain(|(net, _)| {
+        let is_in_one = is_in_one(net);
+        left_out.extend(is_in_one.then_some(*net));
+        !is_in_one
+    });
+    left_out.sort();
+    left_out.dedup();
+    Ok((wanted, left_out))
+}
+
+/// Removes what was made for a Node that is certainly gone. One that has no addresses for its port keeps what it has.
+async fn remove_if_deleted(agent: &Agent, state: &mut State) -> Result<(), String> {
+    let node = &agent.config.node;
+    if agent.cluster.read(|known| known.world.node(node).is_some()) || !agent.vswitch.has_node_port() {
+        return Ok(());
+    }
+    // An agent may list its own Node, and needs no more rights for this.
+    let own = ListParams::default().fields(&format!("metadata.name={node}"));
+    match portolan_watch::list_selected::<Node>(&agent.client, &own).await {
+        Ok(found) if !found.objects.is_empty() || !found.unreadable.is_empty() => Ok(()),
+        Ok(_) => {
+            *state = State::default();
+            try_remove(agent, "its Node was deleted").await
+        }
+        Err(error) => Err(format!("cannot read Node {node}: {}", portolan_watch::Plain(&error))),
+    }
 }
 
 type Table = Option<(Masquerade, Value)>;
@@ -167,8 +216,11 @@ fn make_link(wanted: &NodeNetwork) -> portolan_host::Result<bool> {
     for (setting, value) in SETTINGS {
         sysctl::set(setting, value)?;
     }
+    for setting in SETTINGS_OF_IPV6 {
+        sysctl::set_of_ipv6(setting, "0")?;
+    }
     if wanted.addresses.iter().any(|address| address.addr().is_ipv6()) {
-        sysctl::forward_ipv6()?;
+        sysctl::forward_ipv6(&mut host)?;
     }
     if !link.up {
         host.set_link(NODE_LINK, LinkSettings { up: true, ..LinkSettings::default() })?;
@@ -216,12 +268,16 @@ const SETTINGS: [(&str, &str); 3] = [
     ("/proc/sys/net/ipv4/conf/portolan0/send_redirects", "0"),
 ];
 
+/// Pods are behind the link: what they advertise is no way for the node.
+const SETTINGS_OF_IPV6: [&str; 2] =
+    ["/proc/sys/net/ipv6/conf/portolan0/accept_ra", "/proc/sys/net/ipv6/conf/portolan0/autoconf"];
+
 /// Removes what was made when this was the cluster's primary network, once, however often that has to be tried.
 async fn remove(agent: &Agent) {
     let mut pause = FIRST_PAUSE;
     loop {
         agent.vswitch.ready().await;
-        match try_remove(agent).await {
+        match try_remove(agent, "this is not the cluster's primary network any more").await {
             Ok(()) => return,
             Err(error) => {
                 tracing::warn!(error, "cannot remove the node's port of the primary network; trying again");
@@ -232,12 +288,12 @@ async fn remove(agent: &Agent) {
     }
 }
 
-async fn try_remove(agent: &Agent) -> Result<(), String> {
+async fn try_remove(agent: &Agent, why: &str) -> Result<(), String> {
     if agent.vswitch.has_node_port() {
         // The port goes last: it says that there is something to remove.
         blocking(masquerade::remove).await.map_err(|error| error.to_string())?;
         agent.vswitch.remove_node_port().await?;
-        tracing::info!("removed the node's port: this is not the cluster's primary network any more");
+        tracing::info!("removed the node's port: {why}");
     }
     Ok(())
 }

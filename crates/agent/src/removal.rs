@@ -1,4 +1,5 @@
-//! Removes from a node what an agent made there, when Portolan is uninstalled: OVN's bridge, the settings of a chassis, and guards.
+//! Removes from a node what an agent made there, when Portolan is uninstalled: OVN's bridge, the node's own part in the primary network, the
+//! settings of a chassis, and guards.
 //!
 //! Only what is ours goes: the bridge if an agent made it, which its UUID says, and keys of `external_ids` that only OVN reads. The node must
 //! have no agent any more, which would make everything again.
@@ -8,13 +9,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ovn_schema::vswitch::{Bridge, OpenVSwitch};
+use ovn_schema::vswitch::{Bridge, OpenVSwitch, Port};
 use ovsdb::{Client, Endpoint, Monitor, Rows, Transaction};
-use portolan_host::{Rtnetlink, guard};
+use portolan_host::{Rtnetlink, guard, masquerade};
 use portolan_plan::host::LinkName;
 use portolan_plan::row_uuid;
 
 use crate::blocking::blocking;
+use crate::vswitch::NODE;
 
 /// OVN's bridge.
 const BRIDGE: &str = "br-int";
@@ -40,6 +42,7 @@ pub async fn remove(database: &Path) -> anyhow::Result<Vec<String>> {
             format!("the database of Open vSwitch at {} does not answer", database.display())
         })??;
     }
+    removed.extend(blocking(translation).await.context("remove the table inet portolan")?);
     removed.extend(blocking(guards).await.context("remove the guards of links")?);
     Ok(removed)
 }
@@ -47,7 +50,8 @@ pub async fn remove(database: &Path) -> anyhow::Result<Vec<String>> {
 async fn from_switch(database: &Path) -> anyhow::Result<Vec<String>> {
     let client = Client::builder("Open_vSwitch", [Endpoint::Unix(database.into())])
         .monitor(Monitor::of::<OpenVSwitch>().columns(["bridges", "cur_cfg", "external_ids", "next_cfg"]))
-        .monitor(Monitor::of::<Bridge>().columns(["name"]))
+        .monitor(Monitor::of::<Bridge>().columns(["name", "ports"]))
+        .monitor(Monitor::of::<Port>().columns(["name", "external_ids"]))
         .connect();
     client.ready().await;
     let mut removed = Vec::new();
@@ -60,6 +64,24 @@ async fn from_switch(database: &Path) -> anyhow::Result<Vec<String>> {
         changes.push(OpenVSwitch::BRIDGES.delete([bridge]));
         removed.push(format!("bridge {BRIDGE}"));
     }
+    // On a bridge of somebody else's it would stay.
+    let ports: BTreeSet<_> = client
+        .read()
+        .rows::<Port>()
+        .filter_map(|(uuid, row)| row.ok()?.external_ids.contains_key(NODE).then_some(uuid))
+        .collect();
+    let others: Vec<_> = client
+        .read()
+        .rows::<Bridge>()
+        .filter(|(uuid, row)| *uuid != bridge && row.as_ref().is_ok_and(|row| !row.ports.is_disjoint(&ports)))
+        .map(|(uuid, _)| uuid)
+        .collect();
+    for other in &others {
+        transaction.mutate(Rows::uuid(*other), [Bridge::PORTS.delete(ports.iter().copied())]).any();
+    }
+    if !others.is_empty() {
+        removed.push("the node's port portolan0".to_owned());
+    }
     let keys: BTreeSet<&str> =
         KEYS.iter().copied().filter(|key| row.external_ids.contains_key(*key)).collect();
     if !keys.is_empty() {
@@ -69,11 +91,13 @@ async fn from_switch(database: &Path) -> anyhow::Result<Vec<String>> {
         ));
         changes.push(OpenVSwitch::EXTERNAL_IDS.delete_keys(keys.into_iter().map(str::to_owned)));
     }
-    if changes.is_empty() {
+    if changes.is_empty() && others.is_empty() {
         return Ok(removed);
     }
     let wanted = row.next_cfg + 1;
-    transaction.mutate(Rows::uuid(root), changes).expect(1);
+    if !changes.is_empty() {
+        transaction.mutate(Rows::uuid(root), changes).expect(1);
+    }
     transaction.update(Rows::uuid(root), [OpenVSwitch::NEXT_CFG.set(&wanted)]).expect(1);
     client.transact(&transaction).await.context("change the database of Open vSwitch")?;
     // The bridge is gone when ovs-vswitchd has removed it.
@@ -85,6 +109,15 @@ async fn from_switch(database: &Path) -> anyhow::Result<Vec<String>> {
         tracing::warn!("ovs-vswitchd has not taken this up within {PATIENCE:?}; does it run?");
     }
     Ok(removed)
+}
+
+/// What the primary network needs of nftables.
+fn translation() -> portolan_host::Result<Vec<String>> {
+    if masquerade::listed()?.is_none() {
+        return Ok(Vec::new());
+    }
+    masquerade::remove()?;
+    Ok(vec!["nftables table inet portolan".to_owned()])
 }
 
 fn guards() -> portolan_host::Result<Vec<String>> {

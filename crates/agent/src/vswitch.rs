@@ -2,6 +2,7 @@
 
 mod chassis;
 mod node_port;
+pub(crate) use self::node_port::NODE;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -44,7 +44,7 @@ pub(crate) struct Actor {
     pub(crate) finalizers: Writer<FinalizerWriter>,
     pub(crate) results: Writer<ResultsWriter>,
     pub(crate) nodes: Writer<NodeWriter>,
-    /// Whether Nodes have prefixes that subnets are compared with.
+    /// Whether Nodes have prefixes that subnets are compared with, and whether what they had is given up.
     first_interface: FirstInterface,
     /// What those give way to.
     pub(crate) urgent: Urgent,
@@ -99,7 +99,7 @@ impl Actor {
             Action::MoveLock { moved, requester } => self.move_lock(moved, requester).await,
             Action::Confirm(question) => {
                 let reads = question.release.reads();
-                let confirmation = live::read(&self.client, &reads).await.unwrap_or_else(|error| {
+                let confirmation = live::read(&self.client, &reads, self.first_interface).await.unwrap_or_else(|error| {
                     tracing::warn!(lock = question.release.lock, error = %Plain(&error), "cannot confirm that the lock may go");
                     Confirmation::Failed
                 });
@@ -109,7 +109,7 @@ impl Actor {
                 self.delete_lock(lock, uid, resource_version).await;
             }
             Action::ConfirmAbsence { unit, owners, pods } => {
-                let absence = live::unit_absence(&self.client, &unit, &owners, &pods).await.unwrap_or_else(|error| {
+                let absence = live::unit_absence(&self.client, &unit, &owners, &pods, self.first_interface).await.unwrap_or_else(|error| {
                     tracing::warn!(%unit, error = %Plain(&error), "cannot read the owner of rows that the cache does not know");
                     Absence::Unknown
                 });
@@ -117,7 +117,7 @@ impl Actor {
             }
             Action::ReadMissing(read) => {
                 let reads = std::slice::from_ref(&read);
-                let confirmation = live::read(&self.client, reads).await.unwrap_or_else(|error| {
+                let confirmation = live::read(&self.client, reads, self.first_interface).await.unwrap_or_else(|error| {
                     tracing::warn!(object = ?read, error = %Plain(&error), "cannot read an object that a list lacks");
                     Confirmation::Failed
                 });

@@ -20,6 +20,7 @@ mod kinds;
 mod locks;
 mod missing;
 mod network_attachments;
+mod node_addresses;
 mod node_mtus;
 mod node_prefixes;
 mod nodes;

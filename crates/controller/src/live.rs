@@ -13,7 +13,9 @@ use portolan_api::{kubeovn, kubevirt, portolan};
 use portolan_model::holder::{self, Read, Users};
 use portolan_model::node_subnet::node_of_subnet;
 use portolan_model::subnet::DEFAULT_VPC;
-use portolan_model::{AttachmentId, Group, Source, Unit, UnitState, VpcPair, World, doors};
+use portolan_model::{
+    AttachmentId, FirstInterface, Group, Settings, Source, Unit, UnitState, VpcPair, World, doors,
+};
 use portolan_plan::Absence;
 use portolan_watch::{self as served, Unreadable};
 use serde::de::DeserializeOwned;
@@ -21,8 +23,17 @@ use serde::de::DeserializeOwned;
 use crate::engine::Confirmation;
 
 /// Reads objects live: a World that has those that exist, and no others.
-pub(crate) async fn read(client: &Client, reads: &[Read]) -> kube::Result<Confirmation> {
-    let mut found = World::default();
+pub(crate) async fn read(
+    client: &Client,
+    reads: &[Read],
+    first_interface: FirstInterface,
+) -> kube::Result<Confirmation> {
+    // Of the primary network it has nothing by itself; but what that had may be given up.
+    let first_interface = match first_interface {
+        FirstInterface::NoLonger => FirstInterface::NoLonger,
+        FirstInterface::Portolan | FirstInterface::Other => FirstInterface::Other,
+    };
+    let mut found = World::new(Settings { first_interface });
     for read in reads {
         let found = &mut found;
         match read {
@@ -95,7 +106,11 @@ pub(crate) async fn unit_absence(
     unit: &Unit,
     owners: &BTreeSet<String>,
     pods: &BTreeSet<String>,
+    first_interface: FirstInterface,
 ) -> kube::Result<Absence> {
+    if first_interface == FirstInterface::NoLonger && is_of_primary_network(unit, owners) {
+        return Ok(Absence::Confirmed);
+    }
     let is_there = match unit {
         // That of the primary network needs no object. That this controller was started without `--primary` is no word that it may go.
         Unit::Vpc(name) if name == DEFAULT_VPC && owners.contains(DEFAULT_VPC) => true,
@@ -112,15 +127,28 @@ pub(crate) async fn unit_absence(
                 uids.iter().flatten().any(|uid| owners.contains(uid))
             }
         },
-        Unit::Attachment(id) => match read(client, &holder::reads(id, &Users::default())).await? {
-            Confirmation::Found(found) => {
-                holder::released(&found, id, &Users::default()).is_none()
-                    || any_runs(client, id, pods).await?
+        Unit::Attachment(id) => {
+            match read(client, &holder::reads(id, &Users::default()), first_interface).await? {
+                Confirmation::Found(found) => {
+                    holder::released(&found, id, &Users::default()).is_none()
+                        || any_runs(client, id, pods).await?
+                }
+                Confirmation::Failed => true,
             }
-            Confirmation::Failed => true,
-        },
+        }
     };
     Ok(if is_there { Absence::Refuted } else { Absence::Confirmed })
+}
+
+/// Whether there is a unit only for a primary network: of the router, that of no object.
+fn is_of_primary_network(unit: &Unit, owners: &BTreeSet<String>) -> bool {
+    match unit {
+        Unit::Vpc(name) => name == DEFAULT_VPC && owners.iter().all(|owner| owner == DEFAULT_VPC),
+        Unit::Node(_) => true,
+        Unit::Subnet(name) => node_of_subnet(name).is_some(),
+        Unit::Attachment(id) => id.kind() == HolderKind::Node,
+        Unit::Peering(_) => false,
+    }
 }
 
 /// Whether there is a Node of this name with one of these UIDs.
@@ -233,12 +261,46 @@ mod tests {
         let absence = async |pods: &[&str]| {
             let pods = pods.iter().map(ToString::to_string).collect();
             let owners = BTreeSet::from(["uid-of-machine".to_owned()]);
-            unit_absence(&api.client(), &unit, &owners, &pods).await.unwrap()
+            unit_absence(&api.client(), &unit, &owners, &pods, FirstInterface::Other).await.unwrap()
         };
         put("Running");
         assert_eq!(absence(&["uid-of-pod"]).await, Absence::Refuted);
         assert_eq!(absence(&["another"]).await, Absence::Confirmed);
         put("Succeeded");
         assert_eq!(absence(&["uid-of-pod"]).await, Absence::Confirmed);
+    }
+
+    #[tokio::test]
+    async fn what_a_primary_network_had_is_given_up_only_where_that_is_said() {
+        let api = FakeApi::default();
+        let node = json!({"metadata": {"name": "n1", "uid": "uid-n1"}});
+        api.put(&serde_json::from_value::<Node>(node).unwrap());
+        for (unit, owner) in [
+            ("vpc/ovn-cluster", "ovn-cluster"),
+            ("node/n1", "uid-n1"),
+            ("subnet/node:n1", "uid-n1"),
+            ("attachment/node/n1/node/uid-n1", "uid-n1"),
+        ] {
+            let absence = async |first_interface| {
+                let (unit, owners) = (unit.parse().unwrap(), BTreeSet::from([owner.to_owned()]));
+                unit_absence(&api.client(), &unit, &owners, &BTreeSet::new(), first_interface).await.unwrap()
+            };
+            assert_eq!(absence(FirstInterface::Portolan).await, Absence::Refuted, "{unit}");
+            assert_eq!(absence(FirstInterface::Other).await, Absence::Refuted, "{unit}");
+            assert_eq!(absence(FirstInterface::NoLonger).await, Absence::Confirmed, "{unit}");
+        }
+        // The addresses of the node's port are given back with that.
+        let unit: Unit = "attachment/node/n1/node/uid-n1".parse().unwrap();
+        let Unit::Attachment(id) = &unit else { panic!("{unit} is no attachment") };
+        for (first_interface, is_released) in
+            [(FirstInterface::Other, false), (FirstInterface::NoLonger, true)]
+        {
+            let reads = holder::reads(id, &Users::default());
+            let Confirmation::Found(found) = read(&api.client(), &reads, first_interface).await.unwrap()
+            else {
+                panic!("it was read")
+            };
+            assert_eq!(holder::released(&found, id, &Users::default()).is_some(), is_released);
+        }
     }
 }

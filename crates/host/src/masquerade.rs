@@ -15,7 +15,8 @@ use crate::error::{Error, Result};
 use crate::nft::nft;
 
 const FAMILY: &str = "inet";
-const TABLE: &str = "portolan";
+/// The name of the table, of family `inet`.
+pub const TABLE: &str = "portolan";
 /// `srcnat`
 const AFTER_ROUTING: i32 = 100;
 const FILTER: i32 = 0;

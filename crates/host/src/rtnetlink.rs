@@ -91,6 +91,7 @@ pub enum LinkKind {
 
 pub use self::addresses::LinkAddress;
 pub use self::routes::Route;
+pub(crate) use self::routes::{DELETE_ROUTE, NEW_ROUTE};
 
 /// Changes to a link. Fields that are left out stay as they are.
 #[derive(Clone, Copy, Debug, Default)]

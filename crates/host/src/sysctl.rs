@@ -1,6 +1,9 @@
 //! Settings of the kernel under `/proc/sys`; those of the network are of the calling thread's namespace.
 
+use std::path::Path;
+
 use crate::error::{Result, Trying};
+use crate::rtnetlink::Rtnetlink;
 
 /// Gives a setting a value, unless it has that.
 pub fn set(path: &str, value: &str) -> Result<()> {
@@ -11,19 +14,25 @@ pub fn set(path: &str, value: &str) -> Result<()> {
     std::fs::write(path, value).trying(|| format!("write {value} to {path}"))
 }
 
-/// Lets the node forward IPv6. A link that takes its routes from router advertisements goes on doing so, which the kernel would end.
-pub fn forward_ipv6() -> Result<()> {
-    const LINKS: &str = "/proc/sys/net/ipv6/conf";
+/// Gives a setting of IPv6 a value, where the kernel has IPv6.
+pub fn set_of_ipv6(path: &str, value: &str) -> Result<()> {
+    if Path::new(path).exists() { set(path, value) } else { Ok(()) }
+}
+
+/// Lets the node forward IPv6. A link that has its routes from router advertisements goes on taking them, which the kernel would end; all
+/// others take none, as before.
+pub fn forward_ipv6(host: &mut Rtnetlink) -> Result<()> {
     const FORWARDING: &str = "/proc/sys/net/ipv6/conf/all/forwarding";
     let is = std::fs::read_to_string(FORWARDING).trying(|| format!("read {FORWARDING}"))?;
     if is.trim() == "1" {
         return Ok(());
     }
-    for link in std::fs::read_dir(LINKS).trying(|| format!("list {LINKS}"))? {
-        let path = link.trying(|| format!("list {LINKS}"))?.path().join("accept_ra");
+    let advertised = host.links_with_advertised_routes()?;
+    for link in host.links()?.into_iter().filter(|link| advertised.contains(&link.index)) {
+        let path = format!("/proc/sys/net/ipv6/conf/{}/accept_ra", link.name);
         // A link may go meanwhile.
         if std::fs::read_to_string(&path).is_ok_and(|is| is.trim() == "1") {
-            set(&path.to_string_lossy(), "2")?;
+            set(&path, "2")?;
         }
     }
     set(FORWARDING, "1")

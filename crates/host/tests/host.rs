@@ -14,7 +14,7 @@ use nix::sys::socket::{
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{
     Admits, ChangeMonitor, Ethtool, GuardChange, GuardMonitor, LinkChange, LinkKind, LinkMonitor, Masquerade,
-    Route, Rtnetlink, Tap, Veth, announce, guard, masquerade, netns, tap,
+    Route, Rtnetlink, Tap, Veth, announce, guard, masquerade, netns, sysctl, tap,
 };
 use portolan_testbed::{Lab, Namespace};
 
@@ -496,9 +496,18 @@ fn the_table_that_masquerades_is_written_whole_and_seen_to_be_changed() {
         };
         assert_eq!(masquerade::listed().unwrap(), None);
         masquerade::remove().unwrap();
-        let changes = ChangeMonitor::of_nftables().unwrap();
+        let changes = ChangeMonitor::of_table(masquerade::TABLE).unwrap();
+        let nothing = |changes: &ChangeMonitor| {
+            changes.read().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        // Of others, whatever they are called.
+        for table in ["inet portolan2", "ip portolan", "netdev portolan", "inet portola"] {
+            lab.command("nft").args(["add", "table"]).args(table.split(' ')).read().unwrap();
+        }
+        assert!(nothing(&changes));
         wanted.apply().unwrap();
         assert!(!changes.read().unwrap().is_empty());
+        while changes.read().is_ok() {}
         let written = masquerade::listed().unwrap().unwrap();
         wanted.apply().unwrap();
         assert_eq!(masquerade::listed().unwrap(), Some(written.clone()), "writing it again changes nothing");
@@ -511,7 +520,9 @@ fn the_table_that_masquerades_is_written_whole_and_seen_to_be_changed() {
         ] {
             assert!(text.contains(rule), "{rule}: {text}");
         }
+        while changes.read().is_ok() {}
         lab.command("nft").args(["flush", "chain", "inet", "portolan", "postrouting"]).read().unwrap();
+        assert!(!changes.read().unwrap().is_empty());
         assert_ne!(masquerade::listed().unwrap(), Some(written.clone()));
         wanted.apply().unwrap();
         assert_eq!(masquerade::listed().unwrap(), Some(written));
@@ -520,5 +531,70 @@ fn the_table_that_masquerades_is_written_whole_and_seen_to_be_changed() {
         wanted.apply().unwrap();
         masquerade::remove().unwrap();
         assert_eq!(masquerade::listed().unwrap(), None);
+    });
+}
+
+#[test]
+fn changes_of_a_link_and_of_routes_by_it_are_reported_and_those_of_others_are_not() {
+    portolan_testbed::test(async |lab| {
+        let nothing = |changes: &ChangeMonitor| {
+            changes.read().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        let ip = |lines: &str| lab.home().ip(lines).unwrap();
+        ip("link add other type veth peer name other2");
+        ip("link set other up");
+        ip("link set other2 up");
+        let changes = ChangeMonitor::of_link("pt0").unwrap();
+        let place = place(&lab);
+        assert!(!changes.read().unwrap().is_empty(), "it is made");
+        ip("link set pt0 up");
+        place.pod.ip("link set eth0 up").unwrap();
+        ip("address add 192.0.2.1/24 dev pt0");
+        while changes.read().is_ok() {}
+        for of_others in ["link set other alias x", "route add 198.51.100.0/24 dev other", "link set lo up"] {
+            ip(of_others);
+        }
+        // The loopback gets addresses.
+        while changes.read().is_ok() {}
+        ip("route add 203.0.113.0/24 dev other");
+        assert!(nothing(&changes));
+        for of_it in
+            ["route add 198.51.100.0/25 dev pt0", "route del 198.51.100.0/25", "link set pt0 alias y"]
+        {
+            ip(of_it);
+            assert!(!changes.read().unwrap().is_empty(), "{of_it}");
+            while changes.read().is_ok() {}
+        }
+        ip("address add 192.0.2.129/25 dev other");
+        assert!(!changes.read().unwrap().is_empty(), "an address of another link");
+    });
+}
+
+#[test]
+fn a_node_that_forwards_goes_on_taking_routes_only_where_it_has_some_that_were_advertised() {
+    portolan_testbed::test(async |lab| {
+        let mut place = place(&lab);
+        let ip = |lines: &str| lab.home().ip(lines).unwrap();
+        ip("link add other type veth peer name other2");
+        ip("link set pt0 up");
+        ip("link set other up");
+        place.pod.ip("link set eth0 up").unwrap();
+        // As the kernel does when a router advertises itself.
+        let route = ["-6", "route", "add", "default", "via", "fe80::1", "dev", "pt0", "proto", "ra"];
+        lab.command("ip").args(route).read().unwrap();
+        let setting = |link: &str, name: &str| {
+            let path = format!("/proc/sys/net/ipv6/conf/{link}/{name}");
+            lab.command("cat").arg(path).read().unwrap()
+        };
+        assert_eq!([setting("pt0", "accept_ra"), setting("other", "accept_ra")], ["1", "1"]);
+        lab.home().run(|| sysctl::forward_ipv6(&mut Rtnetlink::open().unwrap())).unwrap();
+        assert_eq!([setting("pt0", "accept_ra"), setting("other", "accept_ra")], ["2", "1"]);
+        assert_eq!([setting("default", "accept_ra"), setting("all", "forwarding")], ["1", "1"]);
+
+        ip("address add 192.0.2.1/24 dev other");
+        ip("address add 198.51.100.1/24 dev pt0");
+        let pt0 = place.host.link("pt0").unwrap().unwrap();
+        let connected = place.host.connected_networks(&pt0).unwrap();
+        assert_eq!(connected, ["192.0.2.0/24".parse().unwrap()]);
     });
 }

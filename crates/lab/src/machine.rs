@@ -19,7 +19,8 @@ pub(crate) const LINK: &str = "eth0";
 /// A machine that runs. Cloning gives another handle to the same one; it ends with the last, or when it is switched off.
 ///
 /// Its `/run`, `/var/lib` and `/var/log` are its own and empty at first; `/etc` and `/opt` show the files of the machine that the
-/// lab runs on, and what is written there stays in this one. The rest of the file system is that machine's.
+/// lab runs on, and what is written there stays in this one. So do the settings of the kernel that a kubelet changes and that are not of a
+/// namespace: they show what was written, and have no effect. The rest of the file system is that machine's.
 #[derive(Clone, Debug)]
 pub struct Machine {
     name: String,
@@ -38,6 +39,16 @@ pub struct MachineBuilder {
     disk: Disk,
     processes: Processes,
 }
+
+/// Settings of the kernel that are the whole machine's, and that a kubelet changes.
+const SETTINGS: [&str; 6] = [
+    "/proc/sys/kernel/keys/root_maxbytes",
+    "/proc/sys/kernel/keys/root_maxkeys",
+    "/proc/sys/kernel/panic",
+    "/proc/sys/kernel/panic_on_oops",
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/sys/vm/panic_on_oom",
+];
 
 /// Where a machine keeps its changes to `/etc` and `/opt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +123,12 @@ impl Machine {
     }
 }
 
+/// The MAC address of the link to the underlay.
+pub(crate) fn link_mac(address: Ipv4Addr) -> String {
+    let [a, b, c, d] = address.octets();
+    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+}
+
 impl MachineBuilder {
     /// Gives it this address, which is one of [`Underlay::node_address`]. Without this it takes the next.
     pub fn address(mut self, address: Ipv4Addr) -> Self {
@@ -146,6 +163,8 @@ impl MachineBuilder {
         let namespace =
             Namespace::network_and_mounts(lab.scratch(), &self.name, entrance, move || mounts.mount())?;
         underlay.plug(&namespace, LINK)?;
+        // A machine that is switched on again has the card that it had.
+        namespace.ip(&format!("link set {LINK} address {}", link_mac(address)))?;
         Ok(Machine { name: self.name.clone(), address, namespace, run, control_group })
     }
 }
@@ -156,6 +175,7 @@ struct Mounts {
     var_lib: PathBuf,
     var_log: PathBuf,
     layers: PathBuf,
+    settings: PathBuf,
     disk: Disk,
 }
 
@@ -173,6 +193,7 @@ impl Mounts {
             var_lib: directory("var/lib")?,
             var_log: directory("var/log")?,
             layers: directory("layers")?,
+            settings: directory("settings")?,
             disk,
         })
     }
@@ -196,7 +217,16 @@ impl Mounts {
         for (from, to) in [(&self.run, "/run"), (&self.var_lib, "/var/lib"), (&self.var_log, "/var/log")] {
             mount_bind(from, to).trying(|| format!("mount {to}"))?;
         }
-        Ok(())
+        SETTINGS.iter().try_for_each(|setting| self.own_setting(Path::new(setting)))
+    }
+
+    /// Puts a plain file in the place of a setting of the kernel.
+    fn own_setting(&self, setting: &Path) -> Result<()> {
+        // A kernel may have been built without it.
+        let Ok(value) = std::fs::read(setting) else { return Ok(()) };
+        let file = self.settings.join(setting.file_name().unwrap_or_default());
+        std::fs::write(&file, value).trying(|| format!("write {}", file.display()))?;
+        mount_bind(&file, setting).trying(|| format!("mount {}", setting.display()))
     }
 
     /// Lets the machine write to `path`, and make the directory `made` in it, while the lab's machine's stays as it is.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::command::Command;
 use crate::error::Result;
 use crate::installed::OPEN_VSWITCH_SCHEMA;
-use crate::machine::{LINK, Machine};
+use crate::machine::{LINK, Machine, link_mac};
 use crate::namespace::Namespace;
 use crate::ovn_central::OvnCentral;
 use crate::ovsdb_server::{Layout, OvsdbServer};
@@ -205,6 +205,9 @@ fn start_vswitchd(namespace: &Namespace, node: &str, run: &Path) -> Result<Proce
 /// bridge, and the node's address is on that bridge. The kernel's asks the kernel, so there the address is on the link itself.
 fn make_bridges(namespace: &Namespace, address: Ipv4Addr, datapath: Datapath) -> Result<()> {
     let datapath_type = format!("datapath_type={}", datapath.name());
+    // That of the link, as a bridge on hardware has it: with another at each start, tunnels of other nodes would lead nowhere for as long as
+    // they remember the last.
+    let mac = format!("other-config:hwaddr=\"{}\"", link_mac(address));
     let integration =
         ["--", "--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", &datapath_type]
             .into_iter()
@@ -216,6 +219,7 @@ fn make_bridges(namespace: &Namespace, address: Ipv4Addr, datapath: Datapath) ->
         "Bridge",
         "br-und",
         &datapath_type,
+        &mac,
         "--",
         "add-port",
         "br-und",

@@ -126,6 +126,7 @@ pub fn mk_node(name: &str) -> Node {
     Node {
         name: name.to_owned(),
         uid: format!("node-{name}"),
+        created: None,
         chassis: name.to_owned(),
         addresses: vec![[192, 168, 0, 1].into()],
         tunnels: Tunnels::Unreported,
@@ -138,7 +139,17 @@ pub fn mk_node(name: &str) -> Node {
 /// A node with prefixes for its pods that were found free of clashes.
 pub fn mk_node_with(name: &str, pod_cidrs: &str) -> Node {
     let cidr = CidrBlock::parse(pod_cidrs, HostBits::Refuse).expect("invariant: a test gives prefixes");
-    Node { pod_cidrs: Some(Ok(cidr)), served_cidrs: Some(served(cidr)), ..mk_node(name) }
+    let node = mk_node(name);
+    Node { pod_cidrs: Some(Ok(cidr)), served_cidrs: Some(served(cidr, &node.uid)), ..node }
+}
+
+/// The same node with another UID, as one that was made again: its prefixes were found free of clashes anew, if they were.
+pub fn mk_node_again(node: Node, uid: &str) -> Node {
+    let served_cidrs = match (&node.pod_cidrs, &node.served_cidrs) {
+        (Some(Ok(cidr)), Some(_)) => Some(served(*cidr, uid)),
+        _ => None,
+    };
+    Node { uid: uid.to_owned(), served_cidrs, ..node }
 }
 
 /// A `NetworkAttachment` on `node-1`.

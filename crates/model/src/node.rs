@@ -38,9 +38,11 @@ pub struct Node {
     pub name: String,
     /// Its UID.
     pub uid: String,
+    /// When it was created, in seconds; never for one that was not.
+    pub created: Option<i64>,
     /// The name of its chassis in OVN.
     pub chassis: String,
-    /// Its internal addresses; the first is where other nodes send its guests' traffic.
+    /// Its internal addresses, as it says them: see [`World::node_addresses`](crate::World::node_addresses) for those that are believed.
     pub addresses: Vec<IpAddr>,
     /// What its agent says of its tunnels.
     pub tunnels: Tunnels,
@@ -48,11 +50,17 @@ pub struct Node {
     pub told_mtu: Option<u16>,
     /// The prefixes that were allocated to it for its pods, if any were.
     pub pod_cidrs: Option<Result<CidrBlock, FieldErrors>>,
-    /// Which of them were found free of clashes, in the words of the annotation.
+    /// Which of them were found free of clashes, and of which Node, in the words of the annotation.
     pub served_cidrs: Option<String>,
 }
 
 impl Node {
+    /// Whether it was there before another. The same for whoever compares them.
+    pub(crate) fn is_older(&self, other: &Node) -> bool {
+        let age = |node: &Node| (node.created.unwrap_or(i64::MAX), node.uid.clone());
+        age(self) < age(other)
+    }
+
     /// What fits into its tunnels, if that is anything that pods can do with.
     pub(crate) fn tunnel_mtu(&self) -> Option<u16> {
         match self.tunnels {

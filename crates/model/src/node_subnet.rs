@@ -35,9 +35,10 @@ pub fn node_of_subnet(subnet: &str) -> Option<&str> {
     subnet.strip_prefix(PREFIX)
 }
 
-/// What says that the prefixes of a node were found free of clashes: the value of the annotation.
-pub fn served(cidr: CidrBlock) -> String {
-    cidr.to_string()
+/// What says that the prefixes of a Node were found free of clashes: the value of the annotation. It names the Node by its UID: what was
+/// found of one says nothing of another that has its name, and its annotations.
+pub fn served(cidr: CidrBlock, node_uid: &str) -> String {
+    format!("{cidr} of {node_uid}")
 }
 
 /// The addresses of a node in its own prefixes, those of each family in order.
@@ -78,7 +79,7 @@ impl Node {
     /// Whether its prefixes were found free of clashes.
     pub fn prefixes_validation(&self) -> Validation {
         match (&self.pod_cidrs, &self.served_cidrs) {
-            (Some(Ok(cidr)), Some(told)) if served(*cidr) == *told => Validation::Current,
+            (Some(Ok(cidr)), Some(told)) if served(*cidr, &self.uid) == *told => Validation::Current,
             _ => Validation::Not,
         }
     }
@@ -137,7 +138,8 @@ mod tests {
 
     fn subnet(text: &str) -> Result<Subnet, FieldErrors> {
         let cidr = CidrBlock::parse(text, HostBits::Mask).unwrap();
-        Node { pod_cidrs: Some(Ok(cidr)), served_cidrs: Some(text.to_owned()), ..mk_node("w1") }
+        let node = mk_node("w1");
+        Node { pod_cidrs: Some(Ok(cidr)), served_cidrs: Some(served(cidr, &node.uid)), ..node }
             .subnet()
             .unwrap()
     }
@@ -174,7 +176,17 @@ mod tests {
     fn other_prefixes_than_those_that_were_found_free_are_not_in_use() {
         let other = Node { served_cidrs: Some("10.9.0.0/24".into()), ..mk_node("w1") };
         assert_eq!(other.prefixes_validation(), Validation::Not);
-        let node = Node { pod_cidrs: Some(Ok(CidrBlock::V4("10.1.0.0/24".parse().unwrap()))), ..other };
+        let cidr = CidrBlock::V4("10.1.0.0/24".parse().unwrap());
+        let node = Node { pod_cidrs: Some(Ok(cidr)), ..other };
         assert_eq!(node.prefixes_validation(), Validation::Not);
+        for (told, validation) in [
+            (served(cidr, "node-w1"), Validation::Current),
+            // What was found of an earlier Node of this name, or what somebody wrote who knows the prefixes alone.
+            (served(cidr, "node-before"), Validation::Not),
+            (cidr.to_string(), Validation::Not),
+        ] {
+            let node = Node { served_cidrs: Some(told.clone()), ..node.clone() };
+            assert_eq!(node.prefixes_validation(), validation, "{told}");
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::life::Life;
 use crate::node::Node;
 use crate::peering::PeeringProblem;
 use crate::pod::Pod;
-use crate::subnet::{Subnet, Validation};
+use crate::subnet::{DEFAULT_VPC, Subnet, Validation};
 use crate::vpc::Vpc;
 use crate::world::{GatewayProblem, World};
 
@@ -320,6 +320,7 @@ fn check_overlap(subnet: &Subnet, world: &World, notes: &mut Notes) {
             notes.errors.add(&spec.field("cidrBlock"), net.to_string(), Reason::Duplicate, message);
         }
     }
+    check_nodes(subnet, world, notes);
     let vpc = subnet.vpc().and_then(|name| world.vpc(name));
     for peering in vpc.iter().flat_map(|vpc| &vpc.config.peerings) {
         let connect: Vec<_> = peering.local_connect.nets().map(|net| net.trunc()).collect();
@@ -333,14 +334,35 @@ fn check_overlap(subnet: &Subnet, world: &World, notes: &mut Notes) {
     }
 }
 
+/// A Subnet of the primary network must not have addresses of nodes: all others would send to pods what is meant for them. One that is in
+/// effect stays so: a node that comes later is not believed to have such an address.
+fn check_nodes(subnet: &Subnet, world: &World, notes: &mut Notes) {
+    if subnet.vpc() != Some(DEFAULT_VPC) || best_validation(subnet, world) != Validation::Not {
+        return;
+    }
+    let spec = FieldPath::SPEC;
+    for net in subnet.config.cidr.nets() {
+        let mut believed =
+            world.nodes_within(net).filter(|(address, node)| world.node_addresses(node).contains(address));
+        if let Some((address, node)) = believed.next() {
+            let message = format!(
+                "contains {address}, an address of Node {}, which the other nodes would not reach any more; choose another prefix",
+                node.name
+            );
+            notes.errors.add(&spec.field("cidrBlock"), net.to_string(), Reason::Duplicate, message);
+        }
+    }
+}
+
 /// True for the prefixes of a node that are not in use and never will be while there is a Subnet that serves all nodes.
 fn gives_way(other: &Subnet, subnet: &Subnet, world: &World) -> bool {
     let serves_all = subnet.config.default || world.default_of_nodes().is_some();
-    other.node().is_some() && other.validation == Validation::Not && serves_all
+    let is_unused = other.validation == Validation::Not && !world.has_guests(&other.name);
+    other.node().is_some() && is_unused && serves_all
 }
 
 /// What a subnet is called in a message.
-fn title(subnet: &Subnet) -> String {
+pub(crate) fn title(subnet: &Subnet) -> String {
     match subnet.node() {
         Some(node) => format!("Node {node} (spec.podCIDRs)"),
         None => format!("Subnet {}", subnet.name),
@@ -358,13 +380,30 @@ pub fn node_prefixes(node: &Node, world: &World, counts: impl Fn(&Subnet) -> boo
     let list = FieldPath::SPEC;
     let list = list.field("podCIDRs");
     let others = world.subnets_of_domain(&subnet.domain).filter(|other| other.name != subnet.name);
-    for other in others.filter(|other| counts(other)) {
+    // Of two that were given the same, the one that was there before has it.
+    let yields = |other: &Subnet| {
+        let other_node = other.node().and_then(|name| world.node(name));
+        let is_younger = other_node.is_some_and(|other| node.is_older(other));
+        is_younger && other.validation == Validation::Not && other.config.cidr == subnet.config.cidr
+    };
+    for other in others.filter(|other| counts(other) && !yields(other)) {
         for (net, theirs) in
             overlaps(subnet.config.cidr.nets(), &other.config.cidr.nets().collect::<Vec<_>>())
         {
             let message = format!(
                 "overlaps {theirs} of {}, so the node's pods get no addresses of it; remove one of the two",
                 title(other)
+            );
+            errors.add(&list, net.to_string(), Reason::Duplicate, message);
+        }
+    }
+    for net in subnet.config.cidr.nets() {
+        // A node that comes later is not believed to have such an address.
+        let stands = |other: &Node| other.name == node.name || other.is_older(node);
+        if let Some((address, other)) = world.nodes_within(net).find(|(_, other)| stands(other)) {
+            let message = format!(
+                "contains {address}, an address of Node {}, so the node's pods get no addresses of it; allocate prefixes outside the nodes' network",
+                other.name
             );
             errors.add(&list, net.to_string(), Reason::Duplicate, message);
         }

@@ -96,8 +96,8 @@ pub struct NodeRef<'w> {
 pub struct NodeView<'w> {
     /// The node.
     pub node: NodeRef<'w>,
-    /// Its own addresses, in the network of the nodes.
-    pub addresses: &'w [IpAddr],
+    /// Its own addresses, in the network of the nodes: those that are believed.
+    pub addresses: Vec<IpAddr>,
     /// Its pods' prefixes, if these are in use.
     pub prefixes: Option<CidrBlock>,
     /// The VPC of the primary network.

@@ -10,6 +10,7 @@ mod ip_pools;
 mod locks;
 mod missing;
 mod named;
+mod node_addresses;
 mod nodes;
 mod pods;
 mod rates;
@@ -23,6 +24,7 @@ mod vips;
 mod vpcs;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use portolan_api::portolan::{DecidedInterface, HolderKind};
@@ -34,6 +36,7 @@ pub use self::holding::HeldLocks;
 use self::holding::Holding;
 use self::index::Index;
 use self::named::{Named, Namespaced};
+pub use self::node_addresses::NodeAddressProblem;
 use self::pods::Machine;
 use self::requests::Topic;
 use self::rivals::Rivals;
@@ -73,6 +76,15 @@ pub enum FirstInterface {
     /// Another plugin; Portolan makes further ones.
     #[default]
     Other,
+    /// Another plugin, since Portolan is the cluster's primary network no longer: what it had as such is given up.
+    NoLonger,
+}
+
+impl FirstInterface {
+    /// Whether it is Portolan that makes them.
+    pub fn is_portolan(self) -> bool {
+        self == FirstInterface::Portolan
+    }
 }
 
 /// Namespace and name.
@@ -133,6 +145,8 @@ pub struct World {
     holdings_by_node: Index<String, AttachmentId>,
     /// By the size of packets that fits into their tunnels: those where that is usable.
     nodes_by_tunnel_mtu: Index<u16, String>,
+    /// On the primary network: by the addresses that they report.
+    nodes_by_address: Index<IpAddr, String>,
     /// By the MTU that they were told.
     nodes_by_told_mtu: Index<u16, String>,
     pods_by_machine: Index<Name, Name>,
@@ -425,8 +439,13 @@ impl World {
     /// True if something is on the Subnet of this name, and it is this Subnet and not an earlier one of its name: it has a lock on
     /// its gateway, as one has that is or was in effect.
     pub fn is_in_use(&self, subnet: &str, uid: &str) -> bool {
-        self.holdings_by_subnet.get(subnet).next().is_some()
+        self.has_guests(subnet)
             && self.held_in_name(HolderKind::Subnet, None, subnet).any(|id| *id.uid() == *uid)
+    }
+
+    /// True if somebody has addresses of a subnet, whether or not it is in effect; its gateway aside.
+    pub fn has_guests(&self, subnet: &str) -> bool {
+        self.holdings_by_subnet.get(subnet).next().is_some()
     }
 
     /// The attachments in effect on a node.

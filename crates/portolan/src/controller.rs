@@ -11,8 +11,8 @@ use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_controller::{Config, LeaderElection, Log, Reader};
 use portolan_daemons::OvnDatabase;
-use portolan_model::World;
 use portolan_model::node::LEAST_IPV4_MTU;
+use portolan_model::{FirstInterface, World};
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::ServiceReference;
 
@@ -33,6 +33,10 @@ pub(crate) struct Arguments {
     /// plugin makes them, and Portolan makes further ones.
     #[arg(long)]
     primary: bool,
+    /// Remove from OVN what an earlier controller made with --primary: the router, and the switches and ports of nodes. Pods that still have
+    /// interfaces by it keep their addresses, and are cut off: delete them first.
+    #[arg(long, conflicts_with = "primary")]
+    remove_primary: bool,
     /// A prefix of the Services that Portolan itself serves on the primary network; may be repeated. What goes to an address of it that no
     /// Service has is dropped, so it must not be given where kube-proxy serves them.
     #[arg(long, value_name = "CIDR", requires = "primary")]
@@ -194,7 +198,10 @@ pub(crate) async fn run(
     config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;
     config.plan.service_cidrs = arguments.service_cidr.iter().map(IpNet::trunc).collect();
-    config.settings.first_interface = crate::first_interface(arguments.primary);
+    config.settings.first_interface = match crate::first_interface(arguments.primary) {
+        FirstInterface::Other if arguments.remove_primary => FirstInterface::NoLonger,
+        first_interface => first_interface,
+    };
     config.health = arguments.health_address;
     config.debug = arguments.debug_address;
     config.log = Some(log);

@@ -2,27 +2,69 @@
 
 use std::time::Duration;
 
-use kube::client::ClientBuilder;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tower::{BoxError, ServiceBuilder};
 
 use crate::Error;
 use crate::deadline::DeadlineLayer;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
+/// A connection on which nothing came for this long is probed: a watch may bring nothing for minutes, and a path that has gone says nothing
+/// at all.
+const IDLE: Duration = Duration::from_secs(10);
+/// How soon after one probe comes the next.
+const BETWEEN_PROBES: Duration = Duration::from_secs(5);
+/// How long the other side may leave probes, or what was sent, without an answer. Then the connection is dead, and what was watched by it is
+/// watched anew.
+const UNANSWERED: Duration = Duration::from_secs(20);
 
 /// A client of this API server. Every request but a watch ends within [`ANSWER`](crate::ANSWER), with an error that says so if there was
-/// no answer. It repeats nothing by itself: a client that silently waits out a 503 or 429 makes its caller's pauses add up, and hides
-/// from it that the API server is not there.
+/// no answer; a watch whose connection is dead ends within half a minute. It repeats nothing by itself: a client that silently waits out a
+/// 503 or 429 makes its caller's pauses add up, and hides from it that the API server is not there.
 ///
 /// # Errors
 /// When the configuration is of no use, for example because a certificate cannot be read.
 pub fn client(mut config: kube::Config) -> Result<kube::Client, Error> {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT);
-    let builder = ClientBuilder::try_from(config).map_err(|error| {
-        // kube reports every client certificate that rustls does not take as an invalid private key.
-        let is_version_1 = format!("{error:?}").contains("UnsupportedCertVersion");
-        if is_version_1 { Error::CertificateVersion } else { error.into() }
-    })?;
-    Ok(builder.with_layer(&DeadlineLayer).build())
+    if config.proxy_url.is_some() {
+        // Of the connection to a proxy nothing can be set. It says itself what it cannot do.
+        return Ok(ClientBuilder::try_from(config).map_err(readable)?.with_layer(&DeadlineLayer).build());
+    }
+    if CryptoProvider::get_default().is_none() {
+        // It may be set meanwhile, and then it is.
+        let _ = aws_lc_rs::default_provider().install_default();
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_keepalive(Some(IDLE));
+    tcp.set_keepalive_interval(Some(BETWEEN_PROBES));
+    // With this it is the time that counts, not the number of probes.
+    tcp.set_tcp_user_timeout(Some(UNANSWERED));
+    let tls = config.rustls_https_connector_with_connector(tcp).map_err(readable)?;
+    let mut connector = TimeoutConnector::new(tls);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let connections: legacy::Client<_, Body> = legacy::Builder::new(TokioExecutor::new()).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(readable)?)
+        .layer(config.extra_headers_layer().map_err(readable)?)
+        .map_err(BoxError::from)
+        .service(connections);
+    Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&DeadlineLayer).build())
+}
+
+fn readable(error: kube::Error) -> Error {
+    // kube reports every client certificate that rustls does not take as an invalid private key.
+    let is_version_1 = format!("{error:?}").contains("UnsupportedCertVersion");
+    if is_version_1 { Error::CertificateVersion } else { error.into() }
 }

@@ -18,6 +18,9 @@ const OWN_TYPES: [&str; 2] = [PLUGIN_TYPE, "portolan"];
 /// The types of Multus, which calls plugins by the pod's networks itself.
 const MULTUS: [&str; 2] = ["multus", "multus-shim"];
 
+/// The reference plugin that serves `hostPort`. It speaks up to version 1.0.0 for sure.
+pub(super) const PORTMAP: &str = "portmap";
+
 /// Reference plugins whose CHECK takes every address of the result for one of their own interface: it fails for pods with others.
 const CHECK_ALL_ADDRESSES: [&str; 6] = ["bridge", "host-device", "ipvlan", "macvlan", "ptp", "vlan"];
 
@@ -40,6 +43,15 @@ pub enum Mode {
 pub(super) struct File {
     pub(super) name: String,
     pub(super) text: Vec<u8>,
+}
+
+/// What a list depends on besides those files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    /// The agent's socket, if it is not the default.
+    pub(super) socket: Option<String>,
+    /// Whether the node has [`PORTMAP`].
+    pub(super) has_portmap: bool,
 }
 
 /// What is to be done, in this order: at no moment is there nothing.
@@ -135,10 +147,10 @@ pub(super) fn ours(directory: &[File]) -> Vec<String> {
     directory.iter().filter(|file| is_ours(file)).map(|file| file.name.clone()).collect()
 }
 
-/// What to change in a directory. `socket` is the agent's, if it is not the default.
-pub(super) fn plan(directory: &[File], mode: Mode, socket: Option<&str>) -> Plan {
+/// What to change in a directory.
+pub(super) fn plan(directory: &[File], mode: Mode, node: &Node) -> Plan {
     let first = directory.iter().filter(|file| !is_ours(file)).min_by(|a, b| a.name.cmp(&b.name));
-    match list(first, mode, socket) {
+    match list(first, mode, node) {
         Ok(None) => Plan { changes: remove_ours(directory, None), problem: None },
         Ok(Some(list)) => {
             let Some(name) = name_before(first) else {
@@ -175,17 +187,26 @@ fn name_before(first: Option<&File>) -> Option<&'static str> {
 }
 
 /// Our list; none if there is to be none.
-fn list(first: Option<&File>, mode: Mode, socket: Option<&str>) -> Result<Option<Value>, Problem> {
+fn list(first: Option<&File>, mode: Mode, node: &Node) -> Result<Option<Value>, Problem> {
+    let socket = node.socket.as_deref();
     match mode {
         Mode::Delegate => Ok(None),
-        Mode::Alone => Ok(Some(json!({
-            // Runtimes that know `cniVersions` take the newest that they speak.
-            "cniVersion": Version::V1_0_0.as_str(),
-            "cniVersions": [Version::V1_0_0.as_str(), Version::V1_1_0.as_str()],
-            "name": "portolan",
-            "plugins": [plugin("all", socket)],
-            MARK: "by portolan agent install",
-        }))),
+        Mode::Alone => {
+            let (mut plugins, mut versions) = (vec![plugin("all", socket)], vec![Version::V1_0_0.as_str()]);
+            if node.has_portmap {
+                plugins.push(json!({"type": PORTMAP, "capabilities": {"portMappings": true}}));
+            } else {
+                versions.push(Version::V1_1_0.as_str());
+            }
+            Ok(Some(json!({
+                // Runtimes that know `cniVersions` take the newest that they speak.
+                "cniVersion": Version::V1_0_0.as_str(),
+                "cniVersions": versions,
+                "name": "portolan",
+                "plugins": plugins,
+                MARK: "by portolan agent install",
+            })))
+        }
         Mode::Chained => chain(first.ok_or(Problem::NoPrimary)?, socket).map(Some),
     }
 }

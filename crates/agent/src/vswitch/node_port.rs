@@ -10,7 +10,7 @@ use portolan_plan::row_uuid;
 use super::{BY_NAME, IFACE_ID, INTERNAL, OWNER, Vswitch, find_bridge, take_from_others};
 
 /// The tag of what is made for the node itself.
-const NODE: &str = "portolan/node";
+pub(crate) const NODE: &str = "portolan/node";
 
 /// A port of the node's name that is somebody else's.
 const FOREIGN: &str = "Open vSwitch has a port portolan0 that is not Portolan's; remove it";

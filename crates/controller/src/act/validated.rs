@@ -37,7 +37,7 @@ async fn lists(client: &Client, first_interface: FirstInterface) -> kube::Result
         kubeovn_vpcs: list(client).await?.objects,
         nodes: match first_interface {
             FirstInterface::Portolan => list::<Node>(client).await?.objects,
-            FirstInterface::Other => Vec::new(),
+            FirstInterface::Other | FirstInterface::NoLonger => Vec::new(),
         },
     })
 }

@@ -60,11 +60,12 @@ impl Engine {
                 }
             }
         };
-        if !self.stands_by() {
-            for unit in &dirty.units {
+        for unit in &dirty.units {
+            if !self.stands_by() {
                 self.compare_conditions_of_unit(unit);
                 self.compare_results_of_unit(unit);
             }
+            self.report_addresses_of_unit(unit);
         }
         self.note(dirty, evidence);
         if matches!(change, Change::Listed(_)) {

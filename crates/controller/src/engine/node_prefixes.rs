@@ -66,7 +66,9 @@ impl Engine {
         let problems = match cidrs {
             Ok(cidrs) if errors.is_empty() => {
                 let (node, uid) = (name.clone(), uid.clone());
-                self.actions.push(Action::ServePrefixes { node, uid, cidrs: served(cidrs) });
+                let cidrs = served(cidrs, &uid);
+                self.subnets.promise(&subnet);
+                self.actions.push(Action::ServePrefixes { node, uid, cidrs });
                 Vec::new()
             }
             Ok(_) | Err(_) => vec![(NOT_USED, errors.clone())],

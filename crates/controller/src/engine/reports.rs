@@ -93,6 +93,8 @@ pub(super) enum Topic {
     Finalizer,
     /// Whether the prefixes of its pods can be used.
     Prefixes,
+    /// Whether its addresses are believed.
+    Addresses,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -110,7 +112,7 @@ impl Reports {
     /// What only a decision finds out is not known any more.
     pub(super) fn forget_decisions(&mut self) {
         self.told.retain(|(_, topic), _| match topic {
-            Topic::Content | Topic::Object | Topic::Annotations => true,
+            Topic::Content | Topic::Object | Topic::Annotations | Topic::Addresses => true,
             Topic::Conditions | Topic::Request | Topic::Northbound | Topic::Finalizer | Topic::Prefixes => {
                 false
             }
@@ -338,6 +340,7 @@ impl Engine {
             Topic::Northbound,
             Topic::Finalizer,
             Topic::Prefixes,
+            Topic::Addresses,
         ];
         for topic in topics {
             self.reports.told.remove(&(subject.clone(), topic));

@@ -35,6 +35,9 @@ pub(super) struct SubnetGate {
     unjudged: BTreeSet<SubnetKey>,
     /// Nodes whose prefixes nobody asks for, while a Subnet serves all nodes.
     idle: BTreeSet<SubnetKey>,
+    /// Nodes whose prefixes were found free of clashes, by UID, and do not say so yet. Nothing is judged meanwhile: lists would show those
+    /// prefixes as unused.
+    promised: BTreeMap<SubnetKey, String>,
     /// Something changed that may have stood in the way of a subnet.
     recheck: bool,
 }
@@ -198,6 +201,7 @@ impl SubnetGate {
         self.observed.remove(key);
         self.to_judge.remove(key);
         self.idle.remove(key);
+        self.promised.remove(key);
         self.recheck = true;
     }
 
@@ -211,6 +215,9 @@ impl SubnetGate {
             return;
         };
         let validation = node.prefixes_validation();
+        if self.promised.get(&key).is_some_and(|uid| *uid != node.uid || validation == Validation::Current) {
+            self.promised.remove(&key);
+        }
         // Prefixes never change.
         let before = self.observed.get(&key).filter(|old| old.uid == node.uid);
         if before.is_some_and(|old| old.validation == validation) {
@@ -228,6 +235,13 @@ impl SubnetGate {
         self.recheck = true;
         let (uid, generation, life) = (node.uid.clone(), None, Life::Protected);
         self.observed.insert(key, Observed { uid, generation, life, validation, refusal, open });
+    }
+
+    /// The prefixes of a Node were found free of clashes, and it will say so.
+    pub(super) fn promise(&mut self, key: &SubnetKey) {
+        if let Some(observed) = self.observed.get(key) {
+            self.promised.insert(key.clone(), observed.uid.clone());
+        }
     }
 
     /// The prefixes of a Node were refused.
@@ -286,6 +300,7 @@ impl SubnetGate {
 
     /// Everything is judged that has no verdict: one that was found may not have been written.
     pub(super) fn judge_all(&mut self) {
+        self.promised.clear();
         // Of a Node nothing but this process remembers that it was refused.
         for ((group, _), one) in &mut self.observed {
             if *group == Group::Core {
@@ -313,12 +328,15 @@ impl SubnetGate {
                 self.to_judge.append(&mut self.idle);
             }
         }
-        if self.judging.is_some() || self.to_judge.is_empty() {
+        if self.judging.is_some() || self.to_judge.is_empty() || !self.promised.is_empty() {
             return None;
         }
         if self.to_judge.iter().any(|(group, _)| *group == Group::Core) && self.serves_all_nodes(world) {
             let (idle, others): (BTreeSet<_>, _) =
-                std::mem::take(&mut self.to_judge).into_iter().partition(|(group, _)| *group == Group::Core);
+                std::mem::take(&mut self.to_judge).into_iter().partition(|(group, name)| {
+                    // What pods have addresses of goes on, also if its Node has lost the word that says so.
+                    *group == Group::Core && !world.has_guests(name)
+                });
             self.idle.extend(idle);
             self.to_judge = others;
         }

@@ -1,5 +1,6 @@
 //! Routes of the main table.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,8 +15,8 @@ use super::{Link, Rtnetlink, bytes, family};
 use crate::error::{Error, Result};
 use crate::netlink::{CREATE, DUMP, EXCLUSIVE, Message};
 
-const NEW_ROUTE: u16 = 24;
-const DELETE_ROUTE: u16 = 25;
+pub(crate) const NEW_ROUTE: u16 = 24;
+pub(crate) const DELETE_ROUTE: u16 = 25;
 const GET_ROUTE: u16 = 26;
 
 /// The metric that the kernel gives an IPv6 route which names none; an IPv4 route has 0.
@@ -124,16 +125,37 @@ impl Rtnetlink {
 
     /// The routes by a link, those of the kernel's own making included.
     pub fn routes(&mut self, link: &Link) -> Result<Vec<Route>> {
-        let what = || format!("list the routes by {}", link.name);
+        let by_link = |one: &Existing| one.link == Some(link.index);
+        Ok(self.all_routes()?.into_iter().filter(by_link).map(|one| one.route).collect())
+    }
+
+    fn all_routes(&mut self) -> Result<Vec<Existing>> {
+        let what = || "list the routes".to_owned();
         let mut found = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut request = RouteMessage::default();
             request.header.address_family = family;
             for message in &self.socket.ask(GET_ROUTE, DUMP, &bytes(&request), what)? {
-                found.extend(read_route(message, what)?.filter(|one| one.link == Some(link.index)));
+                found.extend(read_route(message, what)?);
             }
         }
-        Ok(found.into_iter().map(|one| one.route).collect())
+        Ok(found)
+    }
+
+    /// The networks that links other than `link` are directly in, as the kernel knows by the addresses of those links.
+    pub fn connected_networks(&mut self, link: &Link) -> Result<Vec<IpNet>> {
+        let others = self.all_routes()?.into_iter().filter(|route| {
+            route.link != Some(link.index) && route.message.header.protocol == RouteProtocol::Kernel
+        });
+        let is_link_local = |net: &IpNet| matches!(net, IpNet::V6(v6) if v6.addr().is_unicast_link_local());
+        Ok(others.map(|route| route.route.destination).filter(|net| !is_link_local(net)).collect())
+    }
+
+    /// The indexes of the links with routes that a router has advertised and the kernel has taken.
+    pub fn links_with_advertised_routes(&mut self) -> Result<BTreeSet<u32>> {
+        let advertised =
+            self.all_routes()?.into_iter().filter(|one| one.message.header.protocol == RouteProtocol::Ra);
+        Ok(advertised.filter_map(|route| route.link).collect())
     }
 
     /// Gives an existing route a metric that is higher than that of `route`.

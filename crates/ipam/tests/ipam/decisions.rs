@@ -536,14 +536,14 @@ fn a_node_that_is_made_again_gives_back_what_the_former_one_had() {
     let node = Requester::node("node-1");
     let decision = scene.ipam.decide(&scene.world, &node);
     decision.create.iter().for_each(|lock| scene.store(lock));
-    let again = Node { uid: "second".into(), ..mk_node_with("node-1", "10.16.7.0/24") };
+    let again = mk_node_again(mk_node_with("node-1", "10.16.7.0/24"), "second");
     scene.apply(&again);
     let decision = scene.ipam.decide(&scene.world, &node);
     assert_eq!(addresses(&decision), ["10.16.7.2", "10.16.7.3"]);
     let released: Vec<_> = decision.releases.iter().map(|release| release.reason.to_string()).collect();
     assert_eq!(released, ["its holder does not exist any more"; 2]);
     // With the prefix of the former one it waits for that one's addresses.
-    scene.apply(&Node { uid: "third".into(), ..mk_node_with("node-1", "10.16.1.0/24") });
+    scene.apply(&mk_node_again(mk_node_with("node-1", "10.16.1.0/24"), "third"));
     let decision = scene.ipam.decide(&scene.world, &node);
     assert_eq!(decision.releases.len(), 2);
     assert_eq!(decision.waits_for().len(), 2, "{:?}", decision.refusals);

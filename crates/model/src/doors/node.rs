@@ -24,6 +24,7 @@ pub fn node(object: &v1::Node) -> Node {
     };
     Node {
         uid: object.uid().unwrap_or_default(),
+        created: object.creation_timestamp().map(|time| time.0.as_second()),
         chassis: chassis.unwrap_or(&name).clone(),
         addresses: internal.filter_map(|address| address.address.parse().ok()).collect(),
         tunnels,

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 
 use super::few::Few;
 
@@ -41,6 +42,11 @@ impl<K: Ord, V: Ord> Index<K, V> {
         K: Borrow<Q>,
     {
         self.0.get(key).into_iter().flatten()
+    }
+
+    /// The keys of a range with their values.
+    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, &Few<V>)> {
+        self.0.range(range)
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> + Clone {

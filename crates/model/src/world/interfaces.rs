@@ -6,9 +6,9 @@ use portolan_api::pod_annotations::{self, IpPool, parse_interface_request};
 use portolan_api::portolan::HolderKind;
 use portolan_api::{Family, FieldError, GuestRoute, Provider, Reason};
 
+use super::World;
 use super::evaluation::Evaluation;
 use super::requests::Topic;
-use super::{FirstInterface, World};
 use crate::doors::pod::{
     RequestedInterface, RequestedNetwork, is_kube_ovn_annotation, unsupported_annotation, wrong_rate,
 };
@@ -25,7 +25,7 @@ impl<'w> Evaluation<'w> {
     pub(super) fn resolve(&mut self, wanted: &RequestedInterface, pod: &Pod) {
         let world = self.world;
         let (provider, network_routes) = match &wanted.network {
-            RequestedNetwork::First if world.settings.first_interface == FirstInterface::Other => {
+            RequestedNetwork::First if !world.settings.first_interface.is_portolan() => {
                 self.interfaces.insert(wanted.interface.clone());
                 return;
             }
@@ -334,7 +334,7 @@ impl<'w> Evaluation<'w> {
         if !self.request.is_ready() {
             return;
         }
-        let other_first = self.world.settings.first_interface == FirstInterface::Other;
+        let other_first = !self.world.settings.first_interface.is_portolan();
         let warnings = pod.annotations.keys().filter(|key| is_kube_ovn_annotation(key)).filter_map(|key| {
             let message = if self.is_used(key) {
                 // The interface is made all the same: without a limit, as if the annotation were not there.

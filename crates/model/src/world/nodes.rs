@@ -7,7 +7,7 @@ use super::World;
 use super::evaluation::Evaluation;
 use super::requests::Topic;
 use super::rivals::Candidate;
-use crate::attachment::{Attachment, NODE_INTERFACE};
+use crate::attachment::{Attachment, AttachmentId, NODE_INTERFACE};
 use crate::dirty::Dirty;
 use crate::doors::Meta;
 use crate::group::Group;
@@ -43,6 +43,8 @@ impl World {
         if let Some(mtu) = new.as_ref().and_then(Node::mtu_of_pods) {
             self.nodes_by_told_mtu.insert(mtu, name.to_owned());
         }
+        let old = old.cloned();
+        self.index_node_addresses(old.as_ref(), new.as_ref(), dirty);
         let prefixes = new.as_ref().filter(|_| self.primary_vpc.is_some()).and_then(candidate);
         match new {
             Some(node) => self.nodes.insert(name.to_owned(), node),
@@ -76,6 +78,12 @@ impl World {
             _ => None,
         };
         let nodes: Vec<_> = dirty.units.iter().filter_map(node).map(Unit::Node).collect();
+        let subnets: Vec<_> = dirty
+            .units
+            .iter()
+            .filter_map(|unit| if let Unit::Subnet(name) = unit { self.known_subnet(name) } else { None })
+            .collect();
+        subnets.into_iter().for_each(|subnet| self.note_nodes_within(subnet, dirty));
         dirty.units.extend(nodes);
     }
 
@@ -83,17 +91,23 @@ impl World {
         match self.primary_vpc.as_ref().and_then(|_| self.nodes.get(name)) {
             None => UnitState::Absent,
             Some(_) if self.vpc_of_subnets(DEFAULT_VPC).is_none() => UnitState::Held,
+            // Its port has its addresses, and nobody knows whether they are in effect: what the node has is not taken from it.
+            Some(node) if self.port_ids(node).any(|id| self.attachment_state(id) == UnitState::Held) => {
+                UnitState::Held
+            }
             Some(_) => UnitState::Live,
         }
     }
 
     /// A node of the primary network to be planned.
     pub fn node_view(&self, name: &str) -> Option<NodeView<'_>> {
-        self.primary_vpc.as_ref()?;
+        if self.node_state(name) != UnitState::Live {
+            return None;
+        }
         let (node, vpc) = (self.nodes.get(name)?, self.vpc_of_subnets(DEFAULT_VPC)?);
         Some(NodeView {
             node: NodeRef { name: &node.name, uid: &node.uid },
-            addresses: &node.addresses,
+            addresses: self.node_addresses(node),
             prefixes: self.subnet(&node_subnet(name)).map(|subnet| subnet.config.cidr),
             vpc: VpcRef { name: &vpc.name, owner: self.owner_of_vpc(vpc) },
             port: self.node_port(node),
@@ -102,10 +116,12 @@ impl World {
 
     /// The port of a node, once it has its addresses.
     pub fn node_port(&self, node: &Node) -> Option<NodePort<'_>> {
-        let mut ids =
-            self.held_in_name(HolderKind::Node, None, &node.name).filter(|id| *id.uid() == node.uid);
-        let attachment = ids.find_map(|id| self.attachment(id))?;
+        let attachment = self.port_ids(node).find_map(|id| self.attachment(id))?;
         Some(NodePort { attachment, subnet: SubnetRef::of(self.subnet(attachment.subnet())?) })
+    }
+
+    fn port_ids(&self, node: &Node) -> impl Iterator<Item = &AttachmentId> {
+        self.held_in_name(HolderKind::Node, None, &node.name).filter(|id| *id.uid() == node.uid)
     }
 
     /// The node by which an attachment leaves the cluster, if that does not follow from its addresses.

@@ -76,6 +76,9 @@ impl World {
         self.unindex_subnet(name, old);
         self.index_subnet(name, new);
         self.index_gateway(name, old, new);
+        if let Some(old) = old {
+            self.note_nodes_within(old, dirty);
+        }
         let state = self.subnet_state(name);
         if state_before != state || (old != new && state == UnitState::Live) {
             dirty.units.insert(Unit::Subnet(name.to_owned()));

@@ -172,10 +172,9 @@ fn what_changes_about_a_node_dirties_that_node_alone() {
     assert_eq!(world.units().map(|unit| unit.to_string()).collect::<Vec<_>>(), ["vpc/ovn-cluster"]);
     let node = mk_node_with("node-1", PREFIXES);
     assert_eq!(units(&world.apply(&node)), ["subnet/node:node-1", "node/node-1"]);
-    assert_eq!(
-        units(&world.apply(&mk_node_with("node-2", "10.16.2.0/24"))),
-        ["subnet/node:node-2", "node/node-2"]
-    );
+    let addresses = vec![[192, 168, 0, 2].into()];
+    let other = Node { addresses, ..mk_node_with("node-2", "10.16.2.0/24") };
+    assert_eq!(units(&world.apply(&other)), ["subnet/node:node-2", "node/node-2"]);
     let moved = Node { addresses: vec![[192, 168, 0, 7].into()], ..node.clone() };
     assert_eq!(units(&world.apply(&moved)), ["node/node-1"]);
     // Its port comes about.
@@ -197,7 +196,7 @@ fn what_changes_about_a_node_dirties_that_node_alone() {
     };
     assert_eq!(leaves_by(&world).as_deref(), Some("node-node-1"));
     // Made again under its name, it is another.
-    let again = Node { uid: "second".into(), ..mk_node_with("node-1", "10.16.9.0/24") };
+    let again = mk_node_again(mk_node_with("node-1", "10.16.9.0/24"), "second");
     let dirty = world.apply(&again);
     assert!(dirty.units.contains(&attachment) && dirty.units.contains(&Unit::Subnet(node_subnet("node-1"))));
     assert_eq!(leaves_by(&world).as_deref(), Some("second"));
@@ -267,4 +266,110 @@ fn prefixes_must_not_overlap() {
     assert_eq!(of(&unserved("node-3", "10.17.0.0/24"), &world), [""; 0]);
     taken.spec.cidr_block = "10.99.0.0/24".into();
     assert_eq!(of(&unserved("node-3", "10.16.3.0/30"), &world).len(), 1, "too small, whatever else there is");
+}
+
+#[test]
+fn a_node_is_believed_an_address_that_nothing_else_has() {
+    let with = |name: &str, created: i64, addresses: &[&str]| Node {
+        created: Some(created),
+        addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        ..mk_node(name)
+    };
+    let mut world = world(&[mk_node_with("node-1", "10.16.1.0/24")]);
+    drop(world.apply(&in_cluster("apps", "10.50.0.0/24")));
+    let strange = ["127.0.0.1", "169.254.1.1", "fe80::1", "::", "224.0.0.1"];
+    for address in strange.into_iter().chain(["10.50.0.9", "10.16.1.7"]) {
+        drop(world.apply(&with("thief", 5, &[address, "192.168.0.5"])));
+        let thief = world.node("thief").unwrap();
+        assert_eq!(
+            world.node_addresses(thief),
+            ["192.168.0.5".parse::<std::net::IpAddr>().unwrap()],
+            "{address}"
+        );
+        assert_eq!(world.node_address_problems(thief).count(), 1, "{address}");
+    }
+    let believed = |world: &World, name: &str| world.node_addresses(world.node(name).unwrap()).len();
+    // The one that was there before has it; the other as soon as that is gone.
+    let dirty = world.apply(&with("older", 3, &["192.168.0.5"]));
+    assert!(dirty.units.contains(&Unit::Node("thief".into())), "{dirty:?}");
+    assert_eq!((believed(&world, "thief"), believed(&world, "older")), (0, 1));
+    let older = world.node("older").unwrap().clone();
+    let dirty = world.delete(&older);
+    assert!(dirty.units.contains(&Unit::Node("thief".into())), "{dirty:?}");
+    assert_eq!(believed(&world, "thief"), 1);
+    // A subnet that comes into effect around it, and goes.
+    drop(world.apply(&with("thief", 5, &["10.60.0.5"])));
+    let late = in_cluster("late", "10.60.0.0/24");
+    let dirty = world.apply(&late);
+    assert!(dirty.units.contains(&Unit::Node("thief".into())), "{dirty:?}");
+    assert_eq!(believed(&world, "thief"), 0);
+    let dirty = world.delete(&late);
+    assert!(dirty.units.contains(&Unit::Node("thief".into())), "{dirty:?}");
+    assert_eq!(believed(&world, "thief"), 1);
+    // Beside another primary network, nobody asks.
+    let mut secondary = World::default();
+    drop(secondary.apply(&with("thief", 5, &["10.60.0.5"])));
+    assert!(secondary.apply(&late).units.iter().all(|unit| !matches!(unit, Unit::Node(_))));
+}
+
+#[test]
+fn no_subnet_may_have_addresses_of_nodes() {
+    let node =
+        Node { addresses: vec!["172.31.0.11".parse().unwrap()], ..mk_node_with("node-1", "10.16.1.0/24") };
+    let mut world = world(&[node]);
+    let errors = |subnet: &Subnet, world: &World| {
+        validate(subnet, world).errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for cidr in ["172.31.0.0/16", "172.31.0.8/29", "172.31.0.16/28,fd00::/64", "172.16.0.0/12"] {
+        let mut around = in_cluster("around", cidr);
+        around.status = None;
+        let has_address = cidr != "172.31.0.16/28,fd00::/64";
+        let found = errors(&around, &world);
+        assert_eq!(
+            found.iter().any(|one| one.contains("an address of Node node-1")),
+            has_address,
+            "{found:?}"
+        );
+        // The hosts of another VPC are others, and so is what is in effect already.
+        around.spec.vpc = Some("blue".into());
+        assert!(!errors(&around, &world).iter().any(|one| one.contains("node-1")), "{cidr}");
+    }
+    let around = in_cluster("around", "172.31.0.0/16");
+    assert_eq!(errors(&around, &world), [""; 0], "a node that comes later is not believed");
+    drop(world.apply(&around));
+    assert_eq!(world.node_addresses(world.node("node-1").unwrap()).len(), 0);
+    // Nor the prefixes of a node: of itself, or of one that was there before.
+    let own = Node { addresses: vec!["10.17.0.9".parse().unwrap()], ..unserved("node-2", "10.17.0.0/24") };
+    drop(world.apply(&own));
+    let found = node_prefixes(&own, &world, |_| true);
+    assert!(
+        found.iter().any(|one| one.to_string().contains("10.17.0.9, an address of Node node-2")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_node_keeps_what_it_has_when_it_has_lost_its_annotation() {
+    let mut world = world(&[mk_node_with("node-1", "10.16.1.0/24")]);
+    for (at, address) in ["10.16.1.2", "10.16.1.3"].into_iter().enumerate() {
+        let mut lock = mk_lock("vpc/ovn-cluster", "node:node-1", address, "node-1", at as u64 + 1);
+        let holder = &mut lock.spec.holder;
+        (holder.kind, holder.namespace) = (HolderKind::Node, None);
+        (holder.uid, holder.interface) = ("node-node-1".into(), Some("node".into()));
+        lock.spec.interfaces[0].interface = "node".into();
+        lock.spec.interfaces[0].families = vec![portolan_api::Family::IPv4; 2];
+        drop(world.apply(&lock));
+    }
+    let unit = Unit::Node("node-1".into());
+    assert_eq!(world.state(&unit), UnitState::Live);
+    assert!(world.node_view("node-1").unwrap().port.is_some());
+    let dirty = world.apply(&unserved("node-1", "10.16.1.0/24"));
+    assert!(dirty.units.contains(&unit));
+    assert_eq!(world.state(&unit), UnitState::Held);
+    // Neither may a Subnet for all nodes have them now.
+    let mut wide = in_cluster("wide", "10.16.0.0/16");
+    (wide.status, wide.spec.default) = (None, true);
+    assert!(!validate(&wide, &world).is_valid());
+    drop(world.apply(&mk_node_with("node-1", "10.16.1.0/24")));
+    assert_eq!(world.state(&unit), UnitState::Live);
 }

@@ -253,7 +253,8 @@ fn primary_node() -> impl Strategy<Value = Object> {
                 node.served_cidrs = None;
             }
             if second_life {
-                node.uid.push_str("-2");
+                let uid = format!("{}-2", node.uid);
+                node = mk_node_again(node, &uid);
             }
             if moved {
                 node.addresses = vec![[192, 168, 0, 9].into()];

@@ -24,7 +24,9 @@ pub(super) fn rows(unit: &Unit, view: &NodeView<'_>, settings: &Settings) -> Row
     let group = rows.root(names::THE_ONE, PortGroup { name: name.clone(), ..Default::default() });
     let Some(port) = port else { return rows };
     let router = names::router_row(view.vpc.name, view.vpc.owner);
-    for address in *addresses {
+    // One of a Service's prefixes would take over what goes to the Service.
+    let is_of_service = |address: &IpAddr| settings.service_cidrs.iter().any(|net| net.contains(address));
+    for address in addresses.iter().filter(|address| !is_of_service(address)) {
         if let Some(hop) = own(port, Family::of(*address)) {
             let length = if address.is_ipv4() { 32 } else { 128 };
             let route = primary::to(&format!("{address}/{length}"), &hop.to_string());

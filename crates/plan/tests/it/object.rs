@@ -4,7 +4,7 @@ use portolan_api::portolan::{
     DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockUser, Subnet, Vpc,
 };
 use portolan_api::{Domain, Family};
-use portolan_model::fixtures::{mk_node, mk_node_with};
+use portolan_model::fixtures::{mk_node, mk_node_again, mk_node_with};
 use portolan_model::node::Tunnels;
 use portolan_model::pod::Place;
 use portolan_model::{AttachmentId, Dirty, Node, Pod, World};
@@ -72,8 +72,8 @@ pub(crate) fn node(name: &str, chassis: &str) -> Object {
 pub(crate) fn primary_node(name: &str, uid: &str, pod_cidrs: &str, addresses: &[String]) -> Object {
     let node = if pod_cidrs.is_empty() { mk_node(name) } else { mk_node_with(name, pod_cidrs) };
     let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    let (uid, chassis) = (uid.to_owned(), format!("chassis-of-{name}"));
-    Object::Node(Node { uid, chassis, addresses, ..node })
+    let chassis = format!("chassis-of-{name}");
+    Object::Node(Node { chassis, addresses, ..mk_node_again(node, uid) })
 }
 
 /// The port of a node, in its own subnet.

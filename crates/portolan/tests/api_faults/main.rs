@@ -68,6 +68,37 @@ fn running_pods_are_untouched_and_new_ones_served_whatever_kube_apiserver_does()
     run(ApiKind::Kubernetes);
 }
 
+/// A watch lasts for minutes without a word, so nobody but TCP can tell that nobody is at the other end any more.
+#[test]
+fn connections_that_are_dead_without_an_end_are_given_up_long_before_watches_end() {
+    let a_watch = Duration::from_secs(290);
+    Test::new().deadline(a_watch - Duration::from_secs(90)).run(async move |lab: TestLab| {
+        let testbed = Testbed::builder().api(ApiKind::Kubernetes).start(&lab).unwrap();
+        testbed.apply(OBJECTS).unwrap();
+        testbed.pod("before").on("node1").nad("web").start().unwrap();
+        let dead = lose_connections(&testbed);
+        assert!(dead > 5, "the controller watches: {dead}");
+        testbed.pod("after").on("node1").nad("web").start().unwrap();
+    });
+}
+
+/// What comes and goes on the controller's connections is lost from now on; new ones are as good as ever.
+fn lose_connections(testbed: &Testbed) -> usize {
+    let controller = testbed.controller().unwrap();
+    let (namespace, pid) = (controller.namespace(), controller.pid().unwrap());
+    let listed = namespace.command("ss").args(["-tnpH", "state", "established"]).read().unwrap();
+    let own = listed.lines().filter(|line| line.contains(&format!("pid={pid},")));
+    // Columns: two queues, the own address, the other.
+    let port = |line: &str| Some(line.split_whitespace().nth(2)?.rsplit_once(':')?.1.to_owned());
+    let ports: Vec<_> = own.filter_map(port).collect();
+    let set = ports.join(", ");
+    let rules = format!(
+        "table inet dead {{\n chain input {{\n type filter hook input priority 0\n tcp dport {{ {set} }} drop\n tcp sport {{ {set} }} drop\n }}\n }}\n"
+    );
+    namespace.command("nft").args(["-f", "-"]).stdin(rules).read().unwrap();
+    ports.len()
+}
+
 /// SIGKILL, and a new start.
 fn killed(testbed: &Testbed, meanwhile: &dyn Fn()) {
     let server = ["apiserver", "kube-apiserver"].into_iter().find_map(|name| testbed.component(name).ok());

@@ -6,4 +6,6 @@ mod harness;
 mod installation;
 mod nothing_left;
 mod pods;
+mod primary;
+mod primary_faults;
 mod secondary;

@@ -57,6 +57,9 @@ fn raise_and_wait() {
         if group.exists() {
             fs::write(group.join("node1/kubepods/freezer.state"), "FROZEN").unwrap();
         }
+        // As a kubelet does, with a value that nothing else gives.
+        let change = ["-c", "echo 11 >/proc/sys/kernel/panic && cat /proc/sys/kernel/panic"];
+        assert_eq!(cluster.node("node1")?.command("sh")?.args(change).read()?, "11");
         println!("\nlab {}", lab.path().display());
         std::future::pending().await
     });
@@ -120,6 +123,8 @@ struct Machine {
     links: BTreeSet<String>,
     mounts: usize,
     directories: Vec<(&'static str, bool)>,
+    /// Settings of the kernel that kubelets change.
+    settings: Vec<(&'static str, Option<String>)>,
 }
 
 impl Machine {
@@ -131,9 +136,19 @@ impl Machine {
             links: links.map(|link| link.unwrap().file_name().into_string().unwrap()).collect(),
             mounts: fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count(),
             directories: directories.map(|path| (path, Path::new(path).exists())).into(),
+            settings: SETTINGS.map(|path| (path, fs::read_to_string(path).ok())).into(),
         }
     }
 }
+
+const SETTINGS: [&str; 6] = [
+    "/proc/sys/kernel/keys/root_maxbytes",
+    "/proc/sys/kernel/keys/root_maxkeys",
+    "/proc/sys/kernel/panic",
+    "/proc/sys/kernel/panic_on_oops",
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/sys/vm/panic_on_oom",
+];
 
 /// Those of the machine that run.
 pub(crate) fn processes() -> impl Iterator<Item = PathBuf> {

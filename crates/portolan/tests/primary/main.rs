@@ -125,5 +125,16 @@ fn nothing_is_left_of_a_node_that_is_deleted_and_it_may_come_again_with_other_pr
         assert!(stage.is_of_node(&again, 7), "{:?}", again.addresses());
         testbed.tcp(&again, &a).succeeds();
         stage.node_reaches(testbed.node("node3").unwrap(), &a);
+
+        // An agent that sees its own Node go takes away what it made for it.
+        stage.kubectl(&["delete", "node", "node2"]);
+        let node = testbed.node("node2").unwrap();
+        let is_left = |words: &[&str]| node.command(words[0]).args(&words[1..]).read().is_ok();
+        // What is waited for are changes of the kernel; the deadline is the test's.
+        while is_left(&["ip", "link", "show", "portolan0"])
+            || is_left(&["nft", "list", "table", "inet", "portolan"])
+        {
+            std::thread::yield_now();
+        }
     });
 }

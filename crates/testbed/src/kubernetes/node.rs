@@ -175,7 +175,8 @@ impl KubernetesNode {
         let machine = Machine::builder(&name).address(address).keep_disk().control_group();
         let host = Host::start(&machine, &name, &containerd, &shared)?;
         let plugins: &[&str] = match shared.network {
-            Network::None => &["loopback"],
+            // As the distributions' packages of the reference plugins bring them.
+            Network::None => &["loopback", "portmap"],
             Network::Bridge => &["bridge", "host-local", "loopback", "portmap"],
         };
         for plugin in plugins {

@@ -4,7 +4,7 @@
 use portolan_lab::cluster::Programs;
 use portolan_lab::{Daemon, Error, OvnCentral, Process, Ready, Result};
 
-use super::{Kubernetes, KubernetesNode, Network, PATIENCE};
+use super::{Kubernetes, KubernetesNode, Network, PATIENCE, POD_CIDR};
 
 /// Definitions of all kinds that Portolan serves.
 const KINDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
@@ -67,6 +67,14 @@ fn role(cluster: &Kubernetes) -> &'static [&'static str] {
     }
 }
 
+/// What agents are told of the networks of pods.
+fn networks(cluster: &Kubernetes) -> &'static [&'static str] {
+    match cluster.network() {
+        Network::Bridge => &[],
+        Network::None => &["--cluster-network", POD_CIDR],
+    }
+}
+
 fn start_controller(cluster: &Kubernetes, central: &OvnCentral, programs: &Programs) -> Result<Process> {
     Daemon::new("controller", programs.portolan())
         .args(["controller", "--leader-election=false", "--ovn-nb", &central.nb().endpoint()])
@@ -81,6 +89,7 @@ fn start_agent(cluster: &Kubernetes, node: &KubernetesNode, programs: &Programs)
         .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
         .arg(kubeconfig(cluster, &format!("portolan-agent-{}", node.name()))?)
         .args(role(cluster))
+        .args(networks(cluster))
         .ready(Ready::Notify)
         .start(node.running()?.machine().namespace())
 }

@@ -25,9 +25,9 @@ fn apply(directory: &mut Vec<File>, plan: &Plan) {
 /// What a directory becomes, and what is in the way. Planning again changes nothing.
 fn settled(files: &[(&str, &str)], mode: Mode) -> (BTreeMap<String, Value>, Option<Problem>) {
     let mut directory = directory(files);
-    let first = plan(&directory, mode, None);
+    let first = plan(&directory, mode, &Node::default());
     apply(&mut directory, &first);
-    let again = plan(&directory, mode, None);
+    let again = plan(&directory, mode, &Node::default());
     assert_eq!((&again.changes, &again.problem), (&Vec::new(), &first.problem), "the second plan");
     let value = |file: File| (file.name, serde_json::from_slice(&file.text).unwrap_or(Value::Null));
     (directory.into_iter().map(value).collect(), first.problem)
@@ -39,7 +39,7 @@ fn chained(files: &[(&str, &str)]) -> (BTreeMap<String, Value>, Option<Problem>)
 
 /// Our list as it would be made from these files.
 fn ours_of(files: &[(&str, &str)]) -> String {
-    match plan(&directory(files), Mode::Chained, None).changes.as_slice() {
+    match plan(&directory(files), Mode::Chained, &Node::default()).changes.as_slice() {
         [Change::Write { text, .. }] => text.clone(),
         other => panic!("{other:?}"),
     }
@@ -125,7 +125,7 @@ fn a_name_that_nothing_of_ours_can_precede_is_a_problem() {
 fn ours_follows_the_primary_to_another_name_and_is_never_missing_meanwhile() {
     let old = ours_of(&[("10-a.conflist", BRIDGE)]);
     let mut files = directory(&[("00-portolan.conflist", &old), ("00-a.conflist", BRIDGE)]);
-    let plan = plan(&files, Mode::Chained, None);
+    let plan = plan(&files, Mode::Chained, &Node::default());
     assert!(
         matches!(plan.changes.as_slice(), [Change::Write { file, .. }, Change::Remove { file: old }]
             if file == "0-portolan.conflist" && old == "00-portolan.conflist"),
@@ -172,11 +172,11 @@ fn a_primary_that_cannot_be_read_leaves_ours_as_it_is() {
     ] {
         // The next one by name must not take its place for a moment.
         let files = [("00-portolan.conflist", &*old), ("10-a.conflist", text), ("20-b.conflist", OTHER)];
-        let plan = plan(&directory(&files), Mode::Chained, None);
+        let plan = plan(&directory(&files), Mode::Chained, &Node::default());
         assert_eq!(plan.changes, [], "{text}");
         let Some(Problem::Unreadable { file, reason: said }) = plan.problem else { panic!("{text}") };
         assert!(file == "10-a.conflist" && said.starts_with(reason), "{text}: {said}");
-        let plan = super::plan(&directory(&files[1..]), Mode::Chained, None);
+        let plan = super::plan(&directory(&files[1..]), Mode::Chained, &Node::default());
         assert_eq!(plan.changes, [], "nothing is made from it either: {text}");
     }
     let (_, problem) = chained(&[("10-a.conf", r#"{"cniVersion": "1.0.0", "name": "x"}"#)]);
@@ -265,7 +265,11 @@ fn a_delegate_has_no_configuration() {
 
 #[test]
 fn another_socket_is_named() {
-    let plan = plan(&directory(&[("10-a.conflist", BRIDGE)]), Mode::Chained, Some("/run/x.sock"));
+    let plan = plan(
+        &directory(&[("10-a.conflist", BRIDGE)]),
+        Mode::Chained,
+        &Node { socket: Some("/run/x.sock".into()), ..Node::default() },
+    );
     let [Change::Write { text, .. }] = plan.changes.as_slice() else { panic!("{plan:?}") };
     let list: Value = serde_json::from_str(text).unwrap();
     assert_eq!(list["plugins"][2]["socket"], "/run/x.sock");
@@ -283,4 +287,25 @@ fn only_files_that_runtimes_look_at_count() {
     ] {
         assert_eq!(is_configuration(name), counts, "{name}");
     }
+}
+
+#[test]
+fn alone_host_ports_are_served_where_the_node_has_a_plugin_for_them() {
+    let list = |has_portmap| {
+        let node = Node { has_portmap, ..Node::default() };
+        match plan(&[], Mode::Alone, &node).changes.as_slice() {
+            [Change::Write { text, .. }] => serde_json::from_str::<Value>(text).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(types(&list(false)), ["portolan-cni"]);
+    assert_eq!(list(false)["cniVersions"], json!(["1.0.0", "1.1.0"]));
+    let with = list(true);
+    assert_eq!(types(&with), ["portolan-cni", "portmap"]);
+    assert_eq!(with["plugins"][1]["capabilities"], json!({"portMappings": true}));
+    assert_eq!(
+        with["cniVersions"],
+        json!(["1.0.0"]),
+        "a runtime takes the newest: all plugins must speak it"
+    );
 }

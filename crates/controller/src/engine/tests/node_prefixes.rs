@@ -19,7 +19,8 @@ fn node(name: &str, cidr: &str) -> Node {
 }
 
 fn served(mut node: Node, cidrs: &str) -> Node {
-    node.annotations_mut().insert(POD_CIDRS_ANNOTATION.to_owned(), cidrs.to_owned());
+    let found = format!("{cidrs} of {}", node.uid().unwrap());
+    node.annotations_mut().insert(POD_CIDRS_ANNOTATION.to_owned(), found);
     node
 }
 
@@ -64,7 +65,7 @@ impl Scene {
 }
 
 fn is(node: &str, cidrs: &str) -> Vec<(String, String)> {
-    vec![(node.to_owned(), cidrs.to_owned())]
+    vec![(node.to_owned(), format!("{cidrs} of uid-{node}"))]
 }
 
 #[test]
@@ -172,7 +173,8 @@ fn a_node_that_was_made_again_is_another() {
     // What was found about the first says nothing about it.
     let lists = Lists { nodes: vec![second.clone()], ..Lists::default() };
     assert_eq!(scene.engine.judge(&judged, &lists), []);
-    assert_eq!(scene.judge_by(&[], &[second]), is("n1", "10.16.7.0/24"));
+    let found = ("n1".to_owned(), "10.16.7.0/24 of second".to_owned());
+    assert_eq!(scene.judge_by(&[], &[second]), [found]);
 }
 
 #[test]
@@ -194,4 +196,75 @@ fn a_node_comes_about_in_the_database_and_leaves_nothing_there() {
     assert_eq!(scene.locks.len(), 0);
     // The router and the node that was there from the beginning stay.
     assert!(scene.units().contains("vpc/ovn-cluster"));
+}
+
+#[test]
+fn nothing_is_judged_before_a_node_says_what_was_found_of_it() {
+    let mut scene = primary();
+    let n1 = node("n1", "10.16.1.0/24");
+    scene.sees(&n1);
+    assert_eq!(scene.judge_by(&[], std::slice::from_ref(&n1)), is("n1", "10.16.1.0/24"));
+    // A list would still show the node's prefixes as unused, and this Subnet could have them.
+    let mut all = unvalidated("all", "10.16.0.0/16");
+    all.spec.default = true;
+    scene.sees(&all);
+    assert_eq!(scene.wants_judged(), None);
+    let n1 = served(n1, "10.16.1.0/24");
+    scene.sees(&n1);
+    let judged = scene.wants_judged().unwrap();
+    let lists = Lists { subnets: vec![all], nodes: vec![n1], ..Lists::default() };
+    let verdict = scene.engine.judge(&judged, &lists).remove(0);
+    assert!(verdict.errors.contains("overlaps 10.16.1.0/24 of Node n1"), "{verdict:?}");
+}
+
+#[test]
+fn of_two_nodes_with_one_prefix_the_older_has_it() {
+    let mut scene = primary();
+    let at = |mut node: Node, second| {
+        let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
+        node.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
+        node
+    };
+    let (younger, older) = (at(node("a", "10.16.1.0/24"), 9), at(node("b", "10.16.1.0/24"), 8));
+    let both = [younger.clone(), older.clone()];
+    both.iter().for_each(|node| scene.sees(node));
+    assert_eq!(scene.judge_by(&[], &both), is("b", "10.16.1.0/24"));
+    assert_eq!(scene.told(), ["PodCIDRsNotUsed"]);
+}
+
+#[test]
+fn prefixes_in_use_stay_in_use_when_the_node_has_lost_the_word_that_says_so() {
+    let mut scene = primary();
+    let n1 = node("n1", "10.16.1.0/24");
+    scene.nodes.push(n1.clone());
+    scene.sees(&served(n1.clone(), "10.16.1.0/24"));
+    scene.settle();
+    let rows = scene.units();
+    assert!(rows.contains("attachment/node/n1/node/uid-n1"), "{rows:?}");
+    // A Subnet serves all nodes that have no prefixes in use.
+    let mut all = in_cluster("all", "10.99.0.0/16");
+    all.spec.default = true;
+    scene.sees(&all);
+    scene.sees(&n1);
+    assert_eq!(scene.judge_by(&[all], std::slice::from_ref(&n1)), is("n1", "10.16.1.0/24"));
+    assert_eq!(scene.engine.world().state(&"node/n1".parse().unwrap()), portolan_model::UnitState::Held);
+}
+
+#[test]
+fn addresses_that_a_node_cannot_have_are_said_on_it() {
+    let mut scene = primary();
+    let address = |mut node: Node, address: &str| {
+        let address = serde_json::json!({"addresses": [{"type": "InternalIP", "address": address}]});
+        node.status = serde_json::from_value(address).unwrap();
+        node
+    };
+    scene.sees(&in_cluster("apps", "10.50.0.0/24"));
+    scene.sees(&address(node("n1", "10.16.1.0/24"), "10.50.0.9"));
+    drop(scene.wants_judged());
+    assert_eq!(scene.told(), ["InternalIPNotUsed"]);
+    let said = &scene.reported.iter().find(|(reason, _)| *reason == "InternalIPNotUsed").unwrap().1;
+    assert!(said.starts_with("InternalIP 10.50.0.9 is in 10.50.0.0/24 of Subnet apps"), "{said}");
+    scene.sees(&address(node("n1", "10.16.1.0/24"), "192.168.0.7"));
+    drop(scene.wants_judged());
+    assert_eq!(scene.told(), ["InternalIPNotUsed", "Resolved"]);
 }
