@@ -114,7 +114,6 @@ impl Add<'_> {
             interface: &self.sandbox.call,
             selection: &self.config.selection,
             cluster_networks: &config.cluster_networks,
-            mtu: config.mtu,
         };
         wanted(&call, known)
     }
