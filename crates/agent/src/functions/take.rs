@@ -87,6 +87,10 @@ impl Functions {
         if let Some(address) = host.addresses(link)?.iter().find(|net| is_of_node(net.addr())) {
             return used(format!("has the address {address}"));
         }
+        // The kernel removes it together with the link's place in this namespace.
+        if let Some(upper) = host.links()?.into_iter().find(|other| other.lower == Some(link.index)) {
+            return used(format!("carries link {}", upper.name));
+        }
         if let Some(route) = host.routes(link)?.iter().find(|route| is_of_node(route.destination.addr())) {
             return used(format!("has a route to {}", route.destination));
         }
