@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use nix::libc;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt,
     socket, sockopt,
@@ -161,6 +162,31 @@ impl Socket {
             }
         }
         Err(Error::Answer { what: what(), reason: "it changed all the while it was listed".into() })
+    }
+
+    /// Asks for a dump of what the fields and attributes of the request say. Kernels before 4.20 list everything all the same.
+    pub(crate) fn ask_filtered(
+        &mut self,
+        kind: u16,
+        payload: &[u8],
+        what: impl Fn() -> String,
+    ) -> Result<Vec<Message>> {
+        self.set_strict(1);
+        let answer = self.ask(kind, DUMP, payload, what);
+        // Requests of other kinds are not made for this.
+        self.set_strict(0);
+        answer
+    }
+
+    /// Whether the kernel goes by all that a request for a dump says.
+    #[allow(unsafe_code, reason = "nix has no other way to do it")]
+    fn set_strict(&self, value: libc::c_int) {
+        let (level, option) = (libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK);
+        let length = size_of_val(&value).try_into().expect("the size of an int fits into a socklen_t");
+        // SAFETY: the value lives for the call, and its length is its own. A kernel that does not know the option says so and changes nothing.
+        unsafe {
+            libc::setsockopt(self.descriptor.as_raw_fd(), level, option, (&raw const value).cast(), length)
+        };
     }
 
     fn ask_once(
