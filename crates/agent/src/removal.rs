@@ -142,7 +142,7 @@ fn guards() -> portolan_host::Result<Vec<String>> {
         links.insert(link.name);
     }
     let (used, unused): (Vec<_>, Vec<_>) =
-        guard::guarded()?.into_iter().partition(|link| links.contains(link));
+        guard::guarded()?.into_iter().map(|(link, _)| link).partition(|link| links.contains(link));
     for link in unused {
         guard::release_ingress(&link)?;
     }

@@ -353,17 +353,20 @@ impl Attributes {
 }
 
 /// Finds an attribute.
-pub(crate) fn attribute(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
-    while let Some(header) = rest.first_chunk::<4>() {
+pub(crate) fn attribute(all: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(all).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
+/// All attributes with their kinds, up to one that is cut off.
+pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let header = rest.first_chunk::<4>()?;
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
         let kind = u16::from_ne_bytes([header[2], header[3]]) & !Attributes::NESTED;
         let value = rest.get(4..length)?;
-        if kind == wanted {
-            return Some(value);
-        }
-        rest = rest.get(length.next_multiple_of(4)..)?;
-    }
-    None
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The guards of links, as the kernel reports and lists them, and as they are made: which of two pieces of news is the newer, `guard_news` says.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use portolan_plan::host::{Guard, LinkName};
+use portolan_plan::host::{Admits, Guard, LinkName};
 
 use super::{Engine, State};
 use crate::guard_news::Serial;
@@ -28,8 +28,8 @@ impl Engine {
     }
 
     /// A guard was made some time since `since`.
-    pub(crate) fn guard_made(&self, name: &LinkName, since: Serial) {
-        self.state().guard_changed(name, Guard::Present, since);
+    pub(crate) fn guard_made(&self, name: &LinkName, admits: Admits, since: Serial) {
+        self.state().guard_changed(name, Guard::Present(admits), since);
         self.changed();
     }
 
@@ -39,16 +39,16 @@ impl Engine {
     }
 
     /// These were all guards there are, some time since the listing began.
-    pub(crate) fn guards_listed(&self, began: Serial, guards: &BTreeSet<LinkName>) {
+    pub(crate) fn guards_listed(&self, began: Serial, guards: &BTreeMap<LinkName, Admits>) {
         let mut state = self.state();
         state.guard_news.listing_ended(began);
         let mut known = state.observed.units();
         known.retain(|name| state.observed.is_guarded(name));
-        for name in known.difference(guards) {
+        for name in known.iter().filter(|name| !guards.contains_key(name)) {
             state.guard_changed(name, Guard::Absent, began);
         }
-        for name in guards {
-            state.guard_changed(name, Guard::Present, began);
+        for (name, admits) in guards {
+            state.guard_changed(name, Guard::Present(*admits), began);
         }
         drop(state);
         self.changed();

@@ -9,7 +9,7 @@ use portolan_host::{
     Admits, Error, Ethtool, Link, LinkKind, PciAddress, Result, Rtnetlink, VirtualFunction, guard,
 };
 use portolan_model::node::LEAST_MTU;
-use portolan_plan::host::{Datapath, FormerLink, Function, Note, Sandbox, Use};
+use portolan_plan::host::{self as plan, Datapath, FormerLink, Function, Note, Sandbox, Use};
 
 use super::{Functions, address_of, in_use};
 use crate::engine::Engine;
@@ -186,7 +186,7 @@ fn connect(
     if datapath == Datapath::Netdev {
         let before = engine.before_guard();
         guard::guard(unit.as_str(), Admits::Nothing)?;
-        engine.guard_made(&unit, before);
+        engine.guard_made(&unit, plan::Admits::Nothing, before);
         tracing::warn!(
             interface,
             sandbox = note.sandbox.container,
