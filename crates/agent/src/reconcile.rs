@@ -13,7 +13,7 @@ use anyhow::Context;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use portolan_host::{Admits, GuardChange, GuardMonitor, LinkMonitor, guard};
-use portolan_plan::host::{Change, Guard, LinkName, Observed};
+use portolan_plan::host::{Change, Guard, LinkName};
 use portolan_watch::{Recoveries, Retries};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
@@ -166,8 +166,7 @@ fn report_guards(agent: &Agent, changes: Vec<GuardChange>) {
             }
         };
         let Some(name) = LinkName::parse(link) else { continue };
-        let missed = |observed: &Observed| observed.is_guarded(&name) && observed.link(&name).is_some();
-        if guard == Guard::Absent && engine.observed(missed) {
+        if engine.is_missed(&name, guard) {
             agent.metrics.guard_missed();
             tracing::warn!(link, "somebody removed or changed the guard of a link; it is made again");
         }

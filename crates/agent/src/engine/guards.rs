@@ -17,6 +17,18 @@ impl Engine {
         self.changed();
     }
 
+    /// Whether somebody else has removed or changed the guard of a link, if the kernel reports that it is like this now.
+    pub(crate) fn is_missed(&self, name: &LinkName, guard: Guard) -> bool {
+        let state = self.state();
+        let known = state.observed.guard(name);
+        let is_changed = match guard {
+            Guard::Absent => true,
+            // What the agent itself is changing is no news.
+            Guard::Present(admits) => known != Some(admits) && !state.applying.contains_key(name),
+        };
+        known.is_some() && is_changed && state.observed.link(name).is_some()
+    }
+
     /// The kernel lost reports about guards: they are to be listed.
     pub(crate) fn guard_reports_lost(&self) {
         self.state().guard_news.lost();

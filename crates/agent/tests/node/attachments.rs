@@ -175,10 +175,17 @@ fn a_tenant_reaches_an_interface_of_the_node_by_its_own_address_and_nothing_else
             wait_for_guards(monitor, &links, Admits::OwnAddresses);
             apart(node);
             // A chain that has lost its rules lets nothing through, and is no guard of such an interface.
-            let monitor = node.namespace().run(GuardMonitor::open).unwrap();
+            let missed = |node: &Node| {
+                let (_, metrics) = get(node, "/metrics");
+                let line =
+                    metrics.lines().find_map(|line| line.strip_prefix("portolan_agent_guards_missed_total "));
+                line.unwrap().parse::<u32>().unwrap()
+            };
+            let (before, monitor) = (missed(node), node.namespace().run(GuardMonitor::open).unwrap());
             node.command("nft").args(["flush", "table", "netdev", "portolan"]).read().unwrap();
             wait_for_guards(monitor, &links, Admits::OwnAddresses);
             reaches(&pod, its);
+            assert_eq!(missed(node), before + 2);
             argo.succeeds("DEL");
         })
         .await;
