@@ -68,6 +68,7 @@ bench: setup ## Measure beside the references and peers, in one run; prints rati
 	$(CARGO) build --release --package portolan-cni
 	$(CARGO) bench --package portolan --bench controller
 	$(CARGO) bench --package portolan --bench lab
+	$(CARGO) xtask plugin
 	$(CARGO) bench --package portolan --bench cni
 	$(CARGO) run --release --package portolan-ipam --example rebuild_cost -- 1000000
 	$(CARGO) run --release --package portolan-plan --example plan_memory

@@ -114,7 +114,7 @@ pub(crate) async fn ready(agent: &Agent) -> Vec<Check> {
         Some(report) if report.encapsulation.is_none() => Err(report.problem.clone().unwrap_or_default()),
         Some(_) => Ok(()),
     };
-    let told = agent.cluster.read(|known| known.world.node(&agent.config.node)?.told_mtu);
+    let told = agent.cluster.read(|known| agent.config.mtu_of_subnets(known));
     let untold = || mtu_unknown(&agent.config.node);
     vec![
         ("other-agent", Ok(())),
@@ -123,7 +123,7 @@ pub(crate) async fn ready(agent: &Agent) -> Vec<Check> {
         ("bridge", bridge.map(drop).ok_or_else(missing)),
         ("chassis", chassis),
         ("primary-network", agent.node_network.borrow().check()),
-        ("mtu", agent.config.mtu.or(told).map(drop).ok_or_else(untold)),
+        ("mtu", told.map(drop).ok_or_else(untold)),
         ("followers", if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) }),
         ("cni-socket", if is_socket { Ok(()) } else { Err(gone()) }),
     ]

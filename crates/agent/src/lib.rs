@@ -90,8 +90,6 @@ pub struct Config {
     pub cni_socket: PathBuf,
     /// OVN's bridge. Its datapath is the one that Open vSwitch reports.
     pub bridge: String,
-    /// The MTU of pods on subnets that name none. Unless given, the controller says it on the Node.
-    pub mtu: Option<u16>,
     /// How long a call may take. The runtime tries again then.
     pub deadline: Duration,
     /// The cluster's networks of pods and services: a pod reaches them by its first interface, also when another one takes the default
@@ -122,7 +120,6 @@ impl Config {
             ovsdb: Endpoint::Unix("/run/openvswitch/db.sock".into()),
             cni_socket: portolan_cni::DEFAULT_SOCKET.into(),
             bridge: "br-int".into(),
-            mtu: None,
             deadline: Duration::from_secs(90),
             cluster_networks: Vec::new(),
             settings: Settings::default(),
@@ -135,9 +132,9 @@ impl Config {
         }
     }
 
-    /// The MTU of subnets that name none, as far as it is known.
+    /// The MTU of subnets that name none, once the controller says it on the Node.
     fn mtu_of_subnets(&self, known: &Known) -> Option<u16> {
-        self.mtu.or(known.world.node(&self.node)?.told_mtu)
+        known.world.node(&self.node)?.told_mtu
     }
 }
 

@@ -16,6 +16,7 @@ use portolan_host::{ChangeMonitor, Link, Masquerade, Route, Rtnetlink, masquerad
 use portolan_model::FirstInterface;
 use portolan_plan::host::{NODE_LINK, NodeNetwork, node_network};
 use serde_json::Value;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 
 use crate::blocking::blocking;
@@ -25,6 +26,8 @@ use crate::server::Agent;
 
 /// How soon after one look the next may be: whoever changes routes all the time does not take all of a processor.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// How often a monitor is read for one look.
+const READS: usize = 16;
 /// Pauses before something that failed is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -79,13 +82,20 @@ const NO_LINK: &str = "Open vSwitch has not made link portolan0 with its MAC add
 
 /// Runs until it fails.
 pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
-    if !agent.config.settings.first_interface.is_portolan() {
-        remove(agent).await;
-        return std::future::pending().await;
+    match agent.config.settings.first_interface {
+        FirstInterface::Portolan => {}
+        FirstInterface::NoLonger => {
+            remove(agent).await;
+            return std::future::pending().await;
+        }
+        FirstInterface::Other => {
+            warn_of_what_is_left(agent).await;
+            return std::future::pending().await;
+        }
     }
     // Before anything is looked at: what changes after that is reported.
     let routing = watched(ChangeMonitor::of_link(NODE_LINK)?).context("watch routes")?;
-    let nftables = watched(ChangeMonitor::of_table(masquerade::TABLE)?).context("watch nftables")?;
+    let mut nftables = watch_table();
     // Until all is listed, what is not known may be there all the same.
     agent.cluster.status().in_step().await;
     let mut cluster = agent.cluster.revisions();
@@ -93,7 +103,12 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     let mut state = State::default();
     let mut pause = FIRST_PAUSE;
     loop {
-        let failed = keep(agent, &mut state).await;
+        if nftables.is_err() {
+            nftables = watch_table();
+            state.table_changed = true;
+        }
+        let kept = keep(agent, &mut state).await;
+        let failed = kept.and_then(|progress| nftables.as_ref().map(|_| progress).map_err(Clone::clone));
         let progress = match &failed {
             Ok(progress) => progress.clone(),
             Err(why) => Progress::Fails(why.clone()),
@@ -114,7 +129,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
         }
         tokio::select! {
             changed = next(Some(&routing), ChangeMonitor::read) => drop(changed.context("watch routes")?),
-            changed = next(Some(&nftables), ChangeMonitor::read) => {
+            changed = next(nftables.as_ref().ok(), ChangeMonitor::read) => {
                 changed.context("watch nftables")?;
                 state.table_changed = true;
             }
@@ -129,16 +144,31 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
         }
         pause = if failed.is_ok() { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
         tokio::time::sleep(BETWEEN_LOOKS).await;
-        while let Ok(changes) = routing.get_ref().read() {
-            state.only_if_changed &= changes.is_empty();
+        if has_more(Some(&routing)) {
+            state.only_if_changed = false;
         }
-        while nftables.get_ref().read().is_ok() {
+        if has_more(nftables.as_ref().ok()) {
             (state.table_changed, state.only_if_changed) = (true, false);
         }
         while vswitch.try_next().is_some() {
             state.only_if_changed = false;
         }
     }
+}
+
+/// Watches the table that masquerades. A kernel without nftables is a reason, and no end.
+fn watch_table() -> Result<AsyncFd<ChangeMonitor>, String> {
+    let opened = ChangeMonitor::of_table(masquerade::TABLE).map_err(|error| with_causes(&error));
+    let watched = opened.and_then(|monitor| watched(monitor).map_err(|error| error.to_string()));
+    watched.map_err(|error| {
+        format!("cannot watch nftables, by which what leaves the cluster is masqueraded: {error}")
+    })
+}
+
+/// Whether a monitor has more to report, which one look answers together. What is left is for the next one.
+fn has_more(monitor: Option<&AsyncFd<ChangeMonitor>>) -> bool {
+    let reads = (0..READS).map_while(|_| monitor?.get_ref().read().ok());
+    reads.fold(false, |any, changes| any || !changes.is_empty())
 }
 
 /// What is known of earlier rounds.
@@ -333,6 +363,18 @@ const SETTINGS: [(&str, &str); 3] = [
 /// Pods are behind the link: what they advertise is no way for the node.
 const SETTINGS_OF_IPV6: [&str; 2] =
     ["/proc/sys/net/ipv6/conf/portolan0/accept_ra", "/proc/sys/net/ipv6/conf/portolan0/autoconf"];
+
+/// What an agent with `--primary` made stays: that the flag is missing now may be a mistake.
+async fn warn_of_what_is_left(agent: &Agent) {
+    agent.vswitch.ready().await;
+    if agent.vswitch.has_node_port() {
+        tracing::warn!(
+            "this node has the port portolan0 of the cluster's primary network, and the agent was started without --primary: it leaves the \
+             port, its routes and the table inet portolan of nftables as they are, whatever happens to them; start it with --primary, or with \
+             --remove-primary if another network is the cluster's primary one now"
+        );
+    }
+}
 
 /// Removes what was made when this was the cluster's primary network, once, however often that has to be tried.
 async fn remove(agent: &Agent) {

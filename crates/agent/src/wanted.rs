@@ -25,8 +25,6 @@ pub(crate) struct Call<'a> {
     pub(crate) selection: &'a Selection,
     /// The cluster's networks of pods and services, as configured.
     pub(crate) cluster_networks: &'a [IpNet],
-    /// The MTU of subnets that name none, if it was given; otherwise the Node says it.
-    pub(crate) mtu: Option<u16>,
 }
 
 /// What an ADD has to make.
@@ -174,7 +172,7 @@ fn select(call: &Call<'_>, known: &Known, guest: &Guest<'_>, pod_uid: &str, kept
         return Wanted::Missing(text.collect());
     }
     // A guess would be lost packets, once they are large: it is waited for.
-    let default = call.mtu.or_else(|| known.world.node(call.node)?.told_mtu);
+    let default = known.world.node(call.node).and_then(|node| node.told_mtu);
     let planned = |one: &&GuestInterface<'_>| Some(planned(one, one.subnet.config.mtu.or(default)?, kept));
     match found.iter().map(planned).collect() {
         Some(interfaces) => Wanted::Interfaces { pod_uid: pod_uid.to_owned(), interfaces },

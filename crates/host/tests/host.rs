@@ -186,10 +186,10 @@ fn a_guarded_link_reaches_packet_sockets_and_nothing_else_of_the_host() {
         guard::guard("pt0", Admits::Nothing).unwrap();
         guard::guard("pt0", Admits::Nothing).unwrap();
         assert!(!says(), "with a guard it does not");
-        assert_eq!(guard::guarded().unwrap(), ["pt0"]);
+        assert_eq!(guard::guarded().unwrap(), [("pt0".to_owned(), Admits::Nothing)]);
         guard::release_ingress("pt0").unwrap();
         guard::release_ingress("pt0").unwrap();
-        assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
+        assert_eq!(guard::guarded().unwrap(), []);
         assert!(says());
     });
 }
@@ -233,7 +233,7 @@ fn a_link_with_a_guard_for_its_own_addresses_reaches_these_and_no_other_of_the_h
         // Twice: rules do not add up.
         guard::guard("pt0", Admits::OwnAddresses).unwrap();
         guard::guard("pt0", Admits::OwnAddresses).unwrap();
-        assert_eq!(guard::guarded().unwrap(), ["pt0"]);
+        assert_eq!(guard::guarded().unwrap(), [("pt0".to_owned(), Admits::OwnAddresses)]);
         let rules = lab.command("nft").args(["list", "chain", "netdev", "portolan", "pt0"]).read().unwrap();
         assert_eq!(rules.matches("accept").count(), 2, "{rules}");
         assert!(!hears("10.0.0.200"));
@@ -371,10 +371,10 @@ fn guards_can_be_made_and_removed_by_many_at_once() {
         };
         each(&|link| guard::guard(link, Admits::OwnAddresses).unwrap());
         let mut guarded = guard::guarded().unwrap();
-        guarded.sort();
-        assert_eq!(guarded, links);
+        guarded.sort_by(|one, other| one.0.cmp(&other.0));
+        assert!(guarded.into_iter().eq(links.iter().map(|link| (link.clone(), Admits::OwnAddresses))));
         each(&|link| guard::release_ingress(link).unwrap());
-        assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
+        assert_eq!(guard::guarded().unwrap(), []);
     });
 }
 
@@ -386,20 +386,49 @@ fn changes_of_guards_are_reported() {
         let changes = || {
             // The kernel queues notifications before it answers the request that caused them.
             let read = std::iter::from_fn(|| monitor.read().ok());
-            read.flatten().collect::<Vec<_>>()
+            let mut changes: Vec<_> = read.flatten().collect();
+            changes.dedup();
+            changes
         };
         let nft = |arguments: &[&str]| lab.command("nft").args(arguments).read().unwrap();
-        let (present, removed) = (GuardChange::Present("pt0".into()), GuardChange::Removed("pt0".into()));
-        guard::guard("pt0", Admits::Nothing).unwrap();
-        assert_eq!(changes(), std::slice::from_ref(&present));
+        let present = |admits| GuardChange::Present("pt0".into(), admits);
+        let removed = GuardChange::Removed("pt0".into());
+        for admits in [Admits::Nothing, Admits::OwnAddresses, Admits::Nothing, Admits::OwnAddresses] {
+            guard::guard("pt0", admits).unwrap();
+            assert_eq!(changes(), [present(admits)]);
+            assert_eq!(guard::guarded().unwrap(), [("pt0".to_owned(), admits)]);
+        }
         nft(&["add", "chain", "netdev", "portolan", "pt0", "{ policy accept; }"]);
         assert_eq!(changes(), std::slice::from_ref(&removed), "it lets everything through");
-        assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
-        guard::guard("pt0", Admits::Nothing).unwrap();
-        assert_eq!(changes(), [present]);
+        assert_eq!(guard::guarded().unwrap(), []);
+        // Without its rules it lets nothing through, and with others something else.
+        guard::guard("pt0", Admits::OwnAddresses).unwrap();
+        assert_eq!(changes(), [present(Admits::OwnAddresses)]);
+        nft(&["flush", "table", "netdev", "portolan"]);
+        assert_eq!(changes(), [present(Admits::Nothing)]);
+        for rule in [
+            "accept",
+            "meta protocol arp accept",
+            "meta protocol ip accept",
+            "counter",
+            "fib daddr type local accept",
+        ] {
+            nft(&["add", "rule", "netdev", "portolan", "pt0", rule]);
+            assert_eq!(changes(), std::slice::from_ref(&removed), "{rule}");
+            assert_eq!(guard::guarded().unwrap(), [], "{rule}");
+            guard::guard("pt0", Admits::Nothing).unwrap();
+            assert_eq!(changes(), [present(Admits::Nothing)], "{rule}");
+        }
+        guard::guard("pt0", Admits::OwnAddresses).unwrap();
+        assert_eq!(changes(), [present(Admits::OwnAddresses)]);
+        nft(&["insert", "rule", "netdev", "portolan", "pt0", "meta protocol ip6 accept"]);
+        assert_eq!(changes(), std::slice::from_ref(&removed));
+        guard::guard("pt0", Admits::OwnAddresses).unwrap();
+        assert_eq!(changes(), [present(Admits::OwnAddresses)]);
         // Of others nothing is said.
         nft(&["add", "table", "netdev", "other"]);
         nft(&["add", "chain", "netdev", "other", "pt0"]);
+        nft(&["add", "rule", "netdev", "other", "pt0", "accept"]);
         assert_eq!(changes(), []);
         nft(&["flush", "ruleset"]);
         assert_eq!(changes(), [removed]);
@@ -449,10 +478,10 @@ fn after_a_loss_nothing_older_than_the_loss_is_reported_and_everything_newer_is(
         }
         guard::release_ingress("pt0").unwrap();
         assert_eq!(monitor.read().unwrap(), [GuardChange::Lost]);
-        assert!(!guard::guarded().unwrap().contains(&"pt0".to_owned()));
+        assert!(guard::guarded().unwrap().iter().all(|(link, _)| link != "pt0"));
         guard::guard("pt0", Admits::Nothing).unwrap();
         let read = std::iter::from_fn(|| monitor.read().ok());
-        assert_eq!(read.flatten().collect::<Vec<_>>(), [GuardChange::Present("pt0".into())]);
+        assert_eq!(read.flatten().collect::<Vec<_>>(), [GuardChange::Present("pt0".into(), Admits::Nothing)]);
     });
 }
 
@@ -558,6 +587,12 @@ fn changes_of_a_link_and_of_routes_by_it_are_reported_and_those_of_others_are_no
         while changes.read().is_ok() {}
         ip("route add 203.0.113.0/24 dev other");
         assert!(nothing(&changes));
+        // A routing daemon takes no more than a share of the reader's time, and what comes after it is found.
+        let many = (0..150).map(|number| format!("route add 10.1.{number}.0/24 dev other\n"));
+        ip(&many.collect::<String>());
+        ip("route add 203.0.113.0/25 dev pt0");
+        assert_eq!(changes.read().unwrap(), []);
+        assert!(std::iter::from_fn(|| changes.read().ok()).any(|some| !some.is_empty()));
         for of_it in
             ["route add 198.51.100.0/25 dev pt0", "route del 198.51.100.0/25", "link set pt0 alias y"]
         {

@@ -60,6 +60,10 @@ pub(crate) struct Arguments {
     /// plugin makes them, and Portolan makes further ones.
     #[arg(long)]
     primary: bool,
+    /// Remove from this node what an earlier agent made with --primary: the port portolan0 with its routes, and the table inet portolan of
+    /// nftables. Pods that still have interfaces by it do not reach the node any more, nor what is outside: delete them first.
+    #[arg(long, conflicts_with = "primary")]
+    remove_primary: bool,
     /// Where to listen for the CNI plugin.
     #[arg(long, value_name = "PATH")]
     cni_socket: Option<PathBuf>,
@@ -87,7 +91,7 @@ pub(crate) struct Arguments {
 async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-agent").await?;
     let mut config = portolan_agent::Config::new(arguments.node, kube.clone());
-    config.settings.first_interface = crate::first_interface(arguments.primary);
+    config.settings.first_interface = crate::first_interface(arguments.primary, arguments.remove_primary);
     if let Some(ovsdb) = arguments.ovsdb {
         config.ovsdb = ovsdb;
     }

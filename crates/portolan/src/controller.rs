@@ -11,8 +11,8 @@ use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_controller::{Config, LeaderElection, Log, Reader};
 use portolan_daemons::OvnDatabase;
+use portolan_model::World;
 use portolan_model::node::LEAST_IPV4_MTU;
-use portolan_model::{FirstInterface, World};
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::ServiceReference;
 
@@ -198,10 +198,7 @@ pub(crate) async fn run(
     config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;
     config.plan.service_cidrs = arguments.service_cidr.iter().map(IpNet::trunc).collect();
-    config.settings.first_interface = match crate::first_interface(arguments.primary) {
-        FirstInterface::Other if arguments.remove_primary => FirstInterface::NoLonger,
-        first_interface => first_interface,
-    };
+    config.settings.first_interface = crate::first_interface(arguments.primary, arguments.remove_primary);
     config.health = arguments.health_address;
     config.debug = arguments.debug_address;
     config.log = Some(log);
