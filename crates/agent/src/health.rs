@@ -136,7 +136,8 @@ fn metrics(agent: &Agent) -> String {
         gauges.units_failing.set(gauge(failing));
         gauges.followers_behind.set(gauge(agent.cluster.status().behind().len()));
         gauges.vswitch_connected.set(agent.vswitch.behind().is_none().into());
-        gauges.node_problem.set(agent.chassis.borrow().problem.is_some().into());
+        let has_problem = agent.chassis.borrow().problem.is_some() || agent.forwarding.borrow().is_some();
+        gauges.node_problem.set(has_problem.into());
     })
 }
 

@@ -47,6 +47,7 @@ pub(crate) struct Agent {
     pub(crate) calls: Calls,
     pub(crate) foreign: Foreign,
     pub(crate) chassis: chassis::States,
+    pub(crate) forwarding: crate::forwarding::Stopped,
     pub(crate) metrics: Metrics,
     pub(crate) node_lock: NodeLock,
     pub(crate) functions: Arc<Functions>,

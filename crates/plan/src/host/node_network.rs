@@ -35,6 +35,8 @@ pub struct NodeNetwork {
     pub pods: Vec<IpNet>,
     /// The addresses that are not configured: what the node translates on its way to pods comes from these.
     pub masquerade: Vec<IpAddr>,
+    /// The node's own addresses, in the network of the nodes.
+    pub own: Vec<IpAddr>,
     /// Networks that were given as the cluster's or are a Subnet's, and contain an address of the node itself: they would lead to nowhere.
     pub refused: Vec<IpNet>,
     /// Whether this is all that there is. If not, what is missing here stays.
@@ -76,6 +78,7 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
         routes,
         pods,
         masquerade,
+        own: node.addresses.clone(),
         refused,
         is_complete: !world.has_held_subnets(),
     })
