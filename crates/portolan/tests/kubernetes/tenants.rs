@@ -142,7 +142,7 @@ spec:
     image: agnhost:1
     args: [netexec, --http-port=80]
     readinessProbe: {httpGet: {path: /healthz, port: 80}, periodSeconds: 1}
-    livenessProbe: {tcpSocket: {port: 80}, periodSeconds: 1, failureThreshold: 1, initialDelaySeconds: 3}
+    livenessProbe: {tcpSocket: {port: 80}, periodSeconds: 1, initialDelaySeconds: 3}
 "#;
 
 const OVERLAPPING: &str = r#"

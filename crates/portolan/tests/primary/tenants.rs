@@ -68,7 +68,7 @@ fn arrives(from: &Pod, address: &str, at: &Pod, not_at: &Pod, sender: &str) {
     let to = SocketAddr::new(address, PORT);
     let listen = |pod: &Pod| pod.netns().run(move || TcpListener::bind(to)).unwrap();
     let (at, not_at) = (listen(at), listen(not_at));
-    [&at, &not_at].map(|listener| listener.set_nonblocking(true).unwrap());
+    [&at, &not_at].into_iter().for_each(|listener| listener.set_nonblocking(true).unwrap());
     let stream = from.netns().run(move || TcpStream::connect_timeout(&to, PATIENCE)).unwrap();
     loop {
         let wrong = not_at.accept();

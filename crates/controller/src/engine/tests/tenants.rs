@@ -77,7 +77,7 @@ fn a_second_subnet_for_a_namespace_is_told_who_has_it() {
     scene.observes(&given_up);
     assert_eq!(scene.new_events().iter().map(|(reason, _)| *reason).collect::<Vec<_>>(), ["Resolved"]);
     // A controller that starts tells it of both groups, once everything is listed.
-    let mut of_kube_ovn = mk_kubeovn_subnet("green-1", "10.1.0.0/24");
+    let mut of_kube_ovn = mk_kubeovn_subnet("green-1", "10.2.0.0/24");
     of_kube_ovn.spec.vpc = Some("red".into());
     of_kube_ovn.spec.namespaces = Some(vec!["shop".into()]);
     scene.observes(&of_kube_ovn);
