@@ -114,6 +114,7 @@ impl Add<'_> {
             interface: &self.sandbox.call,
             selection: &self.config.selection,
             cluster_networks: &config.cluster_networks,
+            service_networks: &config.service_networks,
         };
         wanted(&call, known)
     }

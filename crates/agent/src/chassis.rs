@@ -239,6 +239,7 @@ async fn compare(
     let report = Report {
         chassis: chassis.external_ids[SYSTEM_ID].clone(),
         datapath: datapath_name(chassis.datapath),
+        is_primary: config.settings.first_interface.is_portolan(),
         encapsulation: chassis.encapsulation.clone().ok(),
         version,
         problem: problem.clone(),

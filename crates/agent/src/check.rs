@@ -113,6 +113,7 @@ fn planned(agent: &Agent, sandbox: &Sandbox, config: &NetworkConfig, args: &str)
         interface: &sandbox.call,
         selection: &config.selection,
         cluster_networks: &agent.config.cluster_networks,
+        service_networks: &agent.config.service_networks,
     };
     match agent.cluster.read(|known| wanted(&call, known)) {
         Wanted::Interfaces { interfaces, .. } => interfaces,

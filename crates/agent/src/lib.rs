@@ -28,6 +28,7 @@ mod del;
 mod device;
 mod engine;
 mod foreign;
+mod forwarding;
 mod functions;
 mod guard_news;
 mod health;
@@ -95,6 +96,8 @@ pub struct Config {
     /// The cluster's networks of pods and services: a pod reaches them by its first interface, also when another one takes the default
     /// route. The node's own addresses always count among them.
     pub cluster_networks: Vec<IpNet>,
+    /// Networks of services that are none of pods: on the primary network what goes there is not for the node to send to pods.
+    pub service_networks: Vec<IpNet>,
     /// The settings of the whole cluster.
     pub settings: Settings,
     /// Told of every step of every call.
@@ -122,6 +125,7 @@ impl Config {
             bridge: "br-int".into(),
             deadline: Duration::from_secs(90),
             cluster_networks: Vec::new(),
+            service_networks: Vec::new(),
             settings: Settings::default(),
             steps: StepHook::default(),
             changes: ChangeHook::default(),
@@ -151,6 +155,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let chassis = chassis::States::new(chassis::State::default());
     let at_start = node_network::Progress::at_start(config.settings.first_interface);
     let node_network = node_network::States::new(at_start);
+    let forwarding = forwarding::Stopped::default();
     let metrics = Metrics::new();
     let functions = Arc::new(Functions::new(config.sysfs.clone(), config.steps.clone()));
     let agent = Arc::new(Agent {
@@ -164,6 +169,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         foreign: Foreign::default(),
         chassis,
         node_network,
+        forwarding,
         metrics,
         node_lock,
         functions,
@@ -197,6 +203,7 @@ async fn work(
         ended = reconcile::run(agent, recoveries) => ended,
         ended = chassis::run(agent) => ended,
         ended = node_network::run(agent) => ended,
+        never = forwarding::run(agent) => match never {},
         never = chassis::report(agent) => match never {},
         never = in_step => match never {},
     }

@@ -312,7 +312,7 @@ fn make_link(wanted: &NodeNetwork) -> portolan_host::Result<bool> {
         sysctl::set_of_ipv6(setting, "0")?;
     }
     if wanted.addresses.iter().any(|address| address.addr().is_ipv6()) {
-        sysctl::forward_ipv6(&mut host)?;
+        sysctl::forward_ipv6(&mut host, &wanted.own)?;
     }
     if !link.up {
         host.set_link(NODE_LINK, LinkSettings { up: true, ..LinkSettings::default() })?;

@@ -25,6 +25,8 @@ pub(crate) struct Call<'a> {
     pub(crate) selection: &'a Selection,
     /// The cluster's networks of pods and services, as configured.
     pub(crate) cluster_networks: &'a [IpNet],
+    /// The cluster's networks of services, where they are named apart.
+    pub(crate) service_networks: &'a [IpNet],
 }
 
 /// What an ADD has to make.
@@ -79,7 +81,8 @@ pub(crate) fn pod_ended(pod: &PodArgs) -> CniError {
 /// probes the pod.
 fn kept_networks(call: &Call<'_>, known: &Known) -> Vec<IpNet> {
     let node = known.world.node(call.node).into_iter().flat_map(|node| &node.addresses);
-    call.cluster_networks.iter().copied().chain(node.map(|address| IpNet::from(*address))).collect()
+    let networks = call.cluster_networks.iter().chain(call.service_networks);
+    networks.copied().chain(node.map(|address| IpNet::from(*address))).collect()
 }
 
 fn asks_for_nothing(call: &Call<'_>) -> CniError {

@@ -13,8 +13,9 @@ use nix::sys::socket::{
 };
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{
-    Admits, ChangeMonitor, Ethtool, GuardChange, GuardMonitor, LinkChange, LinkKind, LinkMonitor, Masquerade,
-    Route, Rtnetlink, Tap, Veth, announce, guard, masquerade, netns, sysctl, tap,
+    Admits, ChangeMonitor, Ethtool, ForwardMonitor, GuardChange, GuardMonitor, LinkChange, LinkKind,
+    LinkMonitor, Masquerade, Route, Rtnetlink, Tap, Veth, announce, forward_policy, guard, masquerade, netns,
+    sysctl, tap,
 };
 use portolan_testbed::{Lab, Namespace};
 
@@ -606,13 +607,60 @@ fn changes_of_a_link_and_of_routes_by_it_are_reported_and_those_of_others_are_no
 }
 
 #[test]
-fn a_node_that_forwards_goes_on_taking_routes_only_where_it_has_some_that_were_advertised() {
+fn chains_that_drop_what_is_forwarded_are_found_unless_a_rule_beside_them_names_the_link() {
+    portolan_testbed::test(async |lab| {
+        let found = || {
+            let chains = forward_policy::dropping_chains("portolan0").unwrap();
+            chains.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let nft = |line: &str| lab.command("nft").arg(line).read().unwrap();
+        let monitor = ForwardMonitor::open("portolan0").unwrap();
+        // Whether what came until now concerns it.
+        let concerned = || {
+            let mut any = false;
+            while let Ok(changes) = monitor.read() {
+                any |= !changes.is_empty();
+            }
+            any
+        };
+        assert_eq!(found(), [""; 0]);
+        nft("add table ip filter");
+        nft("add chain ip filter FORWARD { type filter hook forward priority 0; policy accept; }");
+        nft(
+            "add table ip6 filter; add chain ip6 filter FORWARD { type filter hook forward priority 0; policy drop; }",
+        );
+        nft("add chain ip filter INPUT { type filter hook input priority 0; policy drop; }");
+        assert_eq!(found(), ["ip6 filter FORWARD"]);
+        assert!(concerned());
+        nft("add rule ip filter INPUT iifname lo accept");
+        nft("add chain ip filter OTHER");
+        assert!(!concerned(), "others change rules all the time");
+        nft("chain ip filter FORWARD { policy drop; }");
+        assert!(concerned());
+        assert_eq!(found(), ["ip filter FORWARD", "ip6 filter FORWARD"]);
+        nft("add rule ip filter FORWARD iifname portolan0 accept");
+        assert!(concerned());
+        assert_eq!(found(), ["ip6 filter FORWARD"]);
+        nft("add rule ip6 filter FORWARD iifname portolan01 accept");
+        assert_eq!(found(), ["ip6 filter FORWARD"], "another link");
+        nft("delete table ip6 filter");
+        assert!(concerned());
+        assert_eq!(found(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_node_that_forwards_goes_on_taking_routes_where_it_has_some_that_were_advertised_and_by_its_own_link() {
     portolan_testbed::test(async |lab| {
         let mut place = place(&lab);
         let ip = |lines: &str| lab.home().ip(lines).unwrap();
         ip("link add other type veth peer name other2");
         ip("link set pt0 up");
         ip("link set other up");
+        // The node's own, by which no router has said anything yet.
+        ip("link add own type veth peer name own2");
+        ip("link set own up");
+        ip("address add 203.0.113.7/24 dev own");
         place.pod.ip("link set eth0 up").unwrap();
         // As the kernel does when a router advertises itself.
         let route = ["-6", "route", "add", "default", "via", "fe80::1", "dev", "pt0", "proto", "ra"];
@@ -622,14 +670,16 @@ fn a_node_that_forwards_goes_on_taking_routes_only_where_it_has_some_that_were_a
             lab.command("cat").arg(path).read().unwrap()
         };
         assert_eq!([setting("pt0", "accept_ra"), setting("other", "accept_ra")], ["1", "1"]);
-        lab.home().run(|| sysctl::forward_ipv6(&mut Rtnetlink::open().unwrap())).unwrap();
+        let own = ["203.0.113.7".parse().unwrap()];
+        lab.home().run(move || sysctl::forward_ipv6(&mut Rtnetlink::open().unwrap(), &own)).unwrap();
         assert_eq!([setting("pt0", "accept_ra"), setting("other", "accept_ra")], ["2", "1"]);
+        assert_eq!(setting("own", "accept_ra"), "2");
         assert_eq!([setting("default", "accept_ra"), setting("all", "forwarding")], ["1", "1"]);
 
         ip("address add 192.0.2.1/24 dev other");
         ip("address add 198.51.100.1/24 dev pt0");
         let pt0 = place.host.link("pt0").unwrap().unwrap();
         let connected = place.host.connected_networks(&pt0).unwrap();
-        assert_eq!(connected, ["192.0.2.0/24".parse().unwrap()]);
+        assert_eq!(connected, ["192.0.2.0/24", "203.0.113.0/24"].map(|net| net.parse().unwrap()));
     });
 }

@@ -20,12 +20,14 @@ mod rivals;
 mod shared;
 mod source;
 mod subnets;
+mod tenants;
 mod vips;
 mod vpcs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use portolan_api::portolan::{DecidedInterface, HolderKind};
 use portolan_api::{Domain, Provider};
@@ -43,6 +45,7 @@ use self::rivals::Rivals;
 use self::shared::Shared;
 pub use self::source::{ObjectKey, Source};
 pub use self::subnets::HeldNetworks;
+pub use self::tenants::TenantProblem;
 use crate::attachment::{Attachment, AttachmentId, PortHolder};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
@@ -100,6 +103,8 @@ pub struct World {
     settings: Settings,
     /// The VPC of the primary network, as it is without an object.
     primary_vpc: Option<Box<Vpc>>,
+    /// Networks of the cluster, as far as the operator says.
+    cluster_networks: Vec<IpNet>,
     // Inputs.
     vpcs: BTreeMap<String, Rivals<Vpc>>,
     subnets: BTreeMap<String, Rivals<Subnet>>,
@@ -127,6 +132,8 @@ pub struct World {
     subnets_by_domain: Index<Domain, String>,
     subnets_by_namespace: Index<String, String>,
     default_subnets: Index<(), String>,
+    /// Those that cannot be understood, by the namespaces whose pods they would give an interface in a tenant's VPC.
+    held_tenants: Index<String, String>,
     /// Those that can be understood.
     ip_pools_by_subnet: Index<String, String>,
     vpcs_by_namespace: Index<String, String>,

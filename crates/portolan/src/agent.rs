@@ -71,6 +71,10 @@ pub(crate) struct Arguments {
     /// stay reachable by the pod's first interface, as the node's own addresses always do.
     #[arg(long, value_name = "CIDR")]
     cluster_network: Vec<IpNet>,
+    /// A network of the cluster's Services that something else serves on the nodes, such as kube-proxy; may be repeated. With --primary it is
+    /// reached by pods' first interfaces like --cluster-network, and not routed to pods.
+    #[arg(long, value_name = "CIDR")]
+    service_network: Vec<IpNet>,
     /// Where this node's tunnels end: an interface, or an address of this node. Without it: the Node's first InternalIP. The Node's
     /// annotation ovn.kubernetes.io/tunnel_interface has precedence.
     #[arg(long, value_name = "INTERFACE|ADDRESS")]
@@ -99,6 +103,7 @@ async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Re
         config.cni_socket = socket;
     }
     config.cluster_networks = arguments.cluster_network;
+    config.service_networks = arguments.service_network;
     config.health = arguments.health_address;
     config.chassis = ChassisSettings { encap: arguments.encap, southbound: arguments.ovn_sb };
     let addresses = match arguments.ovn_addresses {

@@ -41,6 +41,10 @@ pub(crate) struct Arguments {
     /// Service has is dropped, so it must not be given where kube-proxy serves them.
     #[arg(long, value_name = "CIDR", requires = "primary")]
     service_cidr: Vec<IpNet>,
+    /// A network of the cluster's own, of pods, Services or nodes; may be repeated. With --primary: Subnets of tenants' VPCs that name
+    /// namespaces must not overlap it, nor what is known of nodes and of the primary network without this.
+    #[arg(long, value_name = "CIDR")]
+    cluster_network: Vec<IpNet>,
     /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug, to be read, to connections from this host; a
     /// port alone means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
@@ -198,6 +202,7 @@ pub(crate) async fn run(
     config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;
     config.plan.service_cidrs = arguments.service_cidr.iter().map(IpNet::trunc).collect();
+    config.cluster_networks = arguments.cluster_network.iter().map(IpNet::trunc).collect();
     config.settings.first_interface = crate::first_interface(arguments.primary, arguments.remove_primary);
     config.health = arguments.health_address;
     config.debug = arguments.debug_address;

@@ -99,6 +99,15 @@ impl World {
         let new = after.as_ref().and_then(|candidate| candidate.value.as_ref().ok());
         self.unindex_subnet(name, old);
         self.index_subnet(name, new);
+        let held = |candidate: &Option<Candidate<Subnet>>| -> Vec<String> {
+            let held = candidate.as_ref().filter(|candidate| candidate.value.is_err());
+            held.map(|candidate| candidate.tenants.clone()).unwrap_or_default()
+        };
+        let (held_before, held_after) = (held(&before), held(&after));
+        held_before.iter().for_each(|namespace| self.held_tenants.remove(namespace, name));
+        for namespace in &held_after {
+            self.held_tenants.insert(namespace.clone(), name.to_owned());
+        }
         self.index_gateway(name, old, new);
         if let Some(old) = old {
             self.note_nodes_within(old, dirty);
@@ -114,6 +123,7 @@ impl World {
         let named =
             [&before, &after].into_iter().flatten().filter_map(|candidate| candidate.provider.clone());
         topics.extend(named.map(Topic::Provider));
+        topics.extend(held_before.into_iter().chain(held_after).map(Topic::Namespace));
         self.publish(&topics.into_iter().collect::<Vec<_>>(), dirty);
         self.reconsider(&Requester::subnet(name), dirty);
     }

@@ -35,6 +35,8 @@ pub struct NodeNetwork {
     pub pods: Vec<IpNet>,
     /// The addresses that are not configured: what the node translates on its way to pods comes from these.
     pub masquerade: Vec<IpAddr>,
+    /// The node's own addresses, in the network of the nodes.
+    pub own: Vec<IpAddr>,
     /// Networks that were given as the cluster's or are a Subnet's, and contain an address of the node itself: they would lead to nowhere.
     pub refused: Vec<IpNet>,
     /// Networks of pods that are not in effect right now, and stay as they are: see [`NodeNetwork::keep`].
@@ -100,6 +102,7 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
         routers: families().filter_map(|family| config.gateway.address(family)).collect(),
         pods,
         masquerade,
+        own: node.addresses.clone(),
         refused,
         held: world.held_networks(DEFAULT_VPC),
     })

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod dual_stack;
 mod harness;
 mod installation;
 mod nothing_left;
@@ -9,3 +10,4 @@ mod pods;
 mod primary;
 mod primary_faults;
 mod secondary;
+mod tenants;

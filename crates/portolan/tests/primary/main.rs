@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod stage;
+mod tenants;
 
 use std::time::Duration;
 

@@ -50,7 +50,8 @@ impl Stage {
     /// Raises everything and waits until every node has its port.
     pub(crate) fn start(lab: &TestLab) -> Self {
         let networks = ["10.16.0.0/14", "fd00:16::/32"];
-        let testbed = Testbed::builder().nodes(3).primary(&networks).without_runtimes().start(lab).unwrap();
+        let testbed = Testbed::builder().nodes(3).primary(&networks).services(&["10.96.0.0/16"]);
+        let testbed = testbed.without_runtimes().start(lab).unwrap();
         let northbound = testbed.northbound();
         let stage = Self { testbed, northbound };
         for number in 1..=3 {

@@ -4,7 +4,10 @@
 use portolan_lab::cluster::Programs;
 use portolan_lab::{Daemon, Error, OvnCentral, Process, Ready, Result};
 
-use super::{Kubernetes, KubernetesNode, Network, PATIENCE, POD_CIDR};
+use super::{
+    Families, Kubernetes, KubernetesNode, Network, PATIENCE, POD_CIDR, POD_CIDR_IPV6, SERVICE_CIDR,
+    SERVICE_CIDR_IPV6,
+};
 
 /// Definitions of all kinds that Portolan serves.
 const KINDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
@@ -67,11 +70,33 @@ fn role(cluster: &Kubernetes) -> &'static [&'static str] {
     }
 }
 
-/// What agents are told of the networks of pods.
-fn networks(cluster: &Kubernetes) -> &'static [&'static str] {
+/// What agents are told of the networks of pods, and of Services that the nodes serve.
+fn networks_for_agents(cluster: &Kubernetes) -> Vec<String> {
     match cluster.network() {
-        Network::Bridge => &[],
-        Network::None => &["--cluster-network", POD_CIDR],
+        Network::Bridge => Vec::new(),
+        Network::None => {
+            let [pods, services] = networks(cluster);
+            let pods = pods.iter().map(|network| format!("--cluster-network={network}"));
+            pods.chain(services.iter().map(|network| format!("--service-network={network}"))).collect()
+        }
+    }
+}
+
+/// What the controller is told of the cluster's own networks.
+fn networks_for_controller(cluster: &Kubernetes) -> Vec<String> {
+    match cluster.network() {
+        Network::Bridge => Vec::new(),
+        Network::None => {
+            networks(cluster).concat().iter().map(|network| format!("--cluster-network={network}")).collect()
+        }
+    }
+}
+
+/// The networks of pods, and of Services.
+fn networks(cluster: &Kubernetes) -> [&'static [&'static str]; 2] {
+    match cluster.families() {
+        Families::Ipv4 => [&[POD_CIDR], &[SERVICE_CIDR]],
+        Families::Both => [&[POD_CIDR, POD_CIDR_IPV6], &[SERVICE_CIDR, SERVICE_CIDR_IPV6]],
     }
 }
 
@@ -81,6 +106,7 @@ fn start_controller(cluster: &Kubernetes, central: &OvnCentral, programs: &Progr
         .args(["--ovn-sb", &central.sb().endpoint(), "--kubeconfig"])
         .arg(kubeconfig(cluster, "portolan-controller")?)
         .args(role(cluster))
+        .args(networks_for_controller(cluster))
         .start(cluster.lab().home())
 }
 
@@ -89,7 +115,7 @@ fn start_agent(cluster: &Kubernetes, node: &KubernetesNode, programs: &Programs)
         .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
         .arg(kubeconfig(cluster, &format!("portolan-agent-{}", node.name()))?)
         .args(role(cluster))
-        .args(networks(cluster))
+        .args(networks_for_agents(cluster))
         .ready(Ready::Notify)
         .start(node.running()?.machine().namespace())
 }
