@@ -14,6 +14,8 @@
 //!  masquerade   translation of what leaves the cluster from this node
 //!  sysctl       settings of the kernel
 //!  change_monitor that something about links, addresses, routes or nftables changed
+//!  path_probe   what passes on the way to another host: the largest packet, and packets to a port
+//!  firewall     chains that drop what the host should forward
 //!  pci          virtual functions of network cards and their representors, by sysfs
 //! ```
 //!
@@ -26,6 +28,7 @@ pub mod change_monitor;
 pub mod directory_monitor;
 mod error;
 pub mod ethtool;
+pub mod firewall;
 pub mod genl;
 pub mod guard;
 pub mod guard_monitor;
@@ -35,6 +38,7 @@ mod netlink;
 pub mod netns;
 mod nf_tables;
 mod nft;
+pub mod path_probe;
 pub mod pci;
 pub mod rtnetlink;
 pub mod sysctl;
