@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod doctor;
 mod harness;
 mod installation;
 mod nothing_left;
