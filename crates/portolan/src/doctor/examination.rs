@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -61,13 +62,18 @@ pub(super) async fn examine(
         let problem = (!node.is_ready).then(|| "the Node is not ready, so it was not waited for".to_owned());
         nodes.insert(node.name.clone(), Examined { problem, ..Examined::default() });
     }
-    let run = Run { cluster, namespace: namespace(facts), deadline: Instant::now() + patience };
+    let run = Run {
+        cluster,
+        namespace: namespace(facts),
+        deadline: Instant::now() + patience,
+        made: OnceLock::new(),
+    };
     // Whatever happens from here on, the DaemonSet does not stay.
     let outcome = tokio::select! {
         outcome = run.all(facts, image, extent, &mut nodes) => Some(outcome),
         () = stop => None,
     };
-    let removed = run.remove(run.namespace).await;
+    let removed = run.remove_own().await;
     match outcome {
         None => {
             removed?;
@@ -93,6 +99,8 @@ struct Run<'a> {
     cluster: &'a Cluster,
     namespace: &'a str,
     deadline: Instant,
+    /// The UID of the DaemonSet, once there is one.
+    made: OnceLock<String>,
 }
 
 impl Run<'_> {
@@ -112,7 +120,10 @@ impl Run<'_> {
         let object = examination(&self.installation(facts, image), &self.what(facts, extent))
             .map_err(|error| Failure::usage(error.to_string()))?;
         Applier::new(self.cluster, Trial::Real).apply(&object).await?;
-        self.follow(nodes).await
+        let uid =
+            self.uid(self.namespace).await?.context("the DaemonSet was removed by somebody else at once")?;
+        let uid = self.made.get_or_init(|| uid);
+        self.follow(uid, nodes).await
     }
 
     fn installation(&self, facts: &Facts, image: Option<&str>) -> Installation {
@@ -152,7 +163,7 @@ impl Run<'_> {
     }
 
     /// Reads what the pods report, until all have or the time is up.
-    async fn follow(&self, nodes: &mut BTreeMap<String, Examined>) -> anyhow::Result<()> {
+    async fn follow(&self, uid: &str, nodes: &mut BTreeMap<String, Examined>) -> anyhow::Result<()> {
         let pods: Api<Pod> = Api::namespaced(self.cluster.client.clone(), self.namespace);
         let client = self.cluster.patient_client(Duration::from_secs(60))?;
         let logs: Api<Pod> = Api::namespaced(client, self.namespace);
@@ -167,16 +178,18 @@ impl Run<'_> {
             let next = async {
                 tokio::select! {
                     Some(read) = readers.join_next() => Next::Read(read.context("read a log")),
-                    pod = seen.next() => Next::Pod(pod),
+                    pod = seen.next() => Next::Pod(pod.map(|pod| pod.map(Box::new))),
                 }
             };
             match timeout_at(self.deadline, next).await {
                 Err(_) => break,
                 Ok(Next::Read(read)) => {
-                    let (node, examined): (String, Examined) = read?;
+                    let (node, examined) = read?;
                     left.retain(|name| *name != node);
-                    nodes.insert(node, examined);
+                    nodes.insert(node, *examined);
                 }
+                // Those of an earlier one may not have ended yet.
+                Ok(Next::Pod(Some(Ok(pod)))) if !is_of(&pod, uid) => {}
                 Ok(Next::Pod(Some(Ok(pod)))) => {
                     let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) else {
                         continue;
@@ -187,7 +200,7 @@ impl Run<'_> {
                     if is_running(&pod) && !reading.contains_key(&node) {
                         reading.insert(node.clone(), pod.name_any());
                         let (logs, name, deadline) = (logs.clone(), pod.name_any(), self.deadline);
-                        readers.spawn(async move { (node, read(&logs, &name, deadline).await) });
+                        readers.spawn(async move { (node, Box::new(read(&logs, &name, deadline).await)) });
                     } else if let Some(why) = is_hopeless(&pod)
                         && left.contains(&node)
                     {
@@ -200,7 +213,7 @@ impl Run<'_> {
                 Ok(Next::Pod(None)) => break,
             }
         }
-        let nobody = if left.is_empty() { None } else { self.why_no_pod().await };
+        let nobody = if left.is_empty() { None } else { self.why_no_pod(uid).await };
         for name in left {
             let one = nodes.entry(name.clone()).or_default();
             let pod = waiting.get(&name).map(|why| format!("its pod has not begun: {why}"));
@@ -212,35 +225,62 @@ impl Run<'_> {
     }
 
     /// What the DaemonSet's Events say, if it could not make pods.
-    async fn why_no_pod(&self) -> Option<String> {
-        let daemon_sets: Api<DaemonSet> = Api::namespaced(self.cluster.client.clone(), self.namespace);
-        let uid = daemon_sets.get_metadata_opt(EXAMINATION).await.ok()??.uid()?;
-        let events = self.cluster.events(&uid).await.ok()?;
+    async fn why_no_pod(&self, uid: &str) -> Option<String> {
+        let events = self.cluster.events(uid).await.ok()?;
         let failed =
             events.into_iter().rev().find(|event| event.reason.as_deref() == Some("FailedCreate"))?;
         Some(plain(&failed.message?))
     }
 
+    async fn uid(&self, namespace: &str) -> anyhow::Result<Option<String>> {
+        let found = self.daemon_sets(namespace).get_metadata_opt(EXAMINATION).await;
+        let found = found.map_err(|error| self.cluster.explain(&title(namespace), &error))?;
+        Ok(found.and_then(|found| found.uid()))
+    }
+
+    fn daemon_sets(&self, namespace: &str) -> Api<DaemonSet> {
+        Api::namespaced(self.cluster.client.clone(), namespace)
+    }
+
+    /// Removes the DaemonSet that this command made: somebody else's may have taken its place.
+    async fn remove_own(&self) -> anyhow::Result<bool> {
+        match self.made.get() {
+            Some(uid) => self.delete(self.namespace, uid.clone()).await,
+            None => self.remove(self.namespace).await,
+        }
+    }
+
     /// Removes the DaemonSet with its pods; false if there was none.
     async fn remove(&self, namespace: &str) -> anyhow::Result<bool> {
-        let what = format!("DaemonSet {namespace}/{EXAMINATION}");
-        let daemon_sets: Api<DaemonSet> = Api::namespaced(self.cluster.client.clone(), namespace);
-        let found = daemon_sets.get_metadata_opt(EXAMINATION).await;
-        let found = found.map_err(|error| self.cluster.explain(&what, &error))?;
-        let Some(uid) = found.and_then(|found| found.uid()) else { return Ok(false) };
+        match self.uid(namespace).await? {
+            Some(uid) => self.delete(namespace, uid).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn delete(&self, namespace: &str, uid: String) -> anyhow::Result<bool> {
         let preconditions = Preconditions { uid: Some(uid), resource_version: None };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
-        match daemon_sets.delete(EXAMINATION, &parameters).await {
+        match self.daemon_sets(namespace).delete(EXAMINATION, &parameters).await {
             Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-            Err(error) => Err(self.cluster.explain(&what, &error)),
+            // It is gone, or another one.
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(false),
+            Err(error) => Err(self.cluster.explain(&title(namespace), &error)),
         }
     }
 }
 
+fn title(namespace: &str) -> String {
+    format!("DaemonSet {namespace}/{EXAMINATION}")
+}
+
+fn is_of(pod: &Pod, uid: &str) -> bool {
+    pod.owner_references().iter().any(|owner| owner.uid == uid)
+}
+
 enum Next {
-    Read(anyhow::Result<(String, Examined)>),
-    Pod(Option<Result<Pod, watcher::Error>>),
+    Read(anyhow::Result<(String, Box<Examined>)>),
+    Pod(Option<Result<Box<Pod>, watcher::Error>>),
 }
 
 fn is_running(pod: &Pod) -> bool {

@@ -108,10 +108,10 @@ impl Doctor<'_> {
         let mut listens = String::new();
         let said = other.stdout.take().unwrap();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut listens).unwrap();
-        self.0.shell(node2, "nft add table inet broken; nft add chain inet broken in '{ type filter hook input priority 0; }'")?;
-        self.0.shell(node2, "nft add rule inet broken in udp dport 6081 drop")?;
+        self.0.shell(node2, "nft add table inet broken; nft add chain inet broken drops '{ type filter hook input priority 0; }'")?;
+        self.0.shell(node2, "nft add rule inet broken drops udp dport 6081 drop")?;
         let (code, found) = self.asked()?;
-        assert_eq!(code, 10);
+        assert_eq!(code, 10, "{:#?}", found.0);
         found.is("ports", "error", "TCP port 9444 is taken by python3");
         found.is("geneve", "error", "node1 → node2");
         other.kill().unwrap();
@@ -125,9 +125,11 @@ impl Doctor<'_> {
         let [node1, node2] = ["node1", "node2"].map(|name| cluster.node(name).unwrap());
 
         // Something between the nodes carries less than their links.
-        self.0.shell(node2, "nft add table inet broken; nft add chain inet broken in '{ type filter hook prerouting priority 0; }'")?;
-        self.0
-            .shell(node2, "nft add rule inet broken in icmp type echo-request meta length '>' 1400 drop")?;
+        self.0.shell(node2, "nft add table inet broken; nft add chain inet broken drops '{ type filter hook prerouting priority 0; }'")?;
+        self.0.shell(
+            node2,
+            "nft add rule inet broken drops icmp type echo-request meta length '>' 1400 drop",
+        )?;
         self.finds("mtu", "error", "packets of 1400 bytes pass")?;
         self.0.shell(node2, "nft delete table inet broken")?;
 

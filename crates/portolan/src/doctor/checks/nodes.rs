@@ -266,16 +266,8 @@ impl On<'_> {
                 "set it to 0 if the cluster has Subnets with IPv6",
             ));
         }
-        if is("net.ipv4.conf.portolan0.rp_filter", "1") {
-            findings.push(self.warning(
-                "sysctl",
-                "net.ipv4.conf.portolan0.rp_filter is 1",
-                "the kernel drops answers that come another way than it would send them",
-                "set it to 0 or 2: `sysctl net.ipv4.conf.portolan0.rp_filter=2`, and in /etc/sysctl.d",
-            ));
-        }
         if findings.is_empty() {
-            findings.push(self.ok("sysctl", "forwarding, rp_filter and IPv6 are set as needed"));
+            findings.push(self.ok("sysctl", "forwarding and IPv6 are set as needed"));
         }
         findings
     }

@@ -104,8 +104,6 @@ fn settings_of_the_kernel_that_stand_in_the_way() {
     assert_eq!(set("net.ipv4.ip_forward", "0", &facts()), [Level::Warning]);
     assert_eq!(set("net.ipv4.ip_forward", "0", &primary()), [Level::Error]);
     assert_eq!(set("net.ipv6.conf.all.disable_ipv6", "1", &facts()), [Level::Warning]);
-    assert_eq!(set("net.ipv4.conf.portolan0.rp_filter", "1", &primary()), [Level::Warning]);
-    assert_eq!(set("net.ipv4.conf.portolan0.rp_filter", "2", &primary()), [Level::Ok]);
 }
 
 #[test]
