@@ -12,6 +12,7 @@
 //! configuration that another plugin's was made from. Start reading at [`run`].
 
 mod conflist;
+mod examine;
 mod files;
 mod programs;
 mod ready;
@@ -30,6 +31,7 @@ use tokio::io::unix::AsyncFd;
 use crate::blocking::blocking;
 use crate::reconcile::watched;
 pub use conflist::{Mode, Problem};
+pub use examine::examine;
 
 /// How soon after a change the next one is looked at: two programs that undo each other's changes do not take all of a processor.
 const BETWEEN_CHANGES: Duration = Duration::from_millis(100);

@@ -48,6 +48,7 @@ mod steps;
 mod vswitch;
 mod wanted;
 
+pub mod examine;
 pub mod install;
 pub mod removal;
 

@@ -15,6 +15,7 @@
 //!  masquerade   translation of what leaves the cluster from this node
 //!  sysctl       settings of the kernel
 //!  change_monitor that something about links, addresses, routes or nftables changed
+//!  path_probe   what passes on the way to another host: the largest packet, and packets to a port
 //!  pci          virtual functions of network cards and their representors, by sysfs
 //! ```
 //!
@@ -37,6 +38,7 @@ mod netlink;
 pub mod netns;
 mod nf_tables;
 mod nft;
+pub mod path_probe;
 pub mod pci;
 pub mod rtnetlink;
 pub mod sysctl;

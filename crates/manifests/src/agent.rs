@@ -9,7 +9,7 @@ use crate::{pod, ports};
 
 const NAME: &str = "portolan-agent";
 /// The plugin in the image.
-const PLUGIN: &str = "/usr/lib/portolan/portolan-cni";
+pub(crate) const PLUGIN: &str = "/usr/lib/portolan/portolan-cni";
 
 pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
     let daemon_set = json!({

@@ -15,6 +15,7 @@ mod agent;
 mod chart;
 mod cleanup;
 mod controller;
+mod examination;
 mod installation;
 mod object;
 mod objects;
@@ -29,10 +30,12 @@ mod shipped;
 
 pub use chart::{chart, harvester_addon};
 pub use cleanup::cleanup;
+pub use examination::{EXAMINATION, Examination, Extent, State, examination};
 pub use installation::{
     AgentAdmission, ApiServer, Directories, Installation, Invalid, Members, Mode, OpenVswitch,
 };
 pub use object::{Object, ObjectKind, Scope};
 pub use objects::{objects, workloads};
 pub use ovn_addresses::ADDRESSES;
+pub use ports::{Part, parts_at};
 pub use render::manifest;

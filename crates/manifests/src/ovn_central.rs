@@ -8,7 +8,7 @@ use crate::{ovn_addresses, pod, ports};
 
 const NAME: &str = "ovn-central";
 /// Where the databases are on the host.
-const DATA: &str = "/var/lib/portolan/ovn";
+pub(crate) const DATA: &str = "/var/lib/portolan/ovn";
 
 pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
     let stateful_set = json!({

@@ -8,7 +8,7 @@ use crate::{pod, ports};
 
 const NAME: &str = "ovs";
 /// Where the database is on the host.
-const DATA: &str = "/var/lib/portolan/openvswitch";
+pub(crate) const DATA: &str = "/var/lib/portolan/openvswitch";
 
 pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
     let OpenVswitch::Ours { image } = &installation.open_vswitch else { return Vec::new() };

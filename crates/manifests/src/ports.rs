@@ -21,3 +21,51 @@ pub(crate) mod health {
     pub(crate) const VSWITCHD: u16 = 10697;
     pub(crate) const CLEANUP: u16 = 10698;
 }
+
+/// What listens at a port of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The port, over TCP.
+    pub port: u16,
+    /// What it is.
+    pub name: &'static str,
+    /// The programs that may have it, by the first 15 characters of their names.
+    pub programs: &'static [&'static str],
+}
+
+/// All ports of hosts that an installation takes.
+pub(crate) const ALL: &[u16] = &[
+    NORTHBOUND,
+    SOUTHBOUND,
+    TRACE,
+    WEBHOOK,
+    health::CONTROLLER,
+    health::AGENT,
+    health::NORTHBOUND,
+    health::SOUTHBOUND,
+    health::NORTHD,
+    health::OVN_CONTROLLER,
+    health::OVS_DATABASE,
+    health::VSWITCHD,
+];
+
+/// What listens at these ports.
+pub fn parts_at() -> impl Iterator<Item = Part> {
+    ALL.iter().map(|&port| {
+        let (name, programs): (_, &[&str]) = match port {
+            NORTHBOUND => ("OVN's northbound database", &["ovsdb-server"]),
+            SOUTHBOUND => ("OVN's southbound database", &["ovsdb-server"]),
+            TRACE => ("traces", &["portolan"]),
+            WEBHOOK => ("the webhook", &["portolan"]),
+            health::CONTROLLER => ("health of the controller", &["portolan"]),
+            health::AGENT => ("health of the agent", &["portolan"]),
+            health::NORTHBOUND => ("health of the northbound database", &["portolan"]),
+            health::SOUTHBOUND => ("health of the southbound database", &["portolan"]),
+            health::NORTHD => ("health of ovn-northd", &["portolan"]),
+            health::OVN_CONTROLLER => ("health of ovn-controller", &["portolan"]),
+            health::OVS_DATABASE => ("health of Open vSwitch's database", &["portolan"]),
+            _ => ("health of ovs-vswitchd", &["portolan"]),
+        };
+        Part { port, name, programs }
+    })
+}

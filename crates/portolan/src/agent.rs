@@ -1,5 +1,6 @@
 //! `portolan agent`.
 
+mod examine;
 mod install;
 mod uninstall;
 
@@ -34,12 +35,16 @@ enum AgentCommand {
     Install(install::Arguments),
     /// Remove from this node what `portolan agent install` put there. Pods that run keep their interfaces.
     Uninstall(uninstall::Arguments),
+    /// Say what this node has and what passes on the way to others: `portolan doctor` runs it.
+    #[command(hide = true)]
+    Examine(examine::Arguments),
 }
 
 pub(crate) async fn start(invocation: Invocation, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     match (invocation.subcommand, invocation.run) {
         (Some(AgentCommand::Install(arguments)), _) => install::run(arguments, stop).await,
         (Some(AgentCommand::Uninstall(arguments)), _) => uninstall::run(arguments, stop).await,
+        (Some(AgentCommand::Examine(arguments)), _) => examine::run(arguments, stop).await,
         (None, Some(arguments)) => run(arguments, stop).await,
         (None, None) => anyhow::bail!("--node is missing"),
     }

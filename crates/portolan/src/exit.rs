@@ -26,6 +26,8 @@ pub(crate) enum Exit {
     Failed = 8,
     /// What was planned would change something, wait or be refused.
     WouldChange = 9,
+    /// Something is wrong with the cluster that was examined.
+    ProblemsFound = 10,
 }
 
 /// The list, for `--help`.
@@ -39,7 +41,8 @@ pub(crate) const EXIT_CODES: &str = "Exit codes:
   6  trace: OVN does not have what the objects ask for
   7  trace: it cannot be told whether the traffic arrives
   8  anything else failed
-  9  plan: OVN would change, or something in the manifest would wait or be refused";
+  9  plan: OVN would change, or something in the manifest would wait or be refused
+  10 doctor: something does not work, or will not";
 
 /// A failure with its exit code.
 #[derive(Debug, thiserror::Error)]
@@ -104,9 +107,10 @@ mod tests {
             Unknown,
             Failed,
             WouldChange,
+            ProblemsFound,
         ];
-        let listed: Vec<u8> =
-            EXIT_CODES.lines().skip(1).map(|line| line.trim()[..1].parse().unwrap()).collect();
+        let number = |line: &str| line.split_whitespace().next().unwrap().parse().unwrap();
+        let listed: Vec<u8> = EXIT_CODES.lines().skip(1).map(number).collect();
         assert_eq!(all.map(|exit| exit as u8), listed.as_slice());
     }
 }

@@ -3,7 +3,7 @@
 //! Everything is applied by server-side apply, so that doing it again changes nothing but what differs: an upgrade is an installation.
 
 pub(crate) mod apply;
-mod cluster_facts;
+pub(crate) mod cluster_facts;
 pub(crate) mod namespace;
 mod options;
 pub(crate) mod rollout;

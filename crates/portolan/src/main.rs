@@ -7,6 +7,7 @@ mod completions;
 mod controller;
 mod daemons;
 mod describe;
+mod doctor;
 mod exit;
 mod get;
 mod install;
@@ -20,6 +21,7 @@ mod ovn_tls;
 mod plan;
 #[cfg(test)]
 mod scene;
+mod support_bundle;
 mod trace;
 mod uninstall;
 mod waiting;
@@ -72,6 +74,10 @@ enum Command {
     Uninstall(uninstall::Arguments),
     /// Run a whole cluster on this machine: start, inspect, break and stop it.
     Lab(lab::Arguments),
+    /// Check a cluster and its nodes, before an installation or after it, and say what to do.
+    Doctor(doctor::Arguments),
+    /// Collect what a bug report needs into one file, without secrets.
+    SupportBundle(support_bundle::Arguments),
     /// Show VPCs, subnets, interfaces of pods, and addresses that are taken.
     Get(get::Arguments),
     /// Show one of them, or a pod, in full: what uses it, what is wrong and what to do about it.
@@ -101,6 +107,8 @@ impl Command {
             | Command::Plan(_)
             | Command::Completions(_)
             | Command::Install(_)
+            | Command::Doctor(_)
+            | Command::SupportBundle(_)
             | Command::Uninstall(_) => "off",
         }
     }
@@ -140,6 +148,13 @@ fn main() -> anyhow::Result<ExitCode> {
             }
             Command::Uninstall(arguments) => {
                 return Ok(end("uninstall", succeeded(uninstall::run(arguments).await)));
+            }
+            Command::Doctor(arguments) => {
+                return Ok(end("doctor", doctor::run(arguments, stop_signal()?).await));
+            }
+            Command::SupportBundle(arguments) => {
+                let ended = support_bundle::run(arguments, stop_signal()?).await;
+                return Ok(end("support-bundle", succeeded(ended)));
             }
             Command::Completions(arguments) => {
                 return Ok(end("completions", succeeded(completions::run::<Arguments>(&arguments))));

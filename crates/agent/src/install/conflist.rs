@@ -147,6 +147,15 @@ pub(super) fn ours(directory: &[File]) -> Vec<String> {
     directory.iter().filter(|file| is_ours(file)).map(|file| file.name.clone()).collect()
 }
 
+/// What a configuration calls: its name, and the types of its plugins.
+pub(super) fn called(file: &File) -> Result<(String, Vec<String>), String> {
+    let list = read_list(file)?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let plugins = list.get("plugins").and_then(Value::as_array).into_iter().flatten();
+    let types = plugins.map(|plugin| text(&plugin["type"])).collect();
+    Ok((list.get("name").map(text).unwrap_or_default(), types))
+}
+
 /// What to change in a directory.
 pub(super) fn plan(directory: &[File], mode: Mode, node: &Node) -> Plan {
     let first = directory.iter().filter(|file| !is_ours(file)).min_by(|a, b| a.name.cmp(&b.name));

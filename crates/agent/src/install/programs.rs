@@ -72,7 +72,7 @@ fn owner(directory: &Locked, name: &str, current: &[u8]) -> anyhow::Result<Owner
     })
 }
 
-fn is_ours(contents: &[u8]) -> bool {
+pub(super) fn is_ours(contents: &[u8]) -> bool {
     memchr::memmem::find(contents, BINARY_MARK.to_lowercase().as_bytes()).is_some()
 }
 

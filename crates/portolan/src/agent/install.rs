@@ -35,7 +35,7 @@ pub(super) struct Directories {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ModeName {
+pub(super) enum ModeName {
     /// By the runtime, as the only plugin.
     Alone,
     /// By the runtime, after the plugins of the primary network.

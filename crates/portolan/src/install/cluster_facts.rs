@@ -18,6 +18,22 @@ const TOKENS_NAME_NODES: u32 = 32;
 
 /// Kube-OVN and Portolan would both act on the same objects of `kubeovn.io` and on the same bridge of each node.
 pub(super) async fn refuse_beside_kube_ovn(cluster: &Cluster) -> anyhow::Result<()> {
+    let found = running_kube_ovn(cluster).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::with(
+        Exit::Failed,
+        format!(
+            "Kube-OVN runs on this cluster ({}): both would answer for the same VPCs and Subnets of kubeovn.io and write to bridge br-int of \
+             every node; uninstall Kube-OVN first. Its VPCs and Subnets may stay, and Portolan takes them over",
+            found.join(", ")
+        ),
+    ))
+}
+
+/// What runs of Kube-OVN.
+pub(crate) async fn running_kube_ovn(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     let named = |name: &str| ListParams::default().fields(&format!("metadata.name={name}"));
     let what = "the list of Deployments and DaemonSets";
     let deployments: Api<Deployment> = Api::all(cluster.client.clone());
@@ -33,17 +49,7 @@ pub(super) async fn refuse_beside_kube_ovn(cluster: &Cluster) -> anyhow::Result<
             |one: &DaemonSet| one.status.as_ref().is_none_or(|status| status.desired_number_scheduled > 0);
         found.extend(list.items.iter().filter(|one| wanted(one)).map(|one| place("DaemonSet", one)));
     }
-    if found.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::with(
-        Exit::Failed,
-        format!(
-            "Kube-OVN runs on this cluster ({}): both would answer for the same VPCs and Subnets of kubeovn.io and write to bridge br-int of \
-             every node; uninstall Kube-OVN first. Its VPCs and Subnets may stay, and Portolan takes them over",
-            found.join(", ")
-        ),
-    ))
+    Ok(found)
 }
 
 fn place<K: kube::Resource>(kind: &str, object: &K) -> String {

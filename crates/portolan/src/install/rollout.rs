@@ -100,30 +100,8 @@ async fn pods_that_are_not_ready(cluster: &Cluster, workload: &Object) -> String
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
     let of = kube::api::ListParams::default().labels(&format!("app={}", workload.name()));
     let Ok(pods) = pods.list(&of).await else { return String::new() };
-    let mut reasons: BTreeMap<String, String> = BTreeMap::new();
-    for pod in pods {
-        let status = pod.status.clone().unwrap_or_default();
-        let mut said: Vec<String> = Vec::new();
-        for container in status.container_statuses.iter().flatten().filter(|one| !one.ready) {
-            let state = container.state.clone().unwrap_or_default();
-            let waiting = state.waiting.and_then(|waiting| waiting.reason);
-            let ended = state.terminated.and_then(|ended| ended.reason);
-            said.push(format!(
-                "{} {}",
-                container.name,
-                waiting.or(ended).unwrap_or_else(|| "is not ready".into())
-            ));
-        }
-        let unscheduled = status
-            .conditions
-            .iter()
-            .flatten()
-            .find(|one| one.type_ == "PodScheduled" && one.status == "False");
-        said.extend(unscheduled.and_then(|one| one.message.clone()));
-        if !said.is_empty() {
-            reasons.insert(pod.name_any(), said.join(", "));
-        }
-    }
+    let reasons: BTreeMap<String, String> =
+        pods.iter().filter_map(|pod| Some((pod.name_any(), why_not_ready(pod)?))).collect();
     reasons
         .iter()
         .map(|(pod, why)| {
@@ -131,6 +109,26 @@ async fn pods_that_are_not_ready(cluster: &Cluster, workload: &Object) -> String
             format!("\n  pod {namespace}/{pod}: {why}; `kubectl logs -n {namespace} {pod} --all-containers` has more")
         })
         .collect()
+}
+
+/// Why a pod is not ready, as far as it says so; none if it is.
+pub(crate) fn why_not_ready(pod: &Pod) -> Option<String> {
+    let status = pod.status.clone().unwrap_or_default();
+    let mut said: Vec<String> = Vec::new();
+    for container in status.container_statuses.iter().flatten().filter(|one| !one.ready) {
+        let state = container.state.clone().unwrap_or_default();
+        let waiting = state.waiting.and_then(|waiting| waiting.reason);
+        let ended = state.terminated.and_then(|ended| ended.reason);
+        said.push(format!(
+            "{} {}",
+            container.name,
+            waiting.or(ended).unwrap_or_else(|| "is not ready".into())
+        ));
+    }
+    let unscheduled =
+        status.conditions.iter().flatten().find(|one| one.type_ == "PodScheduled" && one.status == "False");
+    said.extend(unscheduled.and_then(|one| one.message.clone()));
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 /// Waits until a part has no pods any more.

@@ -36,6 +36,8 @@ examples_run! {
     examples_of_the_api_server_run: "docs/apiserver.md",
     examples_of_the_command_line_run: "docs/cli.md",
     examples_of_the_controller_run: "docs/controller.md",
+    examples_of_the_doctor_run: "docs/doctor.md",
+    examples_of_events_run: "docs/events.md",
     examples_of_harvester_run: "docs/harvester.md",
     examples_of_the_installation_run: "docs/installation.md",
     examples_of_the_lab_run: "docs/lab.md",

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::Stage;
 
-const KUBE_OVN: &str = r#"
+pub(crate) const KUBE_OVN: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: kube-ovn-controller, namespace: kube-system}

@@ -5,7 +5,9 @@
 
 mod command;
 mod daemons;
+mod doctor;
 mod manifest;
+mod support_bundle;
 
 use portolan_testbed::{Command, Daemon, KubeApiServer, Process, TestLab, built_program};
 

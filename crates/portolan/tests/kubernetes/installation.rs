@@ -60,13 +60,13 @@ fn pods_get_their_networks_by_what_was_installed_and_nodes_are_as_before_afterwa
     });
 }
 
-struct Installed<'a> {
-    cluster: &'a Kubernetes,
-    lab: &'a TestLab,
+pub(crate) struct Installed<'a> {
+    pub(crate) cluster: &'a Kubernetes,
+    pub(crate) lab: &'a TestLab,
 }
 
 impl Installed<'_> {
-    fn portolan(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn portolan(&self, arguments: &[&str]) -> Command {
         let kubeconfig = self.cluster.api_server().kubeconfig();
         self.lab.command(PORTOLAN).args(arguments).env("KUBECONFIG", kubeconfig)
     }
@@ -121,7 +121,7 @@ impl Installed<'_> {
 
     /// Installs Open vSwitch alone. Its userspace datapath, which this machine has alone, sends tunnels by ports of its own: the interface that
     /// the nodes' network is on becomes one, before anything else has connections by it.
-    fn userspace_datapath(&self) -> Result<()> {
+    pub(crate) fn userspace_datapath(&self) -> Result<()> {
         let is_needed = |document: &&str| {
             document.contains("\nkind: Namespace\n")
                 || document.contains("\nkind: DaemonSet\n") && document.contains("\n  name: ovs\n")
@@ -139,12 +139,12 @@ impl Installed<'_> {
         Ok(())
     }
 
-    fn shell(&self, node: &KubernetesNode, script: &str) -> Result<String> {
+    pub(crate) fn shell(&self, node: &KubernetesNode, script: &str) -> Result<String> {
         node.command("bash")?.args(["-euc", script]).read()
     }
 
     /// What an installation could leave on nodes, and what it must not take.
-    fn nodes(&self) -> Result<Vec<String>> {
+    pub(crate) fn nodes(&self) -> Result<Vec<String>> {
         let nodes = self.cluster.nodes().iter();
         nodes
             .map(|node| {

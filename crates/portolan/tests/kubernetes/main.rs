@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod dual_stack;
+mod doctor;
 mod harness;
 mod installation;
 mod nothing_left;
