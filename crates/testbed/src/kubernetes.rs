@@ -37,6 +37,9 @@ pub use portolan::Portolan;
 /// The addresses of pods.
 pub const POD_CIDR: &str = "10.244.0.0/16";
 
+/// The addresses of Services.
+const SERVICE_CIDR: &str = "10.96.0.0/16";
+
 /// The address of the cluster's DNS.
 pub const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 
@@ -85,7 +88,17 @@ pub struct KubernetesBuilder {
     network: Network,
     service_proxy: ServiceProxy,
     open_vswitch: OpenVSwitch,
+    purpose: Purpose,
     audit: bool,
+}
+
+/// What a cluster is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Its etcd does not wait for the disk.
+    Tests,
+    /// Its etcd does, and containerd tells of each call of a CNI plugin.
+    Measurements,
 }
 
 /// Who makes the network of pods.
@@ -124,6 +137,7 @@ impl Kubernetes {
             network: Network::Bridge,
             service_proxy: ServiceProxy::Nftables,
             open_vswitch: OpenVSwitch::Absent,
+            purpose: Purpose::Tests,
             audit: false,
         }
     }
@@ -278,6 +292,13 @@ impl KubernetesBuilder {
         self
     }
 
+    /// It is measured: its etcd waits for the disk as in earnest, its API server writes an audit log, and containerd tells in its log when it
+    /// calls CNI plugins and when they are done.
+    pub fn for_measurements(mut self) -> Self {
+        self.purpose = Purpose::Measurements;
+        self.audit_log()
+    }
+
     /// Raises it in a lab. Returns when its nodes are ready or, without a network, when they have registered.
     pub fn start(self, lab: &Lab) -> Result<Kubernetes> {
         let underlay = Underlay::start(lab)?;
@@ -289,7 +310,7 @@ impl KubernetesBuilder {
         let named = names.map(|name| Ok((name, underlay.node_address()?))).collect::<Result<Vec<_>>>()?;
 
         let (control_plane, shared, machines, archive) = thread::scope(|scope| {
-            let control_plane = scope.spawn(|| ControlPlane::start(lab, home, self.audit));
+            let control_plane = scope.spawn(|| ControlPlane::start(lab, home, self.purpose, self.audit));
             let pause = scope.spawn(|| {
                 let archive = lab.directory("images")?.join("pause.tar");
                 Image::pause()?.write(&archive).map(|()| archive)
@@ -298,7 +319,8 @@ impl KubernetesBuilder {
                 OpenVSwitch::Absent => None,
                 OpenVSwitch::OnNodes => Some(OvnCentral::builder().start(lab)?),
             };
-            let shared = Arc::new(Shared::new(underlay, central, self.network, self.service_proxy));
+            let shared =
+                Arc::new(Shared::new(underlay, central, self.network, self.service_proxy, self.purpose));
             let raise = |(name, address): &(String, Ipv4Addr)| {
                 let (name, address, shared) = (name.clone(), *address, Arc::clone(&shared));
                 scope.spawn(move || KubernetesNode::prepare(name, address, shared))

@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use portolan_lab::{Daemon, Lab, Process, Result, Trying, built_program};
 
-use super::POD_CIDR;
+use super::{POD_CIDR, Purpose};
+use crate::etcd::Etcd;
 use crate::kube_apiserver::KubeApiServer;
 
 /// The control plane of a cluster, in the lab's home namespace.
@@ -17,8 +18,10 @@ pub(super) struct ControlPlane {
 }
 
 impl ControlPlane {
-    pub(super) fn start(lab: &Lab, address: Ipv4Addr, audit: bool) -> Result<Self> {
-        let api_server = KubeApiServer::builder().advertise(address);
+    pub(super) fn start(lab: &Lab, address: Ipv4Addr, purpose: Purpose, audit: bool) -> Result<Self> {
+        let etcd = Etcd::builder().name("kube-apiserver/etcd");
+        let etcd = if purpose == Purpose::Measurements { etcd.fsync() } else { etcd };
+        let api_server = KubeApiServer::builder().etcd(etcd.start(lab)?).advertise(address);
         let api_server = if audit { api_server.audit_log() } else { api_server }.start(lab)?;
         let controller_manager = start_controller_manager(lab, address, &api_server)?;
         let kubeconfig = api_server.kubeconfig_for("system:kube-scheduler", None, address.into())?;

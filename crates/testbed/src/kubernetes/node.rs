@@ -10,7 +10,7 @@ use portolan_lab::{
     Underlay, built_program,
 };
 
-use super::{Network, PATIENCE, POD_CIDR, ServiceProxy, bridge, kubelet};
+use super::{Network, PATIENCE, POD_CIDR, Purpose, ServiceProxy, bridge, kubelet};
 use crate::kube_apiserver::KubeApiServer;
 
 /// How long containerd, kubelet and an import of images are given.
@@ -23,6 +23,7 @@ pub(super) struct Shared {
     pub(super) underlay: Underlay,
     pub(super) network: Network,
     service_proxy: ServiceProxy,
+    purpose: Purpose,
     routes: bridge::Routes,
 }
 
@@ -32,8 +33,9 @@ impl Shared {
         central: Option<OvnCentral>,
         network: Network,
         service_proxy: ServiceProxy,
+        purpose: Purpose,
     ) -> Self {
-        Self { central, underlay, network, service_proxy, routes: bridge::Routes::default() }
+        Self { central, underlay, network, service_proxy, purpose, routes: bridge::Routes::default() }
     }
 }
 
@@ -309,9 +311,14 @@ impl Host {
             let manifests = "/etc/kubernetes/manifests";
             std::fs::create_dir_all(manifests).trying(|| format!("make {manifests}"))
         })?;
+        let log_level = match shared.purpose {
+            Purpose::Tests => "info",
+            Purpose::Measurements => "debug",
+        };
         let containerd = Daemon::new(format!("{name}/containerd"), "containerd")
             .arg("--config")
             .arg(configuration)
+            .args(["--log-level", log_level])
             .env("PATH", PATH)
             .ready(Ready::Notify)
             .patience(START)

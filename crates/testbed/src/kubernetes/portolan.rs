@@ -4,7 +4,7 @@
 use portolan_lab::cluster::Programs;
 use portolan_lab::{Daemon, Error, OvnCentral, Process, Ready, Result};
 
-use super::{Kubernetes, KubernetesNode, Network, PATIENCE, POD_CIDR};
+use super::{Kubernetes, KubernetesNode, Network, PATIENCE, POD_CIDR, SERVICE_CIDR};
 
 /// Definitions of all kinds that Portolan serves.
 const KINDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
@@ -36,6 +36,9 @@ impl Portolan {
         for node in cluster.nodes() {
             node.command(programs.portolan())?.args(["agent", "install", "--mode", mode]).read()?;
         }
+        if cluster.network() == Network::None {
+            route_home(cluster)?;
+        }
         Ok(Self { agents, controller })
     }
 
@@ -59,6 +62,17 @@ impl Portolan {
     }
 }
 
+/// The API server, which is on no node, reaches pods by the nodes that they are on: it proxies to them, and calls webhooks and extension servers.
+fn route_home(cluster: &Kubernetes) -> Result<()> {
+    for node in cluster.nodes() {
+        let object = format!("node/{}", node.name());
+        cluster.kubectl(&["wait", "--for=jsonpath={.spec.podCIDR}", &object, PATIENCE])?;
+        let prefix = cluster.kubectl(&["get", &object, "-o=jsonpath={.spec.podCIDR}"])?;
+        cluster.lab().home().ip(&format!("route replace {prefix} via {}", node.address()))?;
+    }
+    Ok(())
+}
+
 /// What both are told of what Portolan is to the cluster.
 fn role(cluster: &Kubernetes) -> &'static [&'static str] {
     match cluster.network() {
@@ -67,10 +81,10 @@ fn role(cluster: &Kubernetes) -> &'static [&'static str] {
     }
 }
 
-/// What agents are told of the networks of pods.
+/// What agents are told of the cluster's networks: the first interfaces of pods keep what leads there.
 fn networks(cluster: &Kubernetes) -> &'static [&'static str] {
     match cluster.network() {
-        Network::Bridge => &[],
+        Network::Bridge => &["--cluster-network", POD_CIDR, "--cluster-network", SERVICE_CIDR],
         Network::None => &["--cluster-network", POD_CIDR],
     }
 }
