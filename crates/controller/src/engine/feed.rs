@@ -133,6 +133,7 @@ impl Pages {
 }
 
 /// Which page of which list.
+#[derive(Clone, Copy)]
 enum PageOf {
     /// The first, when no list of the kind was read to its end yet.
     FirstList,
