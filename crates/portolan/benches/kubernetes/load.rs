@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::adds::{self, Adds};
+use crate::adds::Adds;
 use crate::audit::{self, Writes};
 use crate::components::{self, Component};
 use crate::pods;
