@@ -8,7 +8,7 @@ use crate::audit::{self, Writes};
 use crate::components::{self, Component};
 use crate::pods;
 use crate::side::Side;
-use crate::steps::{self, Call};
+use crate::steps::Call;
 
 /// What was seen.
 pub(crate) struct Load {
@@ -32,12 +32,12 @@ impl Load {
     pub(crate) fn of(side: &Side, count: usize) -> Self {
         let (before, begun) = (components::now(side.lab.path()), Instant::now());
         let (adds, log) = (Adds::begin(side), audit::end(side));
-        let known = steps_of(side).len();
+        let known = side.calls().len();
         let times = side.with_client(move |client| pods::create(client, count));
         side.settle();
         let (after, took) = (components::now(side.lab.path()), begun.elapsed().as_secs_f64());
         let (adds, created) = (adds.taken(), audit::writes(side, log));
-        let steps = steps_of(side).split_off(known);
+        let steps = side.calls().split_off(known);
         let log = audit::end(side);
         side.with_client(pods::delete);
         side.settle();
@@ -53,9 +53,4 @@ impl Load {
             memory: components::memory(&after),
         }
     }
-}
-
-fn steps_of(side: &Side) -> Vec<Call> {
-    let agents = side.portolan.iter().flat_map(|portolan| portolan.agents());
-    agents.flat_map(|agent| steps::all_in(agent.log())).collect()
 }

@@ -2,6 +2,7 @@
 //! turns, each pod made by a request of its own, all at once. `docs/kubernetes-bench.md` says how to read what it prints.
 //!
 //! `ROUNDS` is how often, 10 unless set. With `UNDERLAY=ovs` the nodes of the reference have the same Open vSwitch under them as those of Portolan.
+//! One part alone is `-- --load` or `-- --restart`.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop there")]
 
@@ -38,8 +39,9 @@ fn main() {
     for side in [&bridge, &portolan] {
         Load::of(side, 20);
     }
+    let has = |part: &str| std::env::args().any(|argument| argument == part);
     let mut report = Report::new(underlay);
-    for round in 0..rounds {
+    for round in 0..if has("--restart") { 0 } else { rounds } {
         for (pods, times) in LOADS {
             for _ in 0..times {
                 let (first, second) = in_turn(round, &bridge, &portolan);
@@ -49,13 +51,14 @@ fn main() {
             }
         }
         report.bare(bare::ports(&portolan, 60));
-        eprintln!("round {} of {rounds} is done", round + 1);
+        eprintln!("load: round {} of {rounds} is done", round + 1);
     }
-    for round in 0..rounds {
+    for round in 0..if has("--load") { 0 } else { rounds } {
         let (first, second) = in_turn(round, &bridge, &portolan);
         let (first, second) = (restart::of_api_server(first), restart::of_api_server(second));
         let (bridge, portolan) = in_turn(round, first, second);
         report.restart(bridge, portolan);
+        eprintln!("restart: round {} of {rounds} is done", round + 1);
     }
     report.print();
 }

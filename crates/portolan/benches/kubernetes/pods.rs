@@ -68,7 +68,7 @@ pub(crate) async fn delete(client: Client) {
 
 fn make(pods: &Api<Pod>, number: usize) -> impl Future<Output = ()> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("pod{number}")},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [{"name": "main", "image": "agnhost:1"}]}});
+        "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": "agnhost:1"}]}});
     let pod = serde_json::from_value(pod).unwrap();
     async move { pods.create(&PostParams::default(), &pod).map(|made| drop(made.unwrap())).await }
 }

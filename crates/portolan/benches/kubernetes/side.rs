@@ -8,6 +8,8 @@ use kube::{Client, Config};
 use portolan_testbed::kubernetes::{Image, Kubernetes, Network, Portolan};
 use portolan_testbed::{Lab, Result};
 
+use crate::steps::{self, Call};
+
 /// What is under the nodes of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Underlay {
@@ -64,6 +66,12 @@ impl Side {
             })
         });
         thread.unwrap().join().unwrap()
+    }
+
+    /// The steps of all ADDs so far, in the agents' words.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        let agents = self.portolan.iter().flat_map(|portolan| portolan.agents());
+        agents.flat_map(|agent| steps::all_in(agent.log())).collect()
     }
 
     /// Lets what nobody waits for come to its end: statuses, Events, annotations.
