@@ -100,7 +100,17 @@ pub struct KubernetesBuilder {
     service_proxy: ServiceProxy,
     open_vswitch: OpenVSwitch,
     families: Families,
+    purpose: Purpose,
     audit: bool,
+}
+
+/// What a cluster is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Its etcd does not wait for the disk.
+    Tests,
+    /// Its etcd does, and containerd tells of each call of a CNI plugin.
+    Measurements,
 }
 
 /// Which families of addresses pods, Services and nodes have.
@@ -159,6 +169,7 @@ impl Kubernetes {
             service_proxy: ServiceProxy::Nftables,
             open_vswitch: OpenVSwitch::Absent,
             families: Families::Ipv4,
+            purpose: Purpose::Tests,
             audit: false,
         }
     }
@@ -324,6 +335,13 @@ impl KubernetesBuilder {
         self
     }
 
+    /// It is measured: its etcd waits for the disk as in earnest, its API server writes an audit log, and containerd tells in its log when it
+    /// calls CNI plugins and when they are done.
+    pub fn for_measurements(mut self) -> Self {
+        self.purpose = Purpose::Measurements;
+        self.audit_log()
+    }
+
     /// Raises it in a lab. Returns when its nodes are ready or, without a network, when they have registered.
     pub fn start(self, lab: &Lab) -> Result<Kubernetes> {
         let underlay = Underlay::start(lab)?;
@@ -338,7 +356,8 @@ impl KubernetesBuilder {
         let named = names.map(|name| Ok((name, underlay.node_address()?))).collect::<Result<Vec<_>>>()?;
 
         let (control_plane, shared, machines, archive) = thread::scope(|scope| {
-            let control_plane = scope.spawn(|| ControlPlane::start(lab, home, self.families, self.audit));
+            let control_plane =
+                scope.spawn(|| ControlPlane::start(lab, home, self.families, self.purpose, self.audit));
             let pause = scope.spawn(|| {
                 let archive = lab.directory("images")?.join("pause.tar");
                 Image::pause()?.write(&archive).map(|()| archive)
@@ -347,8 +366,7 @@ impl KubernetesBuilder {
                 OpenVSwitch::Absent => None,
                 OpenVSwitch::OnNodes => Some(OvnCentral::builder().start(lab)?),
             };
-            let shared =
-                Arc::new(Shared::new(underlay, central, self.network, self.service_proxy, self.families));
+            let shared = Arc::new(Shared::new(underlay, central, &self));
             let raise = |(name, address): &(String, Ipv4Addr)| {
                 let (name, address, shared) = (name.clone(), *address, Arc::clone(&shared));
                 scope.spawn(move || KubernetesNode::prepare(name, address, shared))

@@ -7,6 +7,7 @@ mod call;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "not every bench measures everything")]
 mod process;
+#[path = "../support/steps.rs"]
 mod steps;
 
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ fn main() {
             ours.push(timed(|| caller.add(&own)));
             containers.extend([theirs, own]);
         }
-        report("one after another", &reference, &ours, &steps::of_last(&testbed, ours.len()));
+        report("one after another", &reference, &ours, &last_calls(&testbed, ours.len()));
         let agent = testbed.agents()[0].pid().unwrap();
         let mebibytes = process::memory(agent) / (1 << 20);
         println!("agent's memory with {} pods: {mebibytes} MiB (goal: at most 25 with 100)", sizes.alone);
@@ -57,7 +58,7 @@ fn main() {
             let pairs: Vec<_> = names.iter().map(|name| caller.containers(name)).collect();
             reference.extend(at_once(pairs.iter().map(|[theirs, _]| || caller.add_reference(theirs))));
             ours.extend(at_once(pairs.iter().map(|[_, own]| || caller.add(own))));
-            calls.extend(steps::of_last(&testbed, sizes.at_once));
+            calls.extend(last_calls(&testbed, sizes.at_once));
             end(&caller, pairs.into_iter().flatten().collect());
         }
         report(&format!("{} at once", sizes.at_once), &reference, &ours, &calls);
@@ -76,6 +77,11 @@ fn at_once<F: FnOnce() + Send>(bodies: impl Iterator<Item = F>) -> Vec<f64> {
         let threads: Vec<_> = bodies.map(|body| scope.spawn(|| timed(body))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+fn last_calls(testbed: &Testbed, calls: usize) -> Vec<Call> {
+    let mut all = steps::all_in(testbed.agents()[0].log());
+    all.split_off(all.len().saturating_sub(calls))
 }
 
 fn end(caller: &Caller<'_>, containers: Vec<Container>) {

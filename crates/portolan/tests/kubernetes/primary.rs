@@ -82,6 +82,8 @@ fn pods_nodes_services_and_the_outside_reach_each_other() {
             assert!(get(cluster, "host2", &format!("{service}/hostname"))?.starts_with("web-"));
         }
 
+        pods::are_proxied(cluster)?;
+
         // What leaves the cluster comes from the pod's node; what comes from there to a port of the node reaches the pod behind it.
         for (pod, node) in [("one", node1), ("two", node2)] {
             assert_eq!(seen_outside(cluster, pod)?, IpAddr::from(node.address()), "{pod}");

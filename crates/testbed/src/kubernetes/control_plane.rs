@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use portolan_lab::{Daemon, Lab, Process, Result, Trying, built_program};
 
-use super::{Families, POD_CIDR, POD_CIDR_IPV6, SERVICE_CIDR, SERVICE_CIDR_IPV6};
+use super::{Families, POD_CIDR, POD_CIDR_IPV6, Purpose, SERVICE_CIDR, SERVICE_CIDR_IPV6};
+use crate::etcd::Etcd;
 use crate::kube_apiserver::KubeApiServer;
 
 /// The control plane of a cluster, in the lab's home namespace.
@@ -17,9 +18,17 @@ pub(super) struct ControlPlane {
 }
 
 impl ControlPlane {
-    pub(super) fn start(lab: &Lab, address: Ipv4Addr, families: Families, audit: bool) -> Result<Self> {
+    pub(super) fn start(
+        lab: &Lab,
+        address: Ipv4Addr,
+        families: Families,
+        purpose: Purpose,
+        audit: bool,
+    ) -> Result<Self> {
         let services = families.list(SERVICE_CIDR, SERVICE_CIDR_IPV6);
-        let api_server = KubeApiServer::builder().advertise(address);
+        let etcd = Etcd::builder().name("kube-apiserver/etcd");
+        let etcd = if purpose == Purpose::Measurements { etcd.fsync() } else { etcd };
+        let api_server = KubeApiServer::builder().etcd(etcd.start(lab)?).advertise(address);
         let api_server = api_server.arg(format!("--service-cluster-ip-range={services}"));
         let api_server = if audit { api_server.audit_log() } else { api_server }.start(lab)?;
         let controller_manager = start_controller_manager(lab, address, families, &api_server)?;

@@ -10,7 +10,10 @@ use portolan_lab::{
     Trying, Underlay, built_program,
 };
 
-use super::{Families, Network, PATIENCE, POD_CIDR, POD_CIDR_IPV6, ServiceProxy, bridge, ipv6_of, kubelet};
+use super::{
+    Families, KubernetesBuilder, Network, PATIENCE, POD_CIDR, POD_CIDR_IPV6, Purpose, ServiceProxy, bridge,
+    ipv6_of, kubelet,
+};
 use crate::kube_apiserver::KubeApiServer;
 
 /// How long containerd, kubelet and an import of images are given.
@@ -24,18 +27,21 @@ pub(super) struct Shared {
     pub(super) network: Network,
     pub(super) families: Families,
     service_proxy: ServiceProxy,
+    purpose: Purpose,
     routes: bridge::Routes,
 }
 
 impl Shared {
-    pub(super) fn new(
-        underlay: Underlay,
-        central: Option<OvnCentral>,
-        network: Network,
-        service_proxy: ServiceProxy,
-        families: Families,
-    ) -> Self {
-        Self { central, underlay, network, families, service_proxy, routes: bridge::Routes::default() }
+    pub(super) fn new(underlay: Underlay, central: Option<OvnCentral>, cluster: &KubernetesBuilder) -> Self {
+        Self {
+            central,
+            underlay,
+            network: cluster.network,
+            families: cluster.families,
+            service_proxy: cluster.service_proxy,
+            purpose: cluster.purpose,
+            routes: bridge::Routes::default(),
+        }
     }
 }
 
@@ -327,9 +333,14 @@ impl Host {
             let manifests = "/etc/kubernetes/manifests";
             std::fs::create_dir_all(manifests).trying(|| format!("make {manifests}"))
         })?;
+        let log_level = match shared.purpose {
+            Purpose::Tests => "info",
+            Purpose::Measurements => "debug",
+        };
         let containerd = Daemon::new(format!("{name}/containerd"), "containerd")
             .arg("--config")
             .arg(configuration)
+            .args(["--log-level", log_level])
             .env("PATH", PATH)
             .ready(Ready::Notify)
             .patience(START)

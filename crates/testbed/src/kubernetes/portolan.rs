@@ -39,6 +39,9 @@ impl Portolan {
         for node in cluster.nodes() {
             node.command(programs.portolan())?.args(["agent", "install", "--mode", mode]).read()?;
         }
+        if cluster.network() == Network::None {
+            route_home(cluster)?;
+        }
         Ok(Self { agents, controller })
     }
 
@@ -62,6 +65,17 @@ impl Portolan {
     }
 }
 
+/// The API server, which is on no node, reaches pods by the nodes that they are on: it proxies to them, and calls webhooks and extension servers.
+fn route_home(cluster: &Kubernetes) -> Result<()> {
+    for node in cluster.nodes() {
+        let object = format!("node/{}", node.name());
+        cluster.kubectl(&["wait", "--for=jsonpath={.spec.podCIDR}", &object, PATIENCE])?;
+        let prefix = cluster.kubectl(&["get", &object, "-o=jsonpath={.spec.podCIDR}"])?;
+        cluster.lab().home().ip(&format!("route replace {prefix} via {}", node.address()))?;
+    }
+    Ok(())
+}
+
 /// What both are told of what Portolan is to the cluster.
 fn role(cluster: &Kubernetes) -> &'static [&'static str] {
     match cluster.network() {
@@ -73,7 +87,10 @@ fn role(cluster: &Kubernetes) -> &'static [&'static str] {
 /// What agents are told of the networks of pods, and of Services that the nodes serve.
 fn networks_for_agents(cluster: &Kubernetes) -> Vec<String> {
     match cluster.network() {
-        Network::Bridge => Vec::new(),
+        // The first interfaces of pods keep what leads there.
+        Network::Bridge => {
+            networks(cluster).concat().iter().map(|network| format!("--cluster-network={network}")).collect()
+        }
         Network::None => {
             let [pods, services] = networks(cluster);
             let pods = pods.iter().map(|network| format!("--cluster-network={network}"));
