@@ -272,7 +272,7 @@ impl Guards {
             }
             Happens::ReportsItMade => {
                 let (since, _) = self.making.take().expect("it was made");
-                self.engine.guard_made(&self.link, since);
+                self.engine.guard_made(&self.link, Admits::Nothing, since);
             }
             // As the loop does: all that there is, and a listing if that is not all that happened.
             Happens::ReadsNotifications => {
