@@ -168,7 +168,8 @@ fn watch_table() -> Result<AsyncFd<ChangeMonitor>, String> {
 /// Whether a monitor has more to report, which one look answers together. What is left is for the next one.
 fn has_more(monitor: Option<&AsyncFd<ChangeMonitor>>) -> bool {
     let reads = (0..READS).map_while(|_| monitor?.get_ref().read().ok());
-    reads.fold(false, |any, changes| any || !changes.is_empty())
+    // All of them, whatever the first says.
+    reads.filter(|changes| !changes.is_empty()).count() > 0
 }
 
 /// What is known of earlier rounds.

@@ -37,14 +37,14 @@ async fn ask(database: &Path) -> Switch {
         switch.in_step = row.cur_cfg >= row.next_cfg;
         let of_ovn = |key: &str| key.starts_with("ovn-") || ["system-id", "hostname"].contains(&key);
         let settings = row.external_ids.iter().filter(|(key, _)| of_ovn(key));
-        switch.settings = settings.map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        switch.settings = settings.map(|(key, value)| (key.clone(), value.clone())).collect();
     }
     let bridges = cache.rows::<Bridge>().filter_map(|(_, row)| row.ok());
     let bridges: BTreeMap<String, String> = bridges
         .map(|row| {
             // Nothing is said for the kernel's.
-            let datapath = row.datapath_type.to_string();
-            (row.name.to_string(), if datapath.is_empty() { "system".to_owned() } else { datapath })
+            let datapath = row.datapath_type.clone();
+            (row.name.clone(), if datapath.is_empty() { "system".to_owned() } else { datapath })
         })
         .collect();
     switch.bridges = bridges;
