@@ -7,7 +7,7 @@ TYPOS := $(PORTOLAN_CACHE)/tools/bin/typos
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test test-full test-k8s conformance lint unit bench plugin doc codegen fuzz clean
+.PHONY: help setup demo demo-down test test-full test-k8s test-k8s-ci conformance lint unit bench bench-k8s plugin doc codegen fuzz clean
 
 help: ## Show this help
 	@echo "Portolan: networks for Kubernetes on Open vSwitch and OVN."
@@ -48,6 +48,12 @@ test-k8s: ## Tests on whole clusters of real Kubernetes, with containers; builds
 	@scripts/setup --for-kubernetes
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(nproc)} $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes
 
+# The most telling of them: Portolan installed beside another network and removed again, and Portolan as the primary network.
+test-k8s-ci: ## Those of `make test-k8s` that continuous integration runs: ten minutes once Kubernetes is built
+	@scripts/setup --for-kubernetes
+	$(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes -- --test-threads=1 \
+	  installation::pods_get_their_networks primary::pods_nodes_services
+
 conformance: ## Kubernetes's own tests that match FOCUS, on the network CNI=bridge (the reference) or CNI=portolan
 	@scripts/setup --for-conformance
 	FOCUS='$(FOCUS)' SKIP='$(SKIP)' CNI='$(CNI)' $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes_conformance
@@ -68,10 +74,16 @@ bench: setup ## Measure beside the references and peers, in one run; prints rati
 	$(CARGO) build --release --package portolan-cni
 	$(CARGO) bench --package portolan --bench controller
 	$(CARGO) bench --package portolan --bench lab
+	$(CARGO) xtask plugin
 	$(CARGO) bench --package portolan --bench cni
 	$(CARGO) run --release --package portolan-ipam --example rebuild_cost -- 1000000
 	$(CARGO) run --release --package portolan-plan --example plan_memory
 	$(CARGO) xtask instructions
+
+bench-k8s: ## Measure Portolan as the primary network beside the bridge plugin, on clusters of Kubernetes, by turns; ROUNDS=10
+	@scripts/setup --for-kubernetes
+	$(CARGO) build --release --package portolan-cni
+	ROUNDS='$(ROUNDS)' UNDERLAY='$(UNDERLAY)' $(CARGO) bench --package portolan --features kubernetes-tests --bench kubernetes
 
 plugin: ## Build the CNI plugin as nodes have it: static, at most 2 MiB
 	$(CARGO) xtask plugin

@@ -114,7 +114,7 @@ impl Add<'_> {
             interface: &self.sandbox.call,
             selection: &self.config.selection,
             cluster_networks: &config.cluster_networks,
-            mtu: config.mtu,
+            service_networks: &config.service_networks,
         };
         wanted(&call, known)
     }
@@ -199,9 +199,10 @@ impl Add<'_> {
         let (agent, netns) = (Arc::clone(self.agent), Arc::clone(&self.netns));
         let device = self.device.clone().filter(|_| note.interface == self.sandbox.call);
         let is_device = device.is_some();
+        let steps = self.steps.reporter.clone();
         let make = move || match device {
             Some(device) => agent.functions.take(&device, note, &netns, datapath, &agent.engine),
-            None => links::make(&note, &netns, LEAST_MTU, datapath, &agent.engine).map(|()| note),
+            None => links::make(&note, &netns, LEAST_MTU, datapath, (&agent.engine, &steps)).map(|()| note),
         };
         let made = self.work(Step::Link, waiting, make).await;
         made.map_err(|error| if is_device { of_device(error) } else { error })

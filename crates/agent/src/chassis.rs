@@ -188,8 +188,7 @@ async fn compare(
     let (links, addresses) = (host.links.clone(), host.addresses.clone());
     let found = Found { external_ids, bridge, links, addresses, kernel };
     let (node, mtu, own_mtus) = agent.cluster.read(|known| {
-        let told = known.world.node(&config.node).and_then(|node| node.told_mtu);
-        let mtu = config.mtu.or(told);
+        let mtu = config.mtu_of_subnets(known);
         let is_larger = |is: &u32| mtu.is_some_and(|mtu| *is > u32::from(mtu));
         // Subnets may be many, and pods with more than the others have few.
         let any_larger = host.pods.values().any(is_larger);
@@ -240,6 +239,7 @@ async fn compare(
     let report = Report {
         chassis: chassis.external_ids[SYSTEM_ID].clone(),
         datapath: datapath_name(chassis.datapath),
+        is_primary: config.settings.first_interface.is_portolan(),
         encapsulation: chassis.encapsulation.clone().ok(),
         version,
         problem: problem.clone(),

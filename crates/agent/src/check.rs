@@ -1,12 +1,12 @@
 //! CHECK: whether what an ADD made is still there as it was made, and what differs. It needs no API server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use ipnet::IpNet;
 use portolan_cni::{CniError, Code};
-use portolan_host::{Link, Route, Rtnetlink, guard};
+use portolan_host::{Admits, Link, Route, Rtnetlink, guard};
 use portolan_plan::host::{Datapath, LinkName, Sandbox};
 use serde_json::Value;
 
@@ -81,14 +81,14 @@ pub(crate) async fn check(
                 None => None,
             });
         }
-        let guarded: BTreeSet<String> =
-            if netdev { guard::guarded()?.into_iter().collect() } else { BTreeSet::new() };
+        let guarded: BTreeMap<String, Admits> =
+            if netdev { guard::guarded()?.into_iter().collect() } else { BTreeMap::new() };
         let mut host = Vec::new();
         let mut node = Rtnetlink::open()?;
         for (interface, link) in &names {
             let is_up = node.link(link.as_str())?.is_some_and(|link| link.up);
             host.extend((!is_up).then(|| format!("{interface}: host-side link {link} is missing or down")));
-            let is_guarded = !netdev || guarded.contains(link.as_str());
+            let is_guarded = !netdev || guarded.get(link.as_str()) == Some(&Admits::Nothing);
             host.extend((!is_guarded).then(|| format!("{interface}: host-side link {link} has no guard")));
         }
         Ok((found, host))
@@ -113,7 +113,7 @@ fn planned(agent: &Agent, sandbox: &Sandbox, config: &NetworkConfig, args: &str)
         interface: &sandbox.call,
         selection: &config.selection,
         cluster_networks: &agent.config.cluster_networks,
-        mtu: agent.config.mtu,
+        service_networks: &agent.config.service_networks,
     };
     match agent.cluster.read(|known| wanted(&call, known)) {
         Wanted::Interfaces { interfaces, .. } => interfaces,

@@ -23,7 +23,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use portolan_host::Rtnetlink;
+use portolan_host::{Rtnetlink, forward_policy};
+use portolan_plan::host::NODE_LINK;
 
 use self::facts::{Clock, NodeFacts, Outcome, Space, TunnelLink};
 use self::pages::collect;
@@ -97,7 +98,7 @@ async fn facts(examination: &Examination) -> anyhow::Result<NodeFacts> {
         clock: clock(),
         kernel: kernel::facts(),
         settings: kernel::settings(),
-        forward_drops: Outcome::of(portolan_host::firewall::forward_chains_that_drop()),
+        forward_drops: Outcome::of(forwarding_that_drops()),
         listeners: Outcome::of(listeners::facts(&ports)),
         switch,
         configurations: Outcome::of(install::examine(&places, plugin.as_deref(), mode)),
@@ -105,6 +106,11 @@ async fn facts(examination: &Examination) -> anyhow::Result<NodeFacts> {
         space: Outcome::of(space(&data)),
     };
     blocking(move || anyhow::Ok(found())).await
+}
+
+/// Chains of others that may drop what pods send out of the cluster.
+fn forwarding_that_drops() -> portolan_host::Result<Vec<String>> {
+    Ok(forward_policy::dropping_chains(NODE_LINK)?.iter().map(ToString::to_string).collect())
 }
 
 fn clock() -> Clock {

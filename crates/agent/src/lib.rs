@@ -28,6 +28,7 @@ mod del;
 mod device;
 mod engine;
 mod foreign;
+mod forwarding;
 mod functions;
 mod guard_news;
 mod health;
@@ -91,13 +92,13 @@ pub struct Config {
     pub cni_socket: PathBuf,
     /// OVN's bridge. Its datapath is the one that Open vSwitch reports.
     pub bridge: String,
-    /// The MTU of pods on subnets that name none. Unless given, the controller says it on the Node.
-    pub mtu: Option<u16>,
     /// How long a call may take. The runtime tries again then.
     pub deadline: Duration,
     /// The cluster's networks of pods and services: a pod reaches them by its first interface, also when another one takes the default
     /// route. The node's own addresses always count among them.
     pub cluster_networks: Vec<IpNet>,
+    /// Networks of services that are none of pods: on the primary network what goes there is not for the node to send to pods.
+    pub service_networks: Vec<IpNet>,
     /// The settings of the whole cluster.
     pub settings: Settings,
     /// Told of every step of every call.
@@ -123,9 +124,9 @@ impl Config {
             ovsdb: Endpoint::Unix("/run/openvswitch/db.sock".into()),
             cni_socket: portolan_cni::DEFAULT_SOCKET.into(),
             bridge: "br-int".into(),
-            mtu: None,
             deadline: Duration::from_secs(90),
             cluster_networks: Vec::new(),
+            service_networks: Vec::new(),
             settings: Settings::default(),
             steps: StepHook::default(),
             changes: ChangeHook::default(),
@@ -136,9 +137,9 @@ impl Config {
         }
     }
 
-    /// The MTU of subnets that name none, as far as it is known.
+    /// The MTU of subnets that name none, once the controller says it on the Node.
     fn mtu_of_subnets(&self, known: &Known) -> Option<u16> {
-        self.mtu.or(known.world.node(&self.node)?.told_mtu)
+        known.world.node(&self.node)?.told_mtu
     }
 }
 
@@ -153,6 +154,9 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
     let calls = Calls::default();
     let chassis = chassis::States::new(chassis::State::default());
+    let at_start = node_network::Progress::at_start(config.settings.first_interface);
+    let node_network = node_network::States::new(at_start);
+    let forwarding = forwarding::Stopped::default();
     let metrics = Metrics::new();
     let functions = Arc::new(Functions::new(config.sysfs.clone(), config.steps.clone()));
     let agent = Arc::new(Agent {
@@ -165,6 +169,8 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         calls,
         foreign: Foreign::default(),
         chassis,
+        node_network,
+        forwarding,
         metrics,
         node_lock,
         functions,
@@ -198,6 +204,7 @@ async fn work(
         ended = reconcile::run(agent, recoveries) => ended,
         ended = chassis::run(agent) => ended,
         ended = node_network::run(agent) => ended,
+        never = forwarding::run(agent) => match never {},
         never = chassis::report(agent) => match never {},
         never = in_step => match never {},
     }

@@ -15,7 +15,7 @@ use portolan_plan::host::{self as plan, Change, Datapath, DesiredTap, LinkName, 
 use crate::engine::Engine;
 use crate::functions::Functions;
 use crate::host_work::Outcome;
-use crate::steps::{ChangeHook, Moment};
+use crate::steps::{ChangeHook, Moment, Reporter, Step};
 
 /// The pod's end of an interface, as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +34,11 @@ pub(crate) fn make(
     netns: &OwnedFd,
     mtu: u16,
     datapath: Datapath,
-    engine: &Engine,
+    (engine, steps): (&Engine, &Reporter),
 ) -> Result<()> {
     let name = note.link();
     engine.making(&name, &note.sandbox);
-    let made = make_guarded(note, netns, mtu, datapath, engine);
+    let made = make_guarded(note, netns, mtu, datapath, (engine, steps));
     if made.is_err() {
         // Without a note nobody knows whose it is. If this fails too, the engine removes it.
         let _ = Rtnetlink::open().and_then(|mut host| host.delete_link(name.as_str()));
@@ -47,7 +47,13 @@ pub(crate) fn make(
     made
 }
 
-fn make_guarded(note: &Note, netns: &OwnedFd, mtu: u16, datapath: Datapath, engine: &Engine) -> Result<()> {
+fn make_guarded(
+    note: &Note,
+    netns: &OwnedFd,
+    mtu: u16,
+    datapath: Datapath,
+    (engine, steps): (&Engine, &Reporter),
+) -> Result<()> {
     let mut host = Rtnetlink::open()?;
     let (name, interface) = (note.link(), note.interface.as_str());
     // What a call that was interrupted left. Nothing else has this name: it is a function of the container's id.
@@ -59,17 +65,20 @@ fn make_guarded(note: &Note, netns: &OwnedFd, mtu: u16, datapath: Datapath, engi
         peer_mac: None,
         mtu: mtu.into(),
     };
-    host.add_veth(&veth)?;
-    guard::ipv6_off(name.as_str())?;
-    if datapath == Datapath::Netdev {
-        let before = engine.before_guard();
-        guard::guard(name.as_str(), Admits::Nothing)?;
-        engine.guard_made(&name, before);
-        Ethtool::open()?.checksum_offload_off(name.as_str())?;
-        Ethtool::open_in(netns.as_fd())?.checksum_offload_off(interface)?;
-    }
+    steps.during_work(Step::Pair, || host.add_veth(&veth))?;
+    steps.during_work(Step::Guard, || {
+        guard::ipv6_off(name.as_str())?;
+        if datapath == Datapath::Netdev {
+            let before = engine.before_guard();
+            guard::guard(name.as_str(), Admits::Nothing)?;
+            engine.guard_made(&name, plan::Admits::Nothing, before);
+            Ethtool::open()?.checksum_offload_off(name.as_str())?;
+            Ethtool::open_in(netns.as_fd())?.checksum_offload_off(interface)?;
+        }
+        Ok(())
+    })?;
     // With its note the link counts as one of a living sandbox: the engine gives it a port.
-    set_note(note)
+    steps.during_work(Step::Note, || set_note(note))
 }
 
 /// Notes on a link what it is for, and sets it up. The kernel reports changes of links that are up only.
@@ -186,6 +195,14 @@ fn admits_of(admits: plan::Admits) -> Admits {
     match admits {
         plan::Admits::Nothing => Admits::Nothing,
         plan::Admits::OwnAddresses => Admits::OwnAddresses,
+    }
+}
+
+/// The same as the kernel's side has it.
+pub(crate) fn admitted(admits: Admits) -> plan::Admits {
+    match admits {
+        Admits::Nothing => plan::Admits::Nothing,
+        Admits::OwnAddresses => plan::Admits::OwnAddresses,
     }
 }
 

@@ -107,7 +107,7 @@ impl Metrics {
         );
         let help = "Changes of ports, links, guards and offloads";
         registry.register("changes", help, inner.changes.clone());
-        let help = "Guards of links that somebody else removed";
+        let help = "Guards of links that somebody else removed or changed";
         registry.register("guards_missed", help, inner.guards_missed.clone());
         let help = "How often a unit was planned: an interface of a pod, or a port of the node";
         registry.register("units_planned", help, inner.planned.clone());

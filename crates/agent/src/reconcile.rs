@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::Context;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use portolan_host::{GuardChange, GuardMonitor, LinkMonitor, guard};
-use portolan_plan::host::{Change, Guard, LinkName, Observed};
+use portolan_host::{Admits, GuardChange, GuardMonitor, LinkMonitor, guard};
+use portolan_plan::host::{Change, Guard, LinkName};
 use portolan_watch::{Recoveries, Retries};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
@@ -133,6 +133,11 @@ pub(crate) async fn next<T: AsRawFd, C>(
     loop {
         let mut ready = monitor.readable().await?;
         match ready.try_io(|monitor| read(monitor.get_ref())) {
+            // What was read concerns nobody here, and there may be much more of it: others have their turn in between.
+            Ok(Ok(changes)) if changes.is_empty() => {
+                drop(ready);
+                tokio::task::yield_now().await;
+            }
             Ok(changes) => return changes,
             Err(_would_block) => {}
         }
@@ -140,19 +145,20 @@ pub(crate) async fn next<T: AsRawFd, C>(
 }
 
 /// Lists guards, as often as it takes.
-async fn list_guards(began: Serial) -> (Serial, Vec<String>) {
+async fn list_guards(began: Serial) -> (Serial, Vec<(String, Admits)>) {
     (began, until_done("list the guards of links", LISTING_PAUSE, guard::guarded).await)
 }
 
-fn report_all_guards(agent: &Agent, began: Serial, guards: &[String]) {
-    agent.engine.guards_listed(began, &guards.iter().filter_map(|link| LinkName::parse(link)).collect());
+fn report_all_guards(agent: &Agent, began: Serial, guards: &[(String, Admits)]) {
+    let guard = |(link, admits): &(String, Admits)| Some((LinkName::parse(link)?, links::admitted(*admits)));
+    agent.engine.guards_listed(began, &guards.iter().filter_map(guard).collect());
 }
 
 fn report_guards(agent: &Agent, changes: Vec<GuardChange>) {
     let engine = &agent.engine;
     for change in changes {
         let (link, guard) = match &change {
-            GuardChange::Present(link) => (link, Guard::Present),
+            GuardChange::Present(link, admits) => (link, Guard::Present(links::admitted(*admits))),
             GuardChange::Removed(link) => (link, Guard::Absent),
             GuardChange::Lost => {
                 engine.guard_reports_lost();
@@ -160,10 +166,9 @@ fn report_guards(agent: &Agent, changes: Vec<GuardChange>) {
             }
         };
         let Some(name) = LinkName::parse(link) else { continue };
-        let missed = |observed: &Observed| observed.is_guarded(&name) && observed.link(&name).is_some();
-        if guard == Guard::Absent && engine.observed(missed) {
+        if engine.is_missed(&name, guard) {
             agent.metrics.guard_missed();
-            tracing::warn!(link, "somebody removed the guard of a link; it is made again");
+            tracing::warn!(link, "somebody removed or changed the guard of a link; it is made again");
         }
         engine.guard_reported(&name, guard);
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ovn_schema::vswitch::{Bridge, OpenVSwitch, Port};
 use ovsdb::{Client, Endpoint, Monitor, Rows, Transaction};
-use portolan_host::{Rtnetlink, guard, masquerade};
-use portolan_plan::host::LinkName;
+use portolan_host::{Link, Rtnetlink, guard, masquerade};
+use portolan_plan::host::{HolderTag, LinkName};
 use portolan_plan::row_uuid;
 
 use crate::blocking::blocking;
@@ -123,16 +123,26 @@ fn translation() -> portolan_host::Result<Vec<String>> {
 fn guards() -> portolan_host::Result<Vec<String>> {
     let mut removed = Vec::new();
     let mut host = Rtnetlink::open()?;
-    let mut links: BTreeSet<String> = host.links()?.into_iter().map(|link| link.name).collect();
-    // Taps of NetworkAttachments last longer than what made them. Links of pods go with the pods.
-    let is_of_holder = |name: &String| LinkName::parse(name).is_some_and(|name| name.is_of_holder());
-    for link in links.extract_if(.., is_of_holder) {
-        if host.delete_link(&link)? {
-            removed.push(format!("link {link}"));
+    let mut links = BTreeSet::new();
+    for link in host.links()? {
+        // Taps of NetworkAttachments last longer than what made them. Links of pods go with the pods.
+        if is_of_holder(&link) {
+            if host.delete_link(&link.name)? {
+                removed.push(format!("link {}", link.name));
+            }
+            continue;
         }
+        if LinkName::parse(&link.name).is_some_and(|name| name.is_of_holder()) {
+            tracing::warn!(
+                link = link.name,
+                "it has a name as the links of NetworkAttachments have, and no note that it is one: it stays; if nobody uses it, remove it with \
+                 ip link del"
+            );
+        }
+        links.insert(link.name);
     }
     let (used, unused): (Vec<_>, Vec<_>) =
-        guard::guarded()?.into_iter().partition(|link| links.contains(link));
+        guard::guarded()?.into_iter().map(|(link, _)| link).partition(|link| links.contains(link));
     for link in unused {
         guard::release_ingress(&link)?;
     }
@@ -144,4 +154,11 @@ fn guards() -> portolan_host::Result<Vec<String>> {
         tracing::warn!(links = used.join(", "), "pods still use these links, so their guards stay");
     }
     Ok(removed)
+}
+
+/// Whether an agent made a link for a `NetworkAttachment`: its note says so, and nobody copied that from another link.
+fn is_of_holder(link: &Link) -> bool {
+    let name = LinkName::parse(&link.name).filter(LinkName::is_of_holder);
+    let tag = link.alias.as_deref().and_then(|alias| alias.parse::<HolderTag>().ok());
+    name.is_some() && name == tag.map(|tag| tag.link())
 }

@@ -30,6 +30,12 @@ pub enum Step {
     Undo,
     /// What a call made is removed: by DEL, by GC, or to undo an ADD.
     Remove,
+    /// The pair of links is made: a part of [`Step::Link`], as the next two.
+    Pair,
+    /// The node's end of the pair is guarded.
+    Guard,
+    /// The sandbox is noted on it, and it is set up.
+    Note,
     /// A virtual function is noted on its representor, which gets its name: a part of [`Step::Link`], as the next one.
     NoteFunction,
     /// The link of a virtual function goes into the pod.
@@ -54,6 +60,9 @@ impl Step {
         Step::Remove,
     ];
 
+    /// Those that [`Step::Link`] consists of.
+    pub const OF_LINKS: [Step; 3] = [Step::Pair, Step::Guard, Step::Note];
+
     /// Those of virtual functions besides.
     pub const OF_FUNCTIONS: [Step; 4] =
         [Step::NoteFunction, Step::MoveFunction, Step::ReturnFunction, Step::ReleaseFunction];
@@ -70,6 +79,9 @@ impl Step {
             Step::Announce => "announce",
             Step::Undo => "undo",
             Step::Remove => "remove",
+            Step::Pair => "pair",
+            Step::Guard => "guard",
+            Step::Note => "note",
             Step::NoteFunction => "note-function",
             Step::MoveFunction => "move-function",
             Step::ReturnFunction => "return-function",
@@ -84,7 +96,8 @@ impl Step {
 
     /// The one of this name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().chain(Self::OF_FUNCTIONS).find(|step| step.name() == name)
+        let all = Self::ALL.into_iter().chain(Self::OF_LINKS).chain(Self::OF_FUNCTIONS);
+        all.into_iter().find(|step| step.name() == name)
     }
 }
 
@@ -114,8 +127,8 @@ pub struct AtStep<'a> {
     pub moment: Moment,
 }
 
-/// Called at every step of every call. For [`Step::Link`], [`Step::Configure`], [`Step::Announce`] and those of functions that is on the
-/// thread which does the work, so it may block like the kernel does; otherwise it must not.
+/// Called at every step of every call. For [`Step::Link`] with its parts, [`Step::Configure`], [`Step::Announce`] and those of functions that
+/// is on the thread which does the work, so it may block like the kernel does; otherwise it must not.
 #[derive(Clone)]
 pub struct StepHook(Arc<dyn Fn(AtStep<'_>) + Send + Sync>);
 
@@ -291,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_step_is_found_by_its_name() {
-        for step in Step::ALL.into_iter().chain(Step::OF_FUNCTIONS) {
+        for step in Step::ALL.into_iter().chain(Step::OF_LINKS).chain(Step::OF_FUNCTIONS) {
             assert_eq!(Step::parse(step.name()), Some(step));
         }
         assert_eq!(Step::parse("pod"), None);

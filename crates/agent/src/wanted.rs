@@ -25,8 +25,8 @@ pub(crate) struct Call<'a> {
     pub(crate) selection: &'a Selection,
     /// The cluster's networks of pods and services, as configured.
     pub(crate) cluster_networks: &'a [IpNet],
-    /// The MTU of subnets that name none, if it was given; otherwise the Node says it.
-    pub(crate) mtu: Option<u16>,
+    /// The cluster's networks of services, where they are named apart.
+    pub(crate) service_networks: &'a [IpNet],
 }
 
 /// What an ADD has to make.
@@ -81,7 +81,8 @@ pub(crate) fn pod_ended(pod: &PodArgs) -> CniError {
 /// probes the pod.
 fn kept_networks(call: &Call<'_>, known: &Known) -> Vec<IpNet> {
     let node = known.world.node(call.node).into_iter().flat_map(|node| &node.addresses);
-    call.cluster_networks.iter().copied().chain(node.map(|address| IpNet::from(*address))).collect()
+    let networks = call.cluster_networks.iter().chain(call.service_networks);
+    networks.copied().chain(node.map(|address| IpNet::from(*address))).collect()
 }
 
 fn asks_for_nothing(call: &Call<'_>) -> CniError {
@@ -174,7 +175,7 @@ fn select(call: &Call<'_>, known: &Known, guest: &Guest<'_>, pod_uid: &str, kept
         return Wanted::Missing(text.collect());
     }
     // A guess would be lost packets, once they are large: it is waited for.
-    let default = call.mtu.or_else(|| known.world.node(call.node)?.told_mtu);
+    let default = known.world.node(call.node).and_then(|node| node.told_mtu);
     let planned = |one: &&GuestInterface<'_>| Some(planned(one, one.subnet.config.mtu.or(default)?, kept));
     match found.iter().map(planned).collect() {
         Some(interfaces) => Wanted::Interfaces { pod_uid: pod_uid.to_owned(), interfaces },

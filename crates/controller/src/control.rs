@@ -64,6 +64,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
+    engine.set_cluster_networks(config.cluster_networks);
     let metrics = Metrics::with(config.metrics);
     let mut nb = Northbound::connect(config.nb, config.nb_tls.clone(), metrics.clone());
     let mut sb = Southbound::connect(config.sb.clone(), config.nb_tls.clone());

@@ -21,6 +21,7 @@ mod locks;
 mod missing;
 mod network_attachments;
 mod node_addresses;
+mod node_agents;
 mod node_mtus;
 mod node_prefixes;
 mod nodes;
@@ -32,6 +33,7 @@ mod southbound;
 mod standby;
 mod status_fields;
 mod subnets;
+mod tenants;
 mod vips;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,6 +205,8 @@ pub struct Engine {
     results: Results,
     node_mtus: NodeMtus,
     reports: Reports,
+    /// Subnets for namespaces about which something is reported.
+    troubled_tenants: BTreeSet<String>,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
     subnets: SubnetGate,
@@ -241,6 +245,7 @@ impl Engine {
             results: Results::default(),
             node_mtus: NodeMtus::default(),
             reports: Reports::default(),
+            troubled_tenants: BTreeSet::new(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
             finalizers: Finalizers::default(),

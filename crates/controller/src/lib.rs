@@ -54,6 +54,8 @@ pub struct Config {
     pub settings: portolan_model::Settings,
     /// What an operator decides about rows.
     pub plan: portolan_plan::Settings,
+    /// Networks of the cluster's own, which Subnets of tenants for namespaces must not overlap.
+    pub cluster_networks: Vec<ipnet::IpNet>,
     /// Where to serve `/healthz`, `/readyz` and `/metrics`, if anywhere; and `/debug` to connections from this host.
     pub health: Option<std::net::SocketAddr>,
     /// Where to serve all of these to whoever connects, if anywhere.
@@ -77,6 +79,7 @@ impl Config {
             nb_tls: None,
             settings,
             plan,
+            cluster_networks: Vec::new(),
             health: None,
             debug: None,
             log: None,

@@ -101,6 +101,22 @@ async fn after_any_failure_of_the_api_server_new_pods_get_addresses_and_old_lock
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_many_pods_64_are_served_at_a_time_and_the_others_after_them() {
+    let scene = Scene::new();
+    scene.api.requested(CREATE_LOCK, GATEWAYS).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    // Every answer takes a second, so what was asked for by the middle of a second is under way.
+    scene.api.always(CREATE_LOCK, Answer::Late(std::time::Duration::from_secs(1)));
+    (0..200).for_each(|pod| scene.pod(&format!("pod-{pod}")));
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    for asked in [64, 128, 192, 200, 200] {
+        assert_eq!(scene.api.requests(CREATE_LOCK).len(), GATEWAYS + asked);
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    scene.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_subnet_is_validated_although_others_write_its_status_at_the_same_time() {
     let scene = Scene::new();
     let mut subnet = mk_subnet("db", "10.0.1.0/24", "blue");

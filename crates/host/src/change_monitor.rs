@@ -27,6 +27,8 @@ const INET: u8 = 1;
 const TABLE: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const RTA_OIF: u16 = 4;
+/// How much of others' is read at a time: a routing daemon changes a million routes without a pause.
+const AT_A_TIME: usize = 64;
 /// Lengths of `ifinfomsg`, of `rtmsg` and of `nfgenmsg`.
 const LINK_HEADER: usize = 16;
 const ROUTE_HEADER: usize = 12;
@@ -67,9 +69,10 @@ impl ChangeMonitor {
         Ok(Self { socket, part: Part::Table(name.to_owned()) })
     }
 
-    /// Takes what is reported; an error of kind [`io::ErrorKind::WouldBlock`] if there is nothing. What was lost is a change too.
+    /// Takes what is reported, which may be nothing if there was much of others'; an error of kind [`io::ErrorKind::WouldBlock`] if there
+    /// is no more. What was lost is a change too.
     pub fn read(&self) -> io::Result<Vec<()>> {
-        loop {
+        for _ in 0..AT_A_TIME {
             match self.socket.receive()? {
                 Received::Lost => return Ok(vec![()]),
                 Received::Messages(messages) => {
@@ -81,6 +84,7 @@ impl ChangeMonitor {
                 }
             }
         }
+        Ok(Vec::new())
     }
 }
 

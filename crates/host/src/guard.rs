@@ -10,7 +10,7 @@
 use nix::libc::ENOENT;
 
 use crate::error::{Result, Trying};
-use crate::nf_tables::{Expression, Transaction, chains};
+use crate::nf_tables::{Chain, Expression, Lister, Transaction};
 
 pub(crate) const TABLE: &str = "portolan";
 /// Before anything else that looks at what comes in.
@@ -61,20 +61,34 @@ pub enum Admits {
     OwnAddresses,
 }
 
+impl Admits {
+    /// The rules of a guard. Whether the link answers ARP is the kernel's settings' business.
+    fn rules(self) -> &'static [&'static [Expression]] {
+        match self {
+            Admits::Nothing => &[],
+            Admits::OwnAddresses => &[
+                &[Expression::Protocol(ARP), Expression::Accept],
+                &[Expression::Protocol(IPV4), Expression::ForThatLink, Expression::Accept],
+            ],
+        }
+    }
+
+    /// What a chain lets through, if it is a guard.
+    pub(crate) fn of(chain: &Chain) -> Option<Self> {
+        let is = |admits: &Self| {
+            let rules = admits.rules().iter().map(|rule| Some(*rule));
+            chain.drops && rules.eq(chain.rules.iter().map(Option::as_deref))
+        };
+        [Admits::Nothing, Admits::OwnAddresses].into_iter().find(is)
+    }
+}
+
 /// Guards a link: drops what comes in by it before the kernel's own stack sees it, but for what is admitted.
 pub fn guard(link: &str, admits: Admits) -> Result<()> {
-    let mut guard = Transaction::default().add_table(TABLE).add_dropping_chain(TABLE, link, link, PRIORITY);
-    if admits == Admits::OwnAddresses {
-        // Rules add up: what an earlier guard left goes. Whether the link answers ARP is the kernel's settings' business.
-        guard = guard
-            .flush(TABLE, link)
-            .add_rule(TABLE, link, &[Expression::Protocol(ARP), Expression::Accept])
-            .add_rule(
-                TABLE,
-                link,
-                &[Expression::Protocol(IPV4), Expression::ForThatLink, Expression::Accept],
-            );
-    }
+    let guard = Transaction::default().add_table(TABLE).add_dropping_chain(TABLE, link, link, PRIORITY);
+    // Rules add up: what an earlier guard left, or somebody added, goes.
+    let guard = guard.flush(TABLE, link);
+    let guard = admits.rules().iter().fold(guard, |guard, rule| guard.add_rule(TABLE, link, rule));
     guard.commit(|| format!("guard link {link}"))
 }
 
@@ -98,9 +112,9 @@ fn is_there(removed: Result<()>) -> Result<bool> {
     }
 }
 
-/// The links that have guards, whether or not the links exist.
-pub fn guarded() -> Result<Vec<String>> {
-    let chains = chains(|| "list the guards of links".into())?;
-    let ours = chains.into_iter().filter(|chain| chain.table == TABLE && chain.drops);
-    Ok(ours.map(|chain| chain.name).collect())
+/// The links that have guards, whether or not the links exist, and what these let through. A chain with other rules is no guard.
+pub fn guarded() -> Result<Vec<(String, Admits)>> {
+    let chains = Lister::open()?.chains(TABLE, || "list the guards of links".into())?;
+    let guard = |chain: Chain| Admits::of(&chain).map(|admits| (chain.name, admits));
+    Ok(chains.into_iter().filter_map(guard).collect())
 }

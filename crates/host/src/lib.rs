@@ -11,11 +11,11 @@
 //!  directory_monitor  changes of files in a directory
 //!  guard        keeps a pod's frames from the host's own stack, where the kernel sees what Open vSwitch reads
 //!  guard_monitor changes of guards
+//!  forward_policy  firewalls of others that drop what the node forwards
 //!  masquerade   translation of what leaves the cluster from this node
 //!  sysctl       settings of the kernel
 //!  change_monitor that something about links, addresses, routes or nftables changed
 //!  path_probe   what passes on the way to another host: the largest packet, and packets to a port
-//!  firewall     chains that drop what the host should forward
 //!  pci          virtual functions of network cards and their representors, by sysfs
 //! ```
 //!
@@ -28,7 +28,7 @@ pub mod change_monitor;
 pub mod directory_monitor;
 mod error;
 pub mod ethtool;
-pub mod firewall;
+pub mod forward_policy;
 pub mod genl;
 pub mod guard;
 pub mod guard_monitor;
@@ -48,6 +48,7 @@ pub use change_monitor::ChangeMonitor;
 pub use directory_monitor::{DirectoryChange, DirectoryMonitor};
 pub use error::{Error, Result};
 pub use ethtool::Ethtool;
+pub use forward_policy::{DroppingChain, ForwardMonitor};
 pub use guard::Admits;
 pub use guard_monitor::{GuardChange, GuardMonitor};
 pub use link_monitor::{LinkChange, LinkMonitor};

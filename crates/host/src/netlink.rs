@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use nix::libc;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt,
     socket, sockopt,
@@ -161,6 +162,31 @@ impl Socket {
             }
         }
         Err(Error::Answer { what: what(), reason: "it changed all the while it was listed".into() })
+    }
+
+    /// Asks for a dump of what the fields and attributes of the request say. Kernels before 4.20 list everything all the same.
+    pub(crate) fn ask_filtered(
+        &mut self,
+        kind: u16,
+        payload: &[u8],
+        what: impl Fn() -> String,
+    ) -> Result<Vec<Message>> {
+        self.set_strict(1);
+        let answer = self.ask(kind, DUMP, payload, what);
+        // Requests of other kinds are not made for this.
+        self.set_strict(0);
+        answer
+    }
+
+    /// Whether the kernel goes by all that a request for a dump says.
+    #[allow(unsafe_code, reason = "nix has no other way to do it")]
+    fn set_strict(&self, value: libc::c_int) {
+        let (level, option) = (libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK);
+        let length = size_of_val(&value).try_into().expect("the size of an int fits into a socklen_t");
+        // SAFETY: the value lives for the call, and its length is its own. A kernel that does not know the option says so and changes nothing.
+        unsafe {
+            libc::setsockopt(self.descriptor.as_raw_fd(), level, option, (&raw const value).cast(), length)
+        };
     }
 
     fn ask_once(
@@ -327,17 +353,20 @@ impl Attributes {
 }
 
 /// Finds an attribute.
-pub(crate) fn attribute(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
-    while let Some(header) = rest.first_chunk::<4>() {
+pub(crate) fn attribute(all: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(all).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
+/// All attributes with their kinds, up to one that is cut off.
+pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let header = rest.first_chunk::<4>()?;
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
         let kind = u16::from_ne_bytes([header[2], header[3]]) & !Attributes::NESTED;
         let value = rest.get(4..length)?;
-        if kind == wanted {
-            return Some(value);
-        }
-        rest = rest.get(length.next_multiple_of(4)..)?;
-    }
-    None
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
 }
 
 #[cfg(test)]

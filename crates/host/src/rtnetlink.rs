@@ -73,6 +73,8 @@ pub struct Link {
     pub device: Option<String>,
     /// The index of the link that it is a part of, such as a bridge or the kernel's Open vSwitch.
     pub master: Option<u32>,
+    /// The index of the link of the same namespace that it is on, such as a VLAN or a macvlan is. Ends of pairs are on none.
+    pub lower: Option<u32>,
 }
 
 /// What made a link.
@@ -257,6 +259,7 @@ pub(crate) fn read_link(message: &Message, what: impl Fn() -> String) -> Result<
     let Some(found) = parse_link(message, what)? else { return Ok(None) };
     let mut link =
         Link { index: found.header.index, up: found.header.flags.contains(LinkFlags::Up), ..Link::default() };
+    let mut is_on_other_namespace = false;
     for attribute in found.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name = name,
@@ -265,12 +268,18 @@ pub(crate) fn read_link(message: &Message, what: impl Fn() -> String) -> Result<
             LinkAttribute::Address(address) => link.mac = address.try_into().ok(),
             LinkAttribute::ParentDevName(device) => link.device = Some(device),
             LinkAttribute::Controller(master) => link.master = Some(master),
+            LinkAttribute::Link(lower) => link.lower = Some(lower),
+            LinkAttribute::LinkNetNsId(_) => is_on_other_namespace = true,
             LinkAttribute::LinkInfo(infos) => {
                 link.kind = infos.iter().find_map(kind_of).unwrap_or_default();
             }
             LinkAttribute::AfSpecUnspec(families) => link.is_strict = is_strict(&families),
             _ => {}
         }
+    }
+    // Of a pair it is the other end.
+    if is_on_other_namespace || link.kind == LinkKind::Veth {
+        link.lower = None;
     }
     Ok(Some(link))
 }

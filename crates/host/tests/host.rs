@@ -13,8 +13,9 @@ use nix::sys::socket::{
 };
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{
-    Admits, ChangeMonitor, Ethtool, GuardChange, GuardMonitor, LinkChange, LinkKind, LinkMonitor, Masquerade,
-    Route, Rtnetlink, Tap, Veth, announce, guard, masquerade, netns, sysctl, tap,
+    Admits, ChangeMonitor, Ethtool, ForwardMonitor, GuardChange, GuardMonitor, LinkChange, LinkKind,
+    LinkMonitor, Masquerade, Route, Rtnetlink, Tap, Veth, announce, forward_policy, guard, masquerade, netns,
+    sysctl, tap,
 };
 use portolan_testbed::{Lab, Namespace};
 
@@ -186,10 +187,10 @@ fn a_guarded_link_reaches_packet_sockets_and_nothing_else_of_the_host() {
         guard::guard("pt0", Admits::Nothing).unwrap();
         guard::guard("pt0", Admits::Nothing).unwrap();
         assert!(!says(), "with a guard it does not");
-        assert_eq!(guard::guarded().unwrap(), ["pt0"]);
+        assert_eq!(guard::guarded().unwrap(), [("pt0".to_owned(), Admits::Nothing)]);
         guard::release_ingress("pt0").unwrap();
         guard::release_ingress("pt0").unwrap();
-        assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
+        assert_eq!(guard::guarded().unwrap(), []);
         assert!(says());
     });
 }
@@ -233,7 +234,7 @@ fn a_link_with_a_guard_for_its_own_addresses_reaches_these_and_no_other_of_the_h
         // Twice: rules do not add up.
         guard::guard("pt0", Admits::OwnAddresses).unwrap();
         guard::guard("pt0", Admits::OwnAddresses).unwrap();
-        assert_eq!(guard::guarded().unwrap(), ["pt0"]);
+        assert_eq!(guard::guarded().unwrap(), [("pt0".to_owned(), Admits::OwnAddresses)]);
         let rules = lab.command("nft").args(["list", "chain", "netdev", "portolan", "pt0"]).read().unwrap();
         assert_eq!(rules.matches("accept").count(), 2, "{rules}");
         assert!(!hears("10.0.0.200"));
@@ -371,10 +372,10 @@ fn guards_can_be_made_and_removed_by_many_at_once() {
         };
         each(&|link| guard::guard(link, Admits::OwnAddresses).unwrap());
         let mut guarded = guard::guarded().unwrap();
-        guarded.sort();
-        assert_eq!(guarded, links);
+        guarded.sort_by(|one, other| one.0.cmp(&other.0));
+        assert!(guarded.into_iter().eq(links.iter().map(|link| (link.clone(), Admits::OwnAddresses))));
         each(&|link| guard::release_ingress(link).unwrap());
-        assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
+        assert_eq!(guard::guarded().unwrap(), []);
     });
 }
 
@@ -386,20 +387,49 @@ fn changes_of_guards_are_reported() {
         let changes = || {
             // The kernel queues notifications before it answers the request that caused them.
             let read = std::iter::from_fn(|| monitor.read().ok());
-            read.flatten().collect::<Vec<_>>()
+            let mut changes: Vec<_> = read.flatten().collect();
+            changes.dedup();
+            changes
         };
         let nft = |arguments: &[&str]| lab.command("nft").args(arguments).read().unwrap();
-        let (present, removed) = (GuardChange::Present("pt0".into()), GuardChange::Removed("pt0".into()));
-        guard::guard("pt0", Admits::Nothing).unwrap();
-        assert_eq!(changes(), std::slice::from_ref(&present));
+        let present = |admits| GuardChange::Present("pt0".into(), admits);
+        let removed = GuardChange::Removed("pt0".into());
+        for admits in [Admits::Nothing, Admits::OwnAddresses, Admits::Nothing, Admits::OwnAddresses] {
+            guard::guard("pt0", admits).unwrap();
+            assert_eq!(changes(), [present(admits)]);
+            assert_eq!(guard::guarded().unwrap(), [("pt0".to_owned(), admits)]);
+        }
         nft(&["add", "chain", "netdev", "portolan", "pt0", "{ policy accept; }"]);
         assert_eq!(changes(), std::slice::from_ref(&removed), "it lets everything through");
-        assert_eq!(guard::guarded().unwrap(), Vec::<String>::new());
-        guard::guard("pt0", Admits::Nothing).unwrap();
-        assert_eq!(changes(), [present]);
+        assert_eq!(guard::guarded().unwrap(), []);
+        // Without its rules it lets nothing through, and with others something else.
+        guard::guard("pt0", Admits::OwnAddresses).unwrap();
+        assert_eq!(changes(), [present(Admits::OwnAddresses)]);
+        nft(&["flush", "table", "netdev", "portolan"]);
+        assert_eq!(changes(), [present(Admits::Nothing)]);
+        for rule in [
+            "accept",
+            "meta protocol arp accept",
+            "meta protocol ip accept",
+            "counter",
+            "fib daddr type local accept",
+        ] {
+            nft(&["add", "rule", "netdev", "portolan", "pt0", rule]);
+            assert_eq!(changes(), std::slice::from_ref(&removed), "{rule}");
+            assert_eq!(guard::guarded().unwrap(), [], "{rule}");
+            guard::guard("pt0", Admits::Nothing).unwrap();
+            assert_eq!(changes(), [present(Admits::Nothing)], "{rule}");
+        }
+        guard::guard("pt0", Admits::OwnAddresses).unwrap();
+        assert_eq!(changes(), [present(Admits::OwnAddresses)]);
+        nft(&["insert", "rule", "netdev", "portolan", "pt0", "meta protocol ip6 accept"]);
+        assert_eq!(changes(), std::slice::from_ref(&removed));
+        guard::guard("pt0", Admits::OwnAddresses).unwrap();
+        assert_eq!(changes(), [present(Admits::OwnAddresses)]);
         // Of others nothing is said.
         nft(&["add", "table", "netdev", "other"]);
         nft(&["add", "chain", "netdev", "other", "pt0"]);
+        nft(&["add", "rule", "netdev", "other", "pt0", "accept"]);
         assert_eq!(changes(), []);
         nft(&["flush", "ruleset"]);
         assert_eq!(changes(), [removed]);
@@ -449,10 +479,10 @@ fn after_a_loss_nothing_older_than_the_loss_is_reported_and_everything_newer_is(
         }
         guard::release_ingress("pt0").unwrap();
         assert_eq!(monitor.read().unwrap(), [GuardChange::Lost]);
-        assert!(!guard::guarded().unwrap().contains(&"pt0".to_owned()));
+        assert!(guard::guarded().unwrap().iter().all(|(link, _)| link != "pt0"));
         guard::guard("pt0", Admits::Nothing).unwrap();
         let read = std::iter::from_fn(|| monitor.read().ok());
-        assert_eq!(read.flatten().collect::<Vec<_>>(), [GuardChange::Present("pt0".into())]);
+        assert_eq!(read.flatten().collect::<Vec<_>>(), [GuardChange::Present("pt0".into(), Admits::Nothing)]);
     });
 }
 
@@ -558,6 +588,12 @@ fn changes_of_a_link_and_of_routes_by_it_are_reported_and_those_of_others_are_no
         while changes.read().is_ok() {}
         ip("route add 203.0.113.0/24 dev other");
         assert!(nothing(&changes));
+        // A routing daemon takes no more than a share of the reader's time, and what comes after it is found.
+        let many = (0..150).map(|number| format!("route add 10.1.{number}.0/24 dev other\n"));
+        ip(&many.collect::<String>());
+        ip("route add 203.0.113.0/25 dev pt0");
+        assert_eq!(changes.read().unwrap(), []);
+        assert!(std::iter::from_fn(|| changes.read().ok()).any(|some| !some.is_empty()));
         for of_it in
             ["route add 198.51.100.0/25 dev pt0", "route del 198.51.100.0/25", "link set pt0 alias y"]
         {
@@ -571,13 +607,60 @@ fn changes_of_a_link_and_of_routes_by_it_are_reported_and_those_of_others_are_no
 }
 
 #[test]
-fn a_node_that_forwards_goes_on_taking_routes_only_where_it_has_some_that_were_advertised() {
+fn chains_that_drop_what_is_forwarded_are_found_unless_a_rule_beside_them_names_the_link() {
+    portolan_testbed::test(async |lab| {
+        let found = || {
+            let chains = forward_policy::dropping_chains("portolan0").unwrap();
+            chains.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let nft = |line: &str| lab.command("nft").arg(line).read().unwrap();
+        let monitor = ForwardMonitor::open("portolan0").unwrap();
+        // Whether what came until now concerns it.
+        let concerned = || {
+            let mut any = false;
+            while let Ok(changes) = monitor.read() {
+                any |= !changes.is_empty();
+            }
+            any
+        };
+        assert_eq!(found(), [""; 0]);
+        nft("add table ip filter");
+        nft("add chain ip filter FORWARD { type filter hook forward priority 0; policy accept; }");
+        nft(
+            "add table ip6 filter; add chain ip6 filter FORWARD { type filter hook forward priority 0; policy drop; }",
+        );
+        nft("add chain ip filter INPUT { type filter hook input priority 0; policy drop; }");
+        assert_eq!(found(), ["ip6 filter FORWARD"]);
+        assert!(concerned());
+        nft("add rule ip filter INPUT iifname lo accept");
+        nft("add chain ip filter OTHER");
+        assert!(!concerned(), "others change rules all the time");
+        nft("chain ip filter FORWARD { policy drop; }");
+        assert!(concerned());
+        assert_eq!(found(), ["ip filter FORWARD", "ip6 filter FORWARD"]);
+        nft("add rule ip filter FORWARD iifname portolan0 accept");
+        assert!(concerned());
+        assert_eq!(found(), ["ip6 filter FORWARD"]);
+        nft("add rule ip6 filter FORWARD iifname portolan01 accept");
+        assert_eq!(found(), ["ip6 filter FORWARD"], "another link");
+        nft("delete table ip6 filter");
+        assert!(concerned());
+        assert_eq!(found(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_node_that_forwards_goes_on_taking_routes_where_it_has_some_that_were_advertised_and_by_its_own_link() {
     portolan_testbed::test(async |lab| {
         let mut place = place(&lab);
         let ip = |lines: &str| lab.home().ip(lines).unwrap();
         ip("link add other type veth peer name other2");
         ip("link set pt0 up");
         ip("link set other up");
+        // The node's own, by which no router has said anything yet.
+        ip("link add own type veth peer name own2");
+        ip("link set own up");
+        ip("address add 203.0.113.7/24 dev own");
         place.pod.ip("link set eth0 up").unwrap();
         // As the kernel does when a router advertises itself.
         let route = ["-6", "route", "add", "default", "via", "fe80::1", "dev", "pt0", "proto", "ra"];
@@ -587,14 +670,16 @@ fn a_node_that_forwards_goes_on_taking_routes_only_where_it_has_some_that_were_a
             lab.command("cat").arg(path).read().unwrap()
         };
         assert_eq!([setting("pt0", "accept_ra"), setting("other", "accept_ra")], ["1", "1"]);
-        lab.home().run(|| sysctl::forward_ipv6(&mut Rtnetlink::open().unwrap())).unwrap();
+        let own = ["203.0.113.7".parse().unwrap()];
+        lab.home().run(move || sysctl::forward_ipv6(&mut Rtnetlink::open().unwrap(), &own)).unwrap();
         assert_eq!([setting("pt0", "accept_ra"), setting("other", "accept_ra")], ["2", "1"]);
+        assert_eq!(setting("own", "accept_ra"), "2");
         assert_eq!([setting("default", "accept_ra"), setting("all", "forwarding")], ["1", "1"]);
 
         ip("address add 192.0.2.1/24 dev other");
         ip("address add 198.51.100.1/24 dev pt0");
         let pt0 = place.host.link("pt0").unwrap().unwrap();
         let connected = place.host.connected_networks(&pt0).unwrap();
-        assert_eq!(connected, ["192.0.2.0/24".parse().unwrap()]);
+        assert_eq!(connected, ["192.0.2.0/24", "203.0.113.0/24"].map(|net| net.parse().unwrap()));
     });
 }

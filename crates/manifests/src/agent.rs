@@ -51,6 +51,8 @@ fn agent(installation: &Installation) -> Value {
     ];
     arguments
         .extend(installation.cluster_networks.iter().map(|network| format!("--cluster-network={network}")));
+    arguments
+        .extend(installation.service_networks.iter().map(|network| format!("--service-network={network}")));
     if installation.mode == Mode::Primary {
         arguments.push("--primary".into());
     }

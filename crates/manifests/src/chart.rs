@@ -18,6 +18,7 @@ const OVS_IMAGE: &str = "chosen/image-of-open-vswitch";
 const HOST: &str = "chosen-host";
 const PORT: NonZeroU16 = NonZeroU16::MAX;
 const NETWORK: &str = "192.0.2.255/32";
+const SERVICE_NETWORK: &str = "192.0.2.254/32";
 const CONTROLLERS: u8 = 5;
 const CONFIGURATIONS: &str = "/chosen/configurations";
 const PROGRAMS: &str = "/chosen/programs";
@@ -70,6 +71,8 @@ fn values_yaml() -> String {
          controllers: {controllers}\n\
          # Networks of the cluster's pods and services, which pods reach by their first interface whatever their default route is.\n\
          clusterNetworks: []\n\
+         # Networks of services that something else serves on the nodes, such as kube-proxy. In mode primary they are named here alone.\n\
+         serviceNetworks: []\n\
          # The container runtime's directories.\n\
          cni:\n  \
            configurations: {configurations}\n  \
@@ -90,6 +93,7 @@ fn templates() -> Result<String, Invalid> {
     chosen.api_server = Some(ApiServer { host: HOST.into(), port: PORT });
     chosen.controllers = CONTROLLERS;
     chosen.cluster_networks = NETWORK.parse().into_iter().collect();
+    chosen.service_networks = SERVICE_NETWORK.parse().into_iter().collect();
     chosen.directories.configurations = CONFIGURATIONS.into();
     chosen.directories.programs = PROGRAMS.into();
     let mut text = String::from(
@@ -111,6 +115,12 @@ fn templates() -> Result<String, Invalid> {
         }
     }
     Ok(text)
+}
+
+/// Whether an argument names a network, whichever flag it is of.
+fn is_network(argument: &str, network: &str) -> bool {
+    let value = argument.strip_prefix("- --").and_then(|argument| argument.split_once('='));
+    value.is_some_and(|(_, value)| value == network)
 }
 
 /// What Helm brings in other ways.
@@ -144,8 +154,11 @@ fn template(text: &mut String, object: &Object) {
     for line in plain.lines() {
         let (begin, line) = match line.trim() {
             "- --primary" => ("if eq .Values.mode \"primary\"", line.to_owned()),
-            word if word == format!("- --cluster-network={NETWORK}") => {
+            word if is_network(word, NETWORK) => {
                 ("range .Values.clusterNetworks", line.replace(NETWORK, "{{ . }}"))
+            }
+            word if is_network(word, SERVICE_NETWORK) => {
+                ("range .Values.serviceNetworks", line.replace(SERVICE_NETWORK, "{{ . }}"))
             }
             "- name: KUBERNETES_SERVICE_HOST" | "- name: KUBERNETES_SERVICE_PORT" => {
                 let _ = writeln!(text, "{{{{- if .Values.apiServer.host }}}}\n{line}");

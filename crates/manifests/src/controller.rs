@@ -23,6 +23,9 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         format!("--webhook-address=[::]:{}", ports::WEBHOOK),
         format!("--webhook-service={namespace}/portolan-webhook"),
     ];
+    // What tenants must not have addresses of.
+    let networks = installation.cluster_networks.iter().chain(&installation.service_networks);
+    arguments.extend(networks.map(|network| format!("--cluster-network={network}")));
     if installation.mode == Mode::Primary {
         arguments.push("--primary".into());
     }

@@ -25,6 +25,9 @@ pub struct Installation {
     /// The cluster's networks of pods and services: a pod reaches them by its first interface, also when another one takes the
     /// default route.
     pub cluster_networks: Vec<IpNet>,
+    /// The cluster's networks of services that something else serves on the nodes. As a primary network, those of services are named here and
+    /// not among the others.
+    pub service_networks: Vec<IpNet>,
     /// Where the container runtime of nodes looks for network plugins.
     pub directories: Directories,
     /// Whether agents are held to their own nodes.
@@ -140,6 +143,7 @@ impl Installation {
             members: Members::One,
             controllers: 2,
             cluster_networks: Vec::new(),
+            service_networks: Vec::new(),
             directories: Directories {
                 configurations: "/etc/cni/net.d".into(),
                 programs: "/opt/cni/bin".into(),

@@ -133,6 +133,8 @@ pub fn mk_node(name: &str) -> Node {
         told_mtu: None,
         pod_cidrs: None,
         served_cidrs: None,
+        agent_is_primary: None,
+        problem: None,
     }
 }
 

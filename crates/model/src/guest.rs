@@ -8,8 +8,11 @@
 //! 3. the Subnet;
 //!
 //! of several to one destination the first counts. The default route of a family goes by the first further interface that takes it (asked
-//! for as a default route, or as a route to `0.0.0.0/0` or `::/0`), and by the pod's first interface otherwise. A first interface that
-//! loses it keeps routes to the cluster's own networks, so that probes and services go on working.
+//! for as a default route, or as a route to `0.0.0.0/0` or `::/0`), by that in the VPC of the pod's namespace if nothing that the requester
+//! or a network says takes it, and by the pod's first interface otherwise. A first interface that loses it keeps routes to the cluster's own
+//! networks, so that probes and services go on working.
+//!
+//! What was decided stands: an interface that a running pod would be given, or would not be given any more, changes nothing about it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,7 +21,8 @@ use ipnet::IpNet;
 use portolan_api::{Family, GuestRoute};
 
 use crate::attachment::Attachment;
-use crate::doors::pod::FIRST_INTERFACE;
+use crate::doors::pod::{FIRST_INTERFACE, VPC_INTERFACE};
+use crate::pod::Pod;
 use crate::request::{InterfaceRequest, Needs, Requester, Wait};
 use crate::subnet::Subnet;
 use crate::world::World;
@@ -69,6 +73,8 @@ pub enum RouteOrigin {
     Requester,
     /// The network attachment definition has it.
     Network,
+    /// The interface is the one in the VPC of the pod's namespace.
+    Namespace,
     /// The Subnet has it.
     Subnet,
     /// The default route goes by this interface.
@@ -121,7 +127,7 @@ pub fn guest<'w>(world: &'w World, namespace: &str, name: &str, kept: &[IpNet]) 
         })
         .collect();
     let decided = world.decided_interfaces(&attachments);
-    let (requests, waits) = match world.needs(&requester) {
+    let (mut requests, waits) = match world.needs(&requester) {
         Needs::Interfaces(request) => (request.interfaces, request.waits),
         Needs::Unknown if attachments.is_empty() => return GuestState::Unknown,
         Needs::Nothing { .. } if attachments.is_empty() => return GuestState::Nothing,
@@ -129,6 +135,19 @@ pub fn guest<'w>(world: &'w World, namespace: &str, name: &str, kept: &[IpNet]) 
     };
     if attachments.is_empty() {
         return GuestState::Undecided;
+    }
+    // What the pod would get now and did not takes nothing from what it has.
+    requests.retain(|request| decided.contains(&request.interface));
+    let in_vpc = attachments.iter().find(|attachment| attachment.id.interface() == VPC_INTERFACE);
+    if let Some(attachment) = in_vpc.filter(|_| world.settings().first_interface.is_portolan()) {
+        // It is what it was, whatever Subnet is for the pod's namespace now.
+        match requests.iter_mut().find(|request| request.interface == VPC_INTERFACE) {
+            Some(request) => request.subnet = attachment.subnet().to_string(),
+            None => requests.push(InterfaceRequest {
+                is_way_out: true,
+                ..InterfaceRequest::new(VPC_INTERFACE, attachment.subnet())
+            }),
+        }
     }
     let (mut parts, mut missing) = (Vec::new(), Vec::new());
     for interface in decided {
@@ -145,6 +164,8 @@ pub fn guest<'w>(world: &'w World, namespace: &str, name: &str, kept: &[IpNet]) 
         }
     }
     let default_taken = default_taken(&requests, world);
+    let kept = if default_taken.is_empty() { Vec::new() } else { world.kept_networks(pod, kept) };
+    let kept = kept.as_slice();
     let interfaces = parts.iter().map(|part| part.configure(&requests, world, kept)).collect();
     GuestState::Decided(Guest { interfaces, missing, default_taken })
 }
@@ -192,8 +213,7 @@ impl<'w> Part<'w, '_> {
             let own = config.gateway.address(*family);
             let router = match (&owner, self.request) {
                 (Some(owner), Some(request)) if owner == name => {
-                    let levels = [RouteOrigin::Requester, RouteOrigin::Network, RouteOrigin::Subnet];
-                    levels.into_iter().find_map(|level| default_router(request, self.subnet, *family, level))
+                    LEVELS.into_iter().find_map(|level| default_router(request, self.subnet, *family, level))
                 }
                 (None, _) if name == FIRST_INTERFACE => own,
                 _ => None,
@@ -257,15 +277,18 @@ impl Routes<'_> {
     }
 }
 
+/// Who may say that an interface takes the default route, the first to be asked first.
+const LEVELS: [RouteOrigin; 4] =
+    [RouteOrigin::Requester, RouteOrigin::Network, RouteOrigin::Namespace, RouteOrigin::Subnet];
+
 /// The interface that takes the default route of a family: the first for which the requester asks so, or else whose network
-/// says so, or else whose Subnet does.
+/// says so, or else that in the VPC of the pod's namespace, or else whose Subnet says so.
 fn default_owner(requests: &[InterfaceRequest], world: &World, family: Family) -> Option<String> {
     let takes = |request: &InterfaceRequest, level: RouteOrigin| {
         let subnet = world.subnet(&request.subnet);
         subnet.is_some_and(|subnet| default_router(request, subnet, family, level).is_some())
     };
-    let levels = [RouteOrigin::Requester, RouteOrigin::Network, RouteOrigin::Subnet];
-    let owner = levels.into_iter().find_map(|level| requests.iter().find(|request| takes(request, level)));
+    let owner = LEVELS.into_iter().find_map(|level| requests.iter().find(|request| takes(request, level)));
     owner.map(|request| request.interface.clone())
 }
 
@@ -291,6 +314,7 @@ fn default_router(
             asked.or_else(|| by_route(&request.routes))
         }
         RouteOrigin::Network => by_route(&request.network_routes),
+        RouteOrigin::Namespace => request.is_way_out.then(own)?,
         RouteOrigin::Subnet => by_route(&subnet.config.routes),
         RouteOrigin::Default | RouteOrigin::Kept => None,
     }
@@ -311,6 +335,19 @@ fn everything(family: Family) -> IpNet {
 }
 
 impl World {
+    /// What a first interface keeps that loses the default route: what the caller knows of the cluster's networks, and on the primary network
+    /// those of its Subnets and nodes, and the addresses of the pod's node.
+    fn kept_networks(&self, pod: &Pod, kept: &[IpNet]) -> Vec<IpNet> {
+        let mut networks = kept.to_vec();
+        if self.settings().first_interface.is_portolan() {
+            networks.extend(self.networks_of_primary());
+            let node = pod.node().and_then(|node| self.node(node));
+            networks.extend(node.iter().flat_map(|node| &node.addresses).copied().map(IpNet::from));
+            return IpNet::aggregate(&networks);
+        }
+        networks
+    }
+
     /// The interfaces that were decided for the pod which has these attachments, in order: what their locks say.
     fn decided_interfaces(&self, attachments: &[&Attachment]) -> Vec<String> {
         let mut seen = BTreeSet::new();

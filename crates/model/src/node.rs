@@ -13,6 +13,10 @@ pub const TUNNEL_MTU_ANNOTATION: &str = "portolan.dev/tunnel-mtu";
 pub const MTU_ANNOTATION: &str = "portolan.dev/mtu";
 /// The annotation by which the controller says which pod prefixes of a node were found free of clashes: those are in use.
 pub const POD_CIDRS_ANNOTATION: &str = "portolan.dev/pod-cidrs";
+/// The annotation by which a node's agent says whether it makes pods' first interfaces: `true` or `false`.
+pub const PRIMARY_ANNOTATION: &str = "portolan.dev/primary";
+/// The annotation by which a node's agent says what is wrong with the node.
+pub const PROBLEM_ANNOTATION: &str = "portolan.dev/problem";
 /// The least MTU that is derived from tunnels while some node has more, and the least that IPv6 allows: one node with a mistake in its
 /// network must not bring all others down with it.
 pub const LEAST_MTU: u16 = 1280;
@@ -52,6 +56,10 @@ pub struct Node {
     pub pod_cidrs: Option<Result<CidrBlock, FieldErrors>>,
     /// Which of them were found free of clashes, and of which Node, in the words of the annotation.
     pub served_cidrs: Option<String>,
+    /// Whether its agent makes pods' first interfaces, as that says.
+    pub agent_is_primary: Option<bool>,
+    /// What is wrong with it, as its agent says.
+    pub problem: Option<String>,
 }
 
 impl Node {

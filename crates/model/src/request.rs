@@ -181,6 +181,8 @@ pub struct InterfaceRequest {
     pub network_routes: Vec<GuestRoute>,
     /// The default route goes by this interface: by these routers, or by the subnet's gateway if there are none.
     pub default_route: Option<Vec<IpAddr>>,
+    /// The default route goes by this interface unless another one is asked to take it: it is the one in the VPC of the pod's namespace.
+    pub is_way_out: bool,
     /// Where in the object it was asked for.
     pub path: String,
 }

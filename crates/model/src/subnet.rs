@@ -53,6 +53,17 @@ impl Subnet {
         self.config.vpc.as_deref()
     }
 
+    /// True if it is in a VPC of a tenant: another one than that of the primary network.
+    pub fn is_of_tenant(&self) -> bool {
+        self.config.vni.is_none() && self.vpc().is_some_and(|vpc| vpc != DEFAULT_VPC)
+    }
+
+    /// True if the pods of the namespaces that it names are on it by that alone. Where it serves a network attachment definition, those who
+    /// ask for that are.
+    pub fn is_for_namespaces(&self) -> bool {
+        !matches!(self.config.provider, Some(Provider::Nad { .. }))
+    }
+
     /// True if new addresses may be taken from it.
     pub fn is_validated(&self) -> bool {
         self.validation == Validation::Current

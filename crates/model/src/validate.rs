@@ -20,7 +20,7 @@ use crate::peering::PeeringProblem;
 use crate::pod::Pod;
 use crate::subnet::{DEFAULT_VPC, Subnet, Validation};
 use crate::vpc::Vpc;
-use crate::world::{GatewayProblem, World};
+use crate::world::{GatewayProblem, TenantProblem, World};
 
 /// Why a Subnet cannot be in a VPC that someone deleted.
 pub const VPC_IS_TERMINATING: &str = "is a VPC that is being deleted and takes no new Subnets; make the VPC again once it is gone, or name another";
@@ -252,6 +252,7 @@ fn subnet(subnet: Result<Subnet, FieldErrors>, world: &World) -> Findings {
     check_gateway(&subnet, world, &mut notes);
     check_vpc(&subnet, world, &mut notes);
     check_provider(&subnet, world, &mut notes);
+    check_tenant(&subnet, world, &mut notes);
     if subnet.config.default
         && let Some(other) = world.default_subnets().find(|other| *other != subnet.name)
     {
@@ -450,6 +451,30 @@ fn check_vpc(subnet: &Subnet, world: &World, notes: &mut Notes) {
     if let Some(vpc) = subnet.vpc().filter(|name| world.vpc(name).is_none()) {
         let message = "is no VPC that is in effect; the subnet has no router until it is";
         notes.warnings.add(&spec.field("vpc"), vpc, Reason::Invalid, message);
+    }
+}
+
+/// What a Subnet of a tenant's VPC is to the pods of the namespaces that it names. One that is in effect as it is stays so: a node may come
+/// later, and that is reported by itself.
+fn check_tenant(subnet: &Subnet, world: &World, notes: &mut Notes) {
+    let spec = FieldPath::SPEC;
+    if subnet.config.default && subnet.is_of_tenant() && world.settings().first_interface.is_portolan() {
+        let message = format!(
+            "has no effect: pods' first interfaces are on Subnets of {DEFAULT_VPC}; name the namespaces whose pods are to be in this VPC in namespaces"
+        );
+        notes.warnings.add(&spec.field("default"), "true", Reason::Invalid, message);
+    }
+    for problem in world.tenant_problems(subnet) {
+        let message = problem.to_string();
+        match problem {
+            TenantProblem::OtherServes { namespace, .. } => {
+                notes.warnings.add(&spec.field("namespaces"), namespace, Reason::Duplicate, message);
+            }
+            TenantProblem::Overlap { net, .. } if subnet.validation != Validation::Current => {
+                notes.errors.add(&spec.field("cidrBlock"), net.to_string(), Reason::Duplicate, message);
+            }
+            TenantProblem::Overlap { .. } => {}
+        }
     }
 }
 

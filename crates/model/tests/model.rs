@@ -8,6 +8,7 @@ mod model {
     mod properties;
     mod rates;
     mod requests;
+    mod tenants;
     mod unreadable;
     mod validation;
     mod world;

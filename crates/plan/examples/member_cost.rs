@@ -27,7 +27,7 @@ fn port(number: usize) -> Rows {
     let group = |unit| ("group/web", "uid-group", unit);
     let (unit, owner, key) = group("");
     let name = format!("port/{number:07}");
-    let mut rows = Rows::new(&name, &format!("uid-{number:07}"));
+    let mut rows = Rows::new(&name, format!("uid-{number:07}"));
     let address = format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255);
     let row = LogicalSwitchPort { name, addresses: [address.clone()].into(), ..Default::default() };
     let switch = RowRef::<LogicalSwitch>::new(&unit, owner, key);

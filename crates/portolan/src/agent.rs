@@ -65,6 +65,10 @@ pub(crate) struct Arguments {
     /// plugin makes them, and Portolan makes further ones.
     #[arg(long)]
     primary: bool,
+    /// Remove from this node what an earlier agent made with --primary: the port portolan0 with its routes, and the table inet portolan of
+    /// nftables. Pods that still have interfaces by it do not reach the node any more, nor what is outside: delete them first.
+    #[arg(long, conflicts_with = "primary")]
+    remove_primary: bool,
     /// Where to listen for the CNI plugin.
     #[arg(long, value_name = "PATH")]
     cni_socket: Option<PathBuf>,
@@ -72,6 +76,10 @@ pub(crate) struct Arguments {
     /// stay reachable by the pod's first interface, as the node's own addresses always do.
     #[arg(long, value_name = "CIDR")]
     cluster_network: Vec<IpNet>,
+    /// A network of the cluster's Services that something else serves on the nodes, such as kube-proxy; may be repeated. With --primary it is
+    /// reached by pods' first interfaces like --cluster-network, and not routed to pods.
+    #[arg(long, value_name = "CIDR")]
+    service_network: Vec<IpNet>,
     /// Where this node's tunnels end: an interface, or an address of this node. Without it: the Node's first InternalIP. The Node's
     /// annotation ovn.kubernetes.io/tunnel_interface has precedence.
     #[arg(long, value_name = "INTERFACE|ADDRESS")]
@@ -92,7 +100,7 @@ pub(crate) struct Arguments {
 async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-agent").await?;
     let mut config = portolan_agent::Config::new(arguments.node, kube.clone());
-    config.settings.first_interface = crate::first_interface(arguments.primary);
+    config.settings.first_interface = crate::first_interface(arguments.primary, arguments.remove_primary);
     if let Some(ovsdb) = arguments.ovsdb {
         config.ovsdb = ovsdb;
     }
@@ -100,6 +108,7 @@ async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Re
         config.cni_socket = socket;
     }
     config.cluster_networks = arguments.cluster_network;
+    config.service_networks = arguments.service_network;
     config.health = arguments.health_address;
     config.chassis = ChassisSettings { encap: arguments.encap, southbound: arguments.ovn_sb };
     let addresses = match arguments.ovn_addresses {

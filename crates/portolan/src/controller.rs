@@ -11,8 +11,8 @@ use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_controller::{Config, LeaderElection, Log, Reader};
 use portolan_daemons::OvnDatabase;
+use portolan_model::World;
 use portolan_model::node::LEAST_IPV4_MTU;
-use portolan_model::{FirstInterface, World};
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::ServiceReference;
 
@@ -41,6 +41,10 @@ pub(crate) struct Arguments {
     /// Service has is dropped, so it must not be given where kube-proxy serves them.
     #[arg(long, value_name = "CIDR", requires = "primary")]
     service_cidr: Vec<IpNet>,
+    /// A network of the cluster's own, of pods, Services or nodes; may be repeated. With --primary: Subnets of tenants' VPCs that name
+    /// namespaces must not overlap it, nor what is known of nodes and of the primary network without this.
+    #[arg(long, value_name = "CIDR")]
+    cluster_network: Vec<IpNet>,
     /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug, to be read, to connections from this host; a
     /// port alone means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
@@ -198,10 +202,8 @@ pub(crate) async fn run(
     config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;
     config.plan.service_cidrs = arguments.service_cidr.iter().map(IpNet::trunc).collect();
-    config.settings.first_interface = match crate::first_interface(arguments.primary) {
-        FirstInterface::Other if arguments.remove_primary => FirstInterface::NoLonger,
-        first_interface => first_interface,
-    };
+    config.cluster_networks = arguments.cluster_network.iter().map(IpNet::trunc).collect();
+    config.settings.first_interface = crate::first_interface(arguments.primary, arguments.remove_primary);
     config.health = arguments.health_address;
     config.debug = arguments.debug_address;
     config.log = Some(log);

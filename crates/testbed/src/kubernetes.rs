@@ -8,7 +8,8 @@
 //!   node2 172.31.0.12 …
 //! ```
 //!
-//! Pods have addresses of 10.244.0.0/16, Services of 10.96.0.0/16. Nothing is pulled: images are made of files ([`Image`]).
+//! Pods have addresses of 10.244.0.0/16, Services of 10.96.0.0/16; on a cluster with both families also of fd00:244::/56 and fd96::/112,
+//! and nodes of fd00:31::/64. Nothing is pulled: images are made of files ([`Image`]).
 
 mod bridge;
 mod control_plane;
@@ -19,7 +20,7 @@ mod node;
 mod portolan;
 mod portolan_images;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
@@ -37,11 +38,24 @@ pub use portolan::Portolan;
 /// The addresses of pods.
 pub const POD_CIDR: &str = "10.244.0.0/16";
 
+/// The addresses of Services.
+pub const SERVICE_CIDR: &str = "10.96.0.0/16";
+
+/// The same of IPv6, on a cluster with both families.
+pub const POD_CIDR_IPV6: &str = "fd00:244::/56";
+/// The same of Services.
+pub const SERVICE_CIDR_IPV6: &str = "fd96::/112";
+
 /// The address of the cluster's DNS.
 pub const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 
 /// The address of a host that is no part of the cluster.
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(172, 31, 0, 2);
+
+/// What a host has as its IPv6 address that has this IPv4 address.
+pub fn ipv6_of(address: Ipv4Addr) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0x31, 0, 0, 0, 0, 0, address.octets()[3].into())
+}
 
 /// How long the cluster is given for what it does by itself, in the words of kubectl.
 const PATIENCE: &str = "--timeout=120s";
@@ -85,7 +99,37 @@ pub struct KubernetesBuilder {
     network: Network,
     service_proxy: ServiceProxy,
     open_vswitch: OpenVSwitch,
+    families: Families,
+    purpose: Purpose,
     audit: bool,
+}
+
+/// What a cluster is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Its etcd does not wait for the disk.
+    Tests,
+    /// Its etcd does, and containerd tells of each call of a CNI plugin.
+    Measurements,
+}
+
+/// Which families of addresses pods, Services and nodes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Families {
+    /// IPv4 alone.
+    Ipv4,
+    /// Both, IPv4 first.
+    Both,
+}
+
+impl Families {
+    /// A value of IPv4, and with both families the other one after a comma, as Kubernetes has it.
+    pub(crate) fn list(self, ipv4: impl std::fmt::Display, ipv6: impl std::fmt::Display) -> String {
+        match self {
+            Families::Ipv4 => ipv4.to_string(),
+            Families::Both => format!("{ipv4},{ipv6}"),
+        }
+    }
 }
 
 /// Who makes the network of pods.
@@ -124,6 +168,8 @@ impl Kubernetes {
             network: Network::Bridge,
             service_proxy: ServiceProxy::Nftables,
             open_vswitch: OpenVSwitch::Absent,
+            families: Families::Ipv4,
+            purpose: Purpose::Tests,
             audit: false,
         }
     }
@@ -151,6 +197,11 @@ impl Kubernetes {
     /// Who makes the network of its pods.
     pub fn network(&self) -> Network {
         self.inner.shared.network
+    }
+
+    /// Which families of addresses it has.
+    pub fn families(&self) -> Families {
+        self.inner.shared.families
     }
 
     /// Its nodes, on or off.
@@ -272,10 +323,23 @@ impl KubernetesBuilder {
         self
     }
 
+    /// Pods, Services and nodes have addresses of both families. The bridge plugin of [`Network::Bridge`] knows IPv4 alone.
+    pub fn dual_stack(mut self) -> Self {
+        self.families = Families::Both;
+        self
+    }
+
     /// Its API server writes an audit log.
     pub fn audit_log(mut self) -> Self {
         self.audit = true;
         self
+    }
+
+    /// It is measured: its etcd waits for the disk as in earnest, its API server writes an audit log, and containerd tells in its log when it
+    /// calls CNI plugins and when they are done.
+    pub fn for_measurements(mut self) -> Self {
+        self.purpose = Purpose::Measurements;
+        self.audit_log()
     }
 
     /// Raises it in a lab. Returns when its nodes are ready or, without a network, when they have registered.
@@ -285,11 +349,15 @@ impl KubernetesBuilder {
         let outside = lab.namespace("outside")?;
         underlay.plug(&outside, "eth0")?;
         outside.ip(&format!("address add {OUTSIDE}/{} dev eth0", Underlay::PREFIX_LENGTH))?;
+        if self.families == Families::Both {
+            node::add_ipv6(&outside, "eth0", OUTSIDE)?;
+        }
         let names = (1..=self.nodes).map(|number| format!("node{number}"));
         let named = names.map(|name| Ok((name, underlay.node_address()?))).collect::<Result<Vec<_>>>()?;
 
         let (control_plane, shared, machines, archive) = thread::scope(|scope| {
-            let control_plane = scope.spawn(|| ControlPlane::start(lab, home, self.audit));
+            let control_plane =
+                scope.spawn(|| ControlPlane::start(lab, home, self.families, self.purpose, self.audit));
             let pause = scope.spawn(|| {
                 let archive = lab.directory("images")?.join("pause.tar");
                 Image::pause()?.write(&archive).map(|()| archive)
@@ -298,7 +366,7 @@ impl KubernetesBuilder {
                 OpenVSwitch::Absent => None,
                 OpenVSwitch::OnNodes => Some(OvnCentral::builder().start(lab)?),
             };
-            let shared = Arc::new(Shared::new(underlay, central, self.network, self.service_proxy));
+            let shared = Arc::new(Shared::new(underlay, central, &self));
             let raise = |(name, address): &(String, Ipv4Addr)| {
                 let (name, address, shared) = (name.clone(), *address, Arc::clone(&shared));
                 scope.spawn(move || KubernetesNode::prepare(name, address, shared))

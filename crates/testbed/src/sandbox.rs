@@ -23,19 +23,24 @@ pub struct Sandbox {
 impl Testbed {
     /// Makes the sandbox of a pod of the namespace `default` that exists and is bound to a node.
     pub fn sandbox(&self, name: &str) -> Result<Sandbox> {
-        let (api, of) = (Api::<core::Pod>::namespaced(self.client(), "default"), name.to_owned());
+        self.sandbox_in("default", name)
+    }
+
+    /// The same in any namespace. Names of pods with sandboxes differ, whatever their namespaces.
+    pub fn sandbox_in(&self, namespace: &str, name: &str) -> Result<Sandbox> {
+        let (api, of) = (Api::<core::Pod>::namespaced(self.client(), namespace), name.to_owned());
         let found = self.wait(async move { api.get(&of).await });
-        let pod = found.map_err(|error| api_error(&format!("read pod default/{name}"), &error))?;
+        let pod = found.map_err(|error| api_error(&format!("read pod {namespace}/{name}"), &error))?;
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
         let on = self.node(&node).ok_or_else(|| {
             api_error(
-                &format!("make a sandbox for pod default/{name}"),
+                &format!("make a sandbox for pod {namespace}/{name}"),
                 &format!("there is no node {node:?}"),
             )
         })?;
         Ok(Sandbox {
             testbed: self.clone(),
-            namespace: "default".into(),
+            namespace: namespace.into(),
             name: name.into(),
             uid: pod.uid().unwrap_or_default(),
             netns: on.namespace().network_beside(name)?,

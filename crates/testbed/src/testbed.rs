@@ -184,6 +184,11 @@ impl TestbedBuilder {
         self.with(|cluster| cluster.primary(networks))
     }
 
+    /// On the primary network: the networks of Services that the nodes serve.
+    pub fn services(self, networks: &[&str]) -> Self {
+        self.with(|cluster| cluster.services(networks))
+    }
+
     /// Its API server writes an audit log.
     pub fn audit_log(self) -> Self {
         self.with(|cluster| cluster.audit(Audit::On))

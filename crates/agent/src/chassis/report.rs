@@ -7,7 +7,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use portolan_model::node::{CHASSIS_ANNOTATION, TUNNEL_MTU_ANNOTATION};
+use portolan_model::node::{
+    CHASSIS_ANNOTATION, PRIMARY_ANNOTATION, PROBLEM_ANNOTATION, TUNNEL_MTU_ANNOTATION,
+};
 use portolan_watch::{Plain, Retries};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep_until};
@@ -19,7 +21,6 @@ use crate::server::Agent;
 const DATAPATH: &str = "portolan.dev/datapath";
 const ENCAP_IP: &str = "portolan.dev/encap-ip";
 const OVS_VERSION: &str = "portolan.dev/ovs-version";
-const PROBLEM: &str = "portolan.dev/problem";
 
 /// Pauses after a write that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -41,6 +42,8 @@ pub(crate) struct Report {
     /// The name of its chassis.
     pub(crate) chassis: String,
     pub(crate) datapath: &'static str,
+    /// Whether the agent makes pods' first interfaces: the controller must agree.
+    pub(crate) is_primary: bool,
     pub(crate) encapsulation: Option<Encapsulation>,
     /// Of Open vSwitch.
     pub(crate) version: Option<String>,
@@ -56,7 +59,8 @@ impl Report {
             (ENCAP_IP, encapsulation.map(|one| one.address.to_string())),
             (TUNNEL_MTU_ANNOTATION, encapsulation.map(|one| one.tunnel_mtu().to_string())),
             (OVS_VERSION, self.version.clone()),
-            (PROBLEM, self.problem.clone()),
+            (PRIMARY_ANNOTATION, Some(self.is_primary.to_string())),
+            (PROBLEM_ANNOTATION, self.problem.clone()),
         ])
     }
 
@@ -100,11 +104,20 @@ impl Fall {
 pub(crate) async fn run(agent: &Agent) -> Infallible {
     let api = Api::<Node>::all(agent.client.clone());
     let mut states = agent.chassis.subscribe();
+    let mut network = agent.node_network.subscribe();
     let mut cluster = agent.cluster.revisions();
+    let mut forwarding = agent.forwarding.subscribe();
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut fall = Fall::default();
     loop {
-        let report = states.borrow_and_update().report.clone();
+        let mut report = states.borrow_and_update().report.clone();
+        let problem = network.borrow_and_update().problem();
+        let stopped = forwarding.borrow_and_update().clone();
+        if let Some(report) = &mut report {
+            let problems: Vec<String> =
+                report.problem.take().into_iter().chain(problem).chain(stopped).collect();
+            report.problem = (!problems.is_empty()).then(|| problems.join("; "));
+        }
         cluster.borrow_and_update();
         let node = agent.cluster.read(|known| known.node.clone());
         let (mut patch, mut due) = (Map::new(), None);
@@ -127,6 +140,8 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
         }
         tokio::select! {
             changed = states.changed() => changed.expect("invariant: the agent keeps the sender alive"),
+            changed = network.changed() => changed.expect("invariant: the agent keeps the sender alive"),
+            changed = forwarding.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             changed = cluster.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             () = later.wait() => drop(later.take_due(Instant::now())),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
@@ -143,6 +158,7 @@ mod tests {
         Report {
             chassis: "node1".into(),
             datapath: "system",
+            is_primary: false,
             encapsulation: Some(Encapsulation { address, link: "eth0".into(), link_mtu }),
             version: None,
             problem: None,

@@ -1,8 +1,8 @@
 //! The guards of links, as the kernel reports and lists them, and as they are made: which of two pieces of news is the newer, `guard_news` says.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use portolan_plan::host::{Guard, LinkName};
+use portolan_plan::host::{Admits, Guard, LinkName};
 
 use super::{Engine, State};
 use crate::guard_news::Serial;
@@ -17,6 +17,18 @@ impl Engine {
         self.changed();
     }
 
+    /// Whether somebody else has removed or changed the guard of a link, if the kernel reports that it is like this now.
+    pub(crate) fn is_missed(&self, name: &LinkName, guard: Guard) -> bool {
+        let state = self.state();
+        let known = state.observed.guard(name);
+        let is_changed = match guard {
+            Guard::Absent => true,
+            // What the agent itself is changing is no news.
+            Guard::Present(admits) => known != Some(admits) && !state.applying.contains_key(name),
+        };
+        known.is_some() && is_changed && state.observed.link(name).is_some()
+    }
+
     /// The kernel lost reports about guards: they are to be listed.
     pub(crate) fn guard_reports_lost(&self) {
         self.state().guard_news.lost();
@@ -28,8 +40,8 @@ impl Engine {
     }
 
     /// A guard was made some time since `since`.
-    pub(crate) fn guard_made(&self, name: &LinkName, since: Serial) {
-        self.state().guard_changed(name, Guard::Present, since);
+    pub(crate) fn guard_made(&self, name: &LinkName, admits: Admits, since: Serial) {
+        self.state().guard_changed(name, Guard::Present(admits), since);
         self.changed();
     }
 
@@ -39,16 +51,16 @@ impl Engine {
     }
 
     /// These were all guards there are, some time since the listing began.
-    pub(crate) fn guards_listed(&self, began: Serial, guards: &BTreeSet<LinkName>) {
+    pub(crate) fn guards_listed(&self, began: Serial, guards: &BTreeMap<LinkName, Admits>) {
         let mut state = self.state();
         state.guard_news.listing_ended(began);
         let mut known = state.observed.units();
         known.retain(|name| state.observed.is_guarded(name));
-        for name in known.difference(guards) {
+        for name in known.iter().filter(|name| !guards.contains_key(name)) {
             state.guard_changed(name, Guard::Absent, began);
         }
-        for name in guards {
-            state.guard_changed(name, Guard::Present, began);
+        for (name, admits) in guards {
+            state.guard_changed(name, Guard::Present(*admits), began);
         }
         drop(state);
         self.changed();

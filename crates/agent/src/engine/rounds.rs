@@ -122,7 +122,9 @@ impl Engine {
         }
         state.reconciler.committed([unit.clone()]);
         let guard = match change {
-            Change::Guard(..) | Change::Prepare(_, Preparation { guard: Some(_), .. }) => Guard::Present,
+            Change::Guard(_, admits) | Change::Prepare(_, Preparation { guard: Some(admits), .. }) => {
+                Guard::Present(*admits)
+            }
             Change::RemoveGuard(_) => Guard::Absent,
             // The others are reported by Open vSwitch and the kernel.
             _ => return,

@@ -45,7 +45,7 @@ fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
     let changes = || changes(&engine);
     // A round between the guard and the note must not take the guard away: frames would reach the host's stack.
     engine.making(&name, &sandbox);
-    engine.guard_reported(&name, Guard::Present);
+    engine.guard_reported(&name, Guard::Present(Admits::Nothing));
     assert_eq!(changes(), []);
     engine.compare_all();
     assert_eq!(changes(), []);
@@ -65,7 +65,7 @@ fn the_guard_of_a_link_that_is_being_made_is_no_leftover() {
     assert_eq!(changes(), [Change::RemoveLink(name.clone()), Change::RemoveGuard(name.clone())]);
     engine.link_changed(&name, None);
     engine.making(&name, &sandbox);
-    engine.guard_reported(&name, Guard::Present);
+    engine.guard_reported(&name, Guard::Present(Admits::Nothing));
     engine.not_made(&name);
     assert_eq!(changes(), [Change::RemoveGuard(name)]);
 }
@@ -103,7 +103,7 @@ fn a_link_without_a_note_goes_unless_a_call_is_making_it() {
     let note =
         Note { sandbox, interface: "net1".into(), pod_uid: None, network: String::new(), function: None };
     engine.link_changed(&name, Some(&link(note)));
-    engine.guard_reported(&name, Guard::Present);
+    engine.guard_reported(&name, Guard::Present(Admits::Nothing));
     engine.unnoted_link(&name, Switched::No);
     engine.links_listed(&BTreeMap::new(), &[(name, Switched::No)].into());
     assert_eq!(changes(&engine), []);
@@ -125,7 +125,7 @@ fn a_port_of_the_node_goes_by_an_event_at_once_and_otherwise_once_a_read_confirm
             switched: Switched::No,
         };
         engine.links_listed(&[(unit.clone(), link)].into(), &BTreeMap::new());
-        engine.guard_reported(&unit, Guard::Present);
+        engine.guard_reported(&unit, Guard::Present(Admits::Nothing));
         let internal = Some(Internal { mac: None, mtu: None });
         let (pod, iface_id) = (String::new(), None);
         engine.port_changed(&unit, Some(ObservedPort { tag: tag.clone(), pod, iface_id, internal }));
@@ -195,7 +195,7 @@ struct Guards {
     queue: Vec<Guard>,
     overflowed: bool,
     /// A listing: when it began, and what it has read.
-    listing: Option<(Serial, Option<BTreeSet<LinkName>>)>,
+    listing: Option<(Serial, Option<BTreeMap<LinkName, Admits>>)>,
     /// A guard that the agent makes: when it began, and whether the kernel has it.
     making: Option<(Serial, bool)>,
     /// How often somebody else still changes the guard, and how often the agent still makes it.
@@ -234,7 +234,7 @@ impl Guards {
         self.is_guarded = is_guarded;
         match self.queue[..] {
             [] if !self.overflowed => {
-                self.queue.push(if is_guarded { Guard::Present } else { Guard::Absent });
+                self.queue.push(if is_guarded { Guard::Present(Admits::Nothing) } else { Guard::Absent });
             }
             _ => self.overflowed = true,
         }
@@ -272,7 +272,7 @@ impl Guards {
             }
             Happens::ReportsItMade => {
                 let (since, _) = self.making.take().expect("it was made");
-                self.engine.guard_made(&self.link, since);
+                self.engine.guard_made(&self.link, Admits::Nothing, since);
             }
             // As the loop does: all that there is, and a listing if that is not all that happened.
             Happens::ReadsNotifications => {
@@ -286,7 +286,8 @@ impl Guards {
             }
             Happens::Lists => {
                 let listing = self.listing.as_mut().expect("a listing is under way");
-                listing.1 = Some(self.is_guarded.then(|| self.link.clone()).into_iter().collect());
+                let guard = self.is_guarded.then(|| (self.link.clone(), Admits::Nothing));
+                listing.1 = Some(guard.into_iter().collect());
             }
             Happens::ReportsTheList => {
                 let (began, guards) = self.listing.take().expect("a listing is under way");
@@ -404,7 +405,7 @@ fn the_note_of_a_function_that_is_to_come_back_is_evidence_enough_to_remove_its_
     };
     let (engine, name) = (Engine::new(), note.link());
     engine.bridge_changed(Some(Datapath::Netdev));
-    engine.guard_reported(&name, Guard::Present);
+    engine.guard_reported(&name, Guard::Present(Admits::Nothing));
     let (tag, pod) = (Tag::Sandbox(note.clone()), "default/argo".to_owned());
     engine.port_changed(&name, Some(ObservedPort { tag, pod, iface_id: None, internal: None }));
     // The agent was killed between the note and the port.

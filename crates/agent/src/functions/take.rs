@@ -9,7 +9,7 @@ use portolan_host::{
     Admits, Error, Ethtool, Link, LinkKind, PciAddress, Result, Rtnetlink, VirtualFunction, guard,
 };
 use portolan_model::node::LEAST_MTU;
-use portolan_plan::host::{Datapath, FormerLink, Function, Note, Sandbox, Use};
+use portolan_plan::host::{self as plan, Datapath, FormerLink, Function, Note, Sandbox, Use};
 
 use super::{Functions, address_of, in_use};
 use crate::engine::Engine;
@@ -86,6 +86,10 @@ impl Functions {
         };
         if let Some(address) = host.addresses(link)?.iter().find(|net| is_of_node(net.addr())) {
             return used(format!("has the address {address}"));
+        }
+        // The kernel removes it together with the link's place in this namespace.
+        if let Some(upper) = host.links()?.into_iter().find(|other| other.lower == Some(link.index)) {
+            return used(format!("carries link {}", upper.name));
         }
         if let Some(route) = host.routes(link)?.iter().find(|route| is_of_node(route.destination.addr())) {
             return used(format!("has a route to {}", route.destination));
@@ -182,7 +186,7 @@ fn connect(
     if datapath == Datapath::Netdev {
         let before = engine.before_guard();
         guard::guard(unit.as_str(), Admits::Nothing)?;
-        engine.guard_made(&unit, before);
+        engine.guard_made(&unit, plan::Admits::Nothing, before);
         tracing::warn!(
             interface,
             sandbox = note.sandbox.container,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use portolan_host::{GuardMonitor, LinkMonitor};
+use portolan_host::{Admits, GuardMonitor, LinkMonitor};
 use portolan_testbed::{Namespace, Node, Test};
 use serde_json::{Value, json};
 use tokio::io::unix::AsyncFd;
@@ -160,7 +160,7 @@ fn a_tenant_reaches_an_interface_of_the_node_by_its_own_address_and_nothing_else
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();
             stage.start_agents();
             let links = [front.clone(), same.clone()];
-            wait_for_guards(monitor, &links);
+            wait_for_guards(monitor, &links, Admits::OwnAddresses);
             // Nor does it take one away whose link has somebody else's note.
             stage.stop_agents();
             let node = &stage.testbed.nodes()[0];
@@ -172,8 +172,20 @@ fn a_tenant_reaches_an_interface_of_the_node_by_its_own_address_and_nothing_else
             apart(node);
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();
             node.command("nft").args(["flush", "ruleset"]).read().unwrap();
-            wait_for_guards(monitor, &links);
+            wait_for_guards(monitor, &links, Admits::OwnAddresses);
             apart(node);
+            // A chain that has lost its rules lets nothing through, and is no guard of such an interface.
+            let missed = |node: &Node| {
+                let (_, metrics) = get(node, "/metrics");
+                let line =
+                    metrics.lines().find_map(|line| line.strip_prefix("portolan_agent_guards_missed_total "));
+                line.unwrap().parse::<u32>().unwrap()
+            };
+            let (before, monitor) = (missed(node), node.namespace().run(GuardMonitor::open).unwrap());
+            node.command("nft").args(["flush", "table", "netdev", "portolan"]).read().unwrap();
+            wait_for_guards(monitor, &links, Admits::OwnAddresses);
+            reaches(&pod, its);
+            assert_eq!(missed(node), before + 2);
             argo.succeeds("DEL");
         })
         .await;

@@ -16,22 +16,22 @@ use crate::stage::{Agents, Runtime, Stage, blocking, made_on, plugin};
 
 /// A gate that threads wait at until it is opened.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let (open, opened) = &*self.0;
         drop(opened.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
     }
 }
 
 /// Opens when the test ends, however it ends: the agent waits for its threads.
-struct OpenAtEnd(Gate);
+pub(crate) struct OpenAtEnd(pub(crate) Gate);
 
 impl Drop for OpenAtEnd {
     fn drop(&mut self) {
@@ -56,7 +56,7 @@ fn a_thread_that_is_stuck_keeps_neither_the_answer_nor_other_containers_and_what
                     at_gate.pass();
                 }
             });
-            let stage = Stage::start(&lab, 1, Agents { steps, ..primary(8) });
+            let stage = Stage::start(&lab, 1, Agents { steps, ..primary(5) });
             let _open = OpenAtEnd(gate.clone());
             let node = &stage.testbed.nodes()[0];
             let uids = [stage.pod("argo", "node1"), stage.pod("kimon", "node1")];

@@ -7,6 +7,7 @@ use portolan_host::LinkMonitor;
 use portolan_testbed::{Namespace, Node, Test};
 use serde_json::{Value, json};
 
+use crate::interfaces::assert_routes_of_networks;
 use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_link, wait_for_ports};
 
 const LAYER3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harvester/layer3.yaml");
@@ -187,7 +188,7 @@ fn an_add_that_lasts_too_long_names_what_is_missing() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
         blocking(move || {
             let stage =
-                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(8), ..Agents::default() });
+                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(5), ..Agents::default() });
             let node = &stage.testbed.nodes()[0];
             let networks = json!({ "k8s.v1.cni.cncf.io/networks": "missing" });
             let uid = stage.pod_with("waits", "node1", &networks);
@@ -230,7 +231,7 @@ fn an_add_that_lasts_too_long_names_what_is_missing() {
 fn a_further_interface_takes_the_default_route_and_the_pod_shows_its_networks() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
         blocking(move || {
-            let networks = vec!["10.96.0.0/12".parse().unwrap()];
+            let networks = ["10.96.0.0/12", "fd96::/64"].map(|network| network.parse().unwrap()).into();
             let agents = Agents { deadline: Duration::from_secs(60), cluster_networks: networks, ..Agents::default() };
             let stage = Stage::start(&lab, 1, agents);
             let node = &stage.testbed.nodes()[0];
@@ -290,6 +291,7 @@ fn a_further_interface_takes_the_default_route_and_the_pod_shows_its_networks() 
             );
             vm1.succeeds_with("DEL", &further());
             assert_eq!(made_on(node), Vec::<String>::new());
+            assert_routes_of_networks(&stage);
         })
         .await;
     });

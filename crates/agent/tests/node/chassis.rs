@@ -103,12 +103,12 @@ fn tunnels_follow_the_annotation_of_the_node_and_what_is_wrong_is_on_the_node() 
             assert_eq!(id.trim(), "chassis-7");
             assert_eq!(stage.annotation("problem"), "");
 
-            let annotate = |interface: &str| {
+            let annotate = |stage: &Stage, interface: &str| {
                 let annotation = json!({ "ovn.kubernetes.io/tunnel_interface": interface });
                 let patch = json!({ "metadata": { "annotations": annotation } }).to_string();
                 stage.kubectl(&["patch", "node", "node1", "--type=merge", "-p", &patch], "");
             };
-            annotate("tunnels");
+            annotate(&stage, "tunnels");
             stage.wait_for_annotation("problem", None);
             let problem = stage.annotation("problem");
             assert!(
@@ -137,9 +137,35 @@ fn tunnels_follow_the_annotation_of_the_node_and_what_is_wrong_is_on_the_node() 
             node.command("ethtool").args(["-K", "tunnels", "tx", "on"]).read().unwrap();
             std::iter::repeat_with(is_off).find(|is_off| *is_off).unwrap();
 
-            annotate("");
+            annotate(&stage, "");
             stage.wait_for_annotation("encap-ip", Some(&address));
             assert_eq!(stage.annotation("problem"), "");
+
+            // As the flag has it: an interface, and an address.
+            node.namespace().ip("link add more type veth peer name less\nlink set more up\naddress add 198.51.100.8/24 dev more").unwrap();
+            let start_with = |stage: &mut Stage, encap: &str| {
+                stage.stop_agents();
+                stage.settings.chassis.encap = Some(encap.parse().unwrap());
+                stage.start_agents();
+            };
+            start_with(&mut stage, "tunnels");
+            stage.wait_for_annotation("encap-ip", Some("192.0.2.7"));
+            start_with(&mut stage, "198.51.100.8");
+            stage.wait_for_annotation("encap-ip", Some("198.51.100.8"));
+            let encap_ip = |stage: &Stage| {
+                let get = ["get", "Open_vSwitch", ".", "external_ids:ovn-encap-ip"];
+                stage.testbed.nodes()[0].vsctl(&get).unwrap().trim().trim_matches('"').to_owned()
+            };
+            assert_eq!(encap_ip(&stage), "198.51.100.8");
+            // One that the node does not have: what is set stays, and the Node says so.
+            start_with(&mut stage, "203.0.113.9");
+            stage.wait_for_annotation("problem", None);
+            let problem = stage.annotation("problem");
+            assert!(problem.contains("--encap") && problem.contains("203.0.113.9"), "{problem}");
+            assert_eq!(encap_ip(&stage), "198.51.100.8");
+            // The Node's annotation has precedence.
+            annotate(&stage, "tunnels");
+            stage.wait_for_annotation("encap-ip", Some("192.0.2.7"));
         })
         .await;
     });

@@ -213,6 +213,11 @@ fn what_cannot_be_a_pods_interface_is_refused_by_the_fields_name_and_left_as_it_
                     "link del bond",
                     "is a part of another link",
                 ),
+                (
+                    "link add storage link vf0 type macvlan\naddress add 192.0.2.7/24 dev storage",
+                    "link del storage",
+                    "carries link storage",
+                ),
             ] {
                 node.namespace().ip(uses).unwrap();
                 refused(

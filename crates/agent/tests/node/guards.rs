@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use portolan_host::{GuardChange, GuardMonitor, LinkChange, LinkMonitor};
+use portolan_host::{Admits, GuardChange, GuardMonitor, LinkChange, LinkMonitor};
 use portolan_testbed::{Node, Test};
 use tokio::io::unix::AsyncFd;
 
 use crate::stage::{Agents, Runtime, Stage, blocking, made_on};
 
-/// Waits until these links have their guards again, from when the monitor was opened.
-pub(crate) fn wait_for_guards(monitor: GuardMonitor, links: &[String]) {
+/// Waits until these links have guards that let this through again, from when the monitor was opened.
+pub(crate) fn wait_for_guards(monitor: GuardMonitor, links: &[String], admits: Admits) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         #[expect(deprecated, reason = "its successor is unsafe")]
@@ -21,7 +21,9 @@ pub(crate) fn wait_for_guards(monitor: GuardMonitor, links: &[String]) {
             let mut ready = monitor.readable().await.unwrap();
             let Ok(changes) = ready.try_io(|monitor| monitor.get_ref().read()) else { continue };
             for change in changes.unwrap() {
-                if let GuardChange::Present(link) = change {
+                if let GuardChange::Present(link, is) = change
+                    && is == admits
+                {
                     missing.remove(&link);
                 }
             }
@@ -87,13 +89,18 @@ fn pods_are_guarded_without_any_program_and_guards_that_somebody_removes_come_ba
             // As a firewall does when it is restarted.
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();
             nft(node, "flush ruleset");
-            wait_for_guards(monitor, &links);
+            wait_for_guards(monitor, &links, Admits::Nothing);
             // A guard that lets everything through is none.
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();
             nft(node, &format!("'add chain netdev portolan {} {{ policy accept; }}'", links[1]));
-            wait_for_guards(monitor, &links[1..]);
+            wait_for_guards(monitor, &links[1..], Admits::Nothing);
+            // Nor is one that somebody has opened.
+            let monitor = node.namespace().run(GuardMonitor::open).unwrap();
+            nft(node, &format!("add rule netdev portolan {} accept", links[0]));
+            wait_for_guards(monitor, &links[..1], Admits::Nothing);
             let ruleset = nft(node, "list ruleset");
-            assert_eq!(ruleset.matches("policy drop").count(), 2, "{ruleset}");
+            let [drops, accepts] = ["policy drop", "accept"].map(|text| ruleset.matches(text).count());
+            assert_eq!([drops, accepts], [2, 0], "{ruleset}");
 
             // A link that somebody sets down comes up again.
             let monitor = node.namespace().run(LinkMonitor::open).unwrap();

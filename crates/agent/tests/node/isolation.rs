@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
-use portolan_host::GuardMonitor;
+use portolan_host::{Admits, GuardMonitor};
 use portolan_testbed::{Namespace, Node, Test};
 
 use crate::guards::wait_for_guards;
@@ -170,12 +170,12 @@ fn a_tenant_whose_network_contains_the_nodes_own_addresses_is_apart_from_the_nod
             // An agent that starts makes the guards again, and one that runs does too.
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();
             stage.start_agents();
-            wait_for_guards(monitor, std::slice::from_ref(&link));
+            wait_for_guards(monitor, std::slice::from_ref(&link), Admits::Nothing);
             let node = &stage.testbed.nodes()[0];
             apart(node);
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();
             node.command("nft").args(["flush", "ruleset"]).read().unwrap();
-            wait_for_guards(monitor, std::slice::from_ref(&link));
+            wait_for_guards(monitor, std::slice::from_ref(&link), Admits::Nothing);
             apart(node);
             pods.iter().for_each(|(runtime, _)| drop(runtime.succeeds("DEL")));
         })

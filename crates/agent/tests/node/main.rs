@@ -16,6 +16,7 @@ mod interfaces;
 mod isolation;
 mod plugged;
 mod recovery;
+mod removal;
 mod rights;
 mod spec;
 mod stage;

@@ -7,7 +7,7 @@ use portolan_testbed::{Node, Test};
 use serde_json::{Value, json};
 
 use crate::plugged::primary;
-use crate::stage::{Runtime, Stage, blocking, made_on, plugin};
+use crate::stage::{HEALTH, Runtime, Stage, blocking, made_on, plugin};
 
 const VERSIONS: [&str; 4] = ["0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
@@ -63,12 +63,21 @@ fn every_version_of_the_specification_case_by_case() {
         blocking(move || {
             let mut stage = Stage::start(&lab, 1, primary(3600));
             let node = &stage.testbed.nodes()[0];
+            stage.nad("blue", r#"{"cniVersion":"1.0.0","name":"blue","type":"portolan-cni"}"#);
+            stage.subnet("blue", "10.1.0.0/24", "aegean", Some("blue.default.ovn"));
             let mut namespaces = Vec::new();
             let mut callers = Vec::new();
             for (number, version) in VERSIONS.into_iter().enumerate() {
                 let (name, last) = (format!("pod{number}"), u8::try_from(number).unwrap() + 7);
-                let uid = stage.pod(&name, "node1");
-                stage.assign(&name, &uid, "node1", last);
+                let networks = json!({ "k8s.v1.cni.cncf.io/networks": "blue" });
+                let uid = stage.pod_with(&name, "node1", &networks);
+                let (own, further) =
+                    ([format!("10.0.0.{last}"), format!("fd00::{last}")], format!("10.1.0.{last}"));
+                let (own, further): ([&str; 2], [&str; 1]) = ([&own[0], &own[1]], [&further]);
+                let interfaces: [(&str, &str, &[&str]); 2] =
+                    [("sea", "eth0", &own), ("blue", "net1", &further)];
+                let decided = interfaces.map(|(_, interface, addresses)| (interface, addresses));
+                stage.assign_all(&name, &uid, ("node1", "aegean"), &interfaces, &decided);
                 let netns = node.namespace().network_beside(&name).unwrap();
                 let Runtime { args, .. } = Runtime::new(node, "-", &name, &uid, &netns);
                 let variables = vec![
@@ -82,6 +91,7 @@ fn every_version_of_the_specification_case_by_case() {
             }
             for (caller, netns) in callers.iter().zip(&namespaces) {
                 succeeds_in(caller);
+                keeps_what_another_plugin_made(caller);
                 assert_eq!(made_on(node), Vec::<String>::new());
                 // The kernel refuses: the pod has such a link already.
                 netns.ip("link add eth0 type veth peer name other").unwrap();
@@ -102,18 +112,43 @@ fn every_version_of_the_specification_case_by_case() {
             };
             newest.fails(not_ready, 50, "database of Open vSwitch");
             node.ovsdb_server().restart().unwrap();
-            drop(callers);
+            let known: Vec<_> = callers.into_iter().map(|caller| caller.variables).collect();
             stage.stop_agents();
             let node = &stage.testbed.nodes()[0];
-            let variables = vec![("CNI_CONTAINERID", "cafe".to_owned()), ("CNI_IFNAME", "eth0".to_owned())];
-            for version in VERSIONS {
-                let caller = Caller { node, plugin: plugin(), version, variables: variables.clone() };
+            let callers = || {
+                VERSIONS.into_iter().zip(&known).map(|(version, variables)| Caller {
+                    node,
+                    plugin: plugin(),
+                    version,
+                    variables: variables.clone(),
+                })
+            };
+            for caller in callers() {
                 caller.fails(
                     caller.call("DEL", &json!({})),
                     11,
                     "the node's Portolan agent cannot be reached",
                 );
             }
+
+            // An agent that starts has its socket before it knows the cluster, of which it does not learn here.
+            stage.testbed.component("kube-apiserver").unwrap().kill().unwrap();
+            let _starting = stage.begin_another(HEALTH);
+            for caller in callers() {
+                let said = loop {
+                    let (code, said) = caller.call("ADD", &json!({}));
+                    // The socket is not there yet.
+                    if !said.to_string().contains("agent cannot be reached") {
+                        break (code, said);
+                    }
+                };
+                caller.fails(said, 11, "the API server cannot be reached");
+                if caller.version == "1.1.0" {
+                    caller.fails(caller.call("STATUS", &json!({})), 50, "");
+                }
+                caller.succeeds("DEL", &json!({}));
+            }
+            assert_eq!(made_on(node), Vec::<String>::new());
         })
         .await;
     });
@@ -124,10 +159,22 @@ fn succeeds_in(caller: &Caller<'_>) {
     let said = caller.succeeds("VERSION", &json!({}));
     assert_eq!(said, json!({ "cniVersion": version, "supportedVersions": VERSIONS }));
 
-    let result = caller.succeeds("ADD", &json!({}));
+    // A runtime that does not know what became of a call may call again: the container has what one call makes.
+    let add = || {
+        let result = caller.succeeds("ADD", &json!({}));
+        let mut made = made_on(caller.node);
+        made.sort();
+        (result, made)
+    };
+    let first = add();
+    assert_eq!(first, add());
+    let (result, _) = first;
     assert_eq!(result["cniVersion"], version);
     let interfaces = result["interfaces"].as_array().unwrap();
-    assert_eq!((interfaces.len(), &interfaces[1]["name"]), (2, &json!("eth0")));
+    assert_eq!(
+        (interfaces.len(), &interfaces[1]["name"], &interfaces[3]["name"]),
+        (4, &json!("eth0"), &json!("net1"))
+    );
     assert_eq!(interfaces[1]["sandbox"], caller.variables[1].1.as_str());
     assert!(interfaces[0].get("sandbox").is_none(), "{result}");
     assert!(interfaces[1]["mac"].as_str().unwrap().starts_with("0a:58:"), "{result}");
@@ -135,9 +182,9 @@ fn succeeds_in(caller: &Caller<'_>) {
     let ips = result["ips"].as_array().unwrap();
     let old = ["0.3.1", "0.4.0"].contains(&version);
     let families: Vec<_> = ips.iter().map(|ip| ip.get("version").and_then(Value::as_str)).collect();
-    assert_eq!(families, if old { [Some("4"), Some("6")] } else { [None, None] }, "{result}");
-    for ip in ips {
-        assert_eq!(ip["interface"], 1, "{result}");
+    assert_eq!(families, if old { [Some("4"), Some("6"), Some("4")] } else { [None; 3] }, "{result}");
+    for (ip, interface) in ips.iter().zip([1, 1, 3]) {
+        assert_eq!(ip["interface"], interface, "{result}");
         assert!(ip["address"].is_string() && ip["gateway"].is_string(), "{result}");
     }
     let defaults: Vec<_> = result["routes"].as_array().unwrap().iter().map(|route| &route["dst"]).collect();
@@ -177,6 +224,39 @@ fn succeeds_in(caller: &Caller<'_>) {
         caller.succeeds("ADD", &json!({}));
         caller.succeeds("GC", &json!({ "cni.dev/valid-attachments": [] }));
     }
+}
+
+/// Chained after another plugin, whose result is in the version of the call.
+fn keeps_what_another_plugin_made(caller: &Caller<'_>) {
+    let mut previous = json!({
+        "cniVersion": caller.version,
+        "interfaces": [
+            { "name": "cni0", "mac": "02:00:00:00:00:01" },
+            { "name": "eth9", "mac": "02:00:00:00:00:07", "sandbox": caller.variables[1].1 },
+        ],
+        "ips": [{ "address": "10.244.1.7/24", "gateway": "10.244.1.1", "interface": 1 }],
+        "routes": [{ "dst": "0.0.0.0/0", "gw": "10.244.1.1" }],
+        "dns": { "nameservers": ["10.96.0.10"], "search": ["cluster.local"] },
+    });
+    if ["0.3.1", "0.4.0"].contains(&caller.version) {
+        previous["ips"][0]["version"] = "4".into();
+    }
+    let config = json!({ "interfaces": "further", "prevResult": previous });
+    let result = caller.succeeds("ADD", &config);
+    assert_eq!(result["cniVersion"], caller.version);
+    for list in ["interfaces", "ips", "routes"] {
+        let (was, is) = (previous[list].as_array().unwrap(), result[list].as_array().unwrap());
+        assert_eq!(&is[..was.len()], was, "{list}: {result}");
+    }
+    assert_eq!(result["dns"], previous["dns"], "{result}");
+    let interfaces = result["interfaces"].as_array().unwrap();
+    assert_eq!((interfaces.len(), &interfaces[3]["name"]), (4, &json!("net1")), "{result}");
+    assert_eq!(
+        (&result["ips"][1]["interface"], result["ips"].as_array().unwrap().len()),
+        (&json!(3), 2),
+        "{result}"
+    );
+    caller.succeeds("DEL", &json!({ "interfaces": "further", "prevResult": result }));
 }
 
 fn fails_in(caller: &Caller<'_>) {

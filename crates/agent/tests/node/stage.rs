@@ -11,7 +11,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovn_schema::vswitch::{Interface, Port};
 use ovsdb::{Client, Endpoint, Monitor};
-use portolan_agent::{ChassisSettings, Config, StepHook, Sysfs};
+use portolan_agent::{ChangeHook, ChassisSettings, Config, StepHook, Sysfs};
 use portolan_api::portolan::{DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
 use portolan_cni::protocol::{self, PROTOCOL};
@@ -42,6 +42,7 @@ pub(crate) struct Agents {
     pub(crate) cluster_networks: Vec<IpNet>,
     pub(crate) first_interface: FirstInterface,
     pub(crate) steps: StepHook,
+    pub(crate) changes: ChangeHook,
     pub(crate) chassis: ChassisSettings,
     /// An administrator's unless given.
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -58,6 +59,7 @@ impl Default for Agents {
             cluster_networks: Vec::new(),
             first_interface: FirstInterface::Other,
             steps: StepHook::default(),
+            changes: ChangeHook::default(),
             chassis: ChassisSettings::default(),
             kubeconfig: None,
             sysfs: None,
@@ -101,6 +103,7 @@ impl Agent {
                 config.cluster_networks = settings.cluster_networks;
                 config.settings = Settings { first_interface: settings.first_interface };
                 config.steps = settings.steps;
+                config.changes = settings.changes;
                 config.chassis = settings.chassis;
                 config.health = Some(health);
                 if let Some(socket) = settings.ovsdb {

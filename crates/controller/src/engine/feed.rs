@@ -66,6 +66,7 @@ impl Engine {
                 self.compare_results_of_unit(unit);
             }
             self.report_addresses_of_unit(unit);
+            self.report_tenants_of_unit(unit);
         }
         self.note(dirty, evidence);
         if matches!(change, Change::Listed(_)) {
@@ -73,6 +74,7 @@ impl Engine {
             if self.unlisted.remove(&K::KIND) && self.is_synced() {
                 self.requesters.extend(self.world.open_requesters());
                 self.report_all_annotations();
+                self.report_all_tenants();
             }
         }
         self.report_unreadable(change);
@@ -133,6 +135,7 @@ impl Pages {
 }
 
 /// Which page of which list.
+#[derive(Clone, Copy)]
 enum PageOf {
     /// The first, when no list of the kind was read to its end yet.
     FirstList,
@@ -181,6 +184,7 @@ impl Observed for Node {
     fn after(engine: &mut Engine, change: &Change<Self>) {
         engine.nodes_changed = true;
         engine.observe_node_mtu(change);
+        engine.observe_agents(change);
         engine.observe_prefixes(change);
     }
 }

@@ -95,6 +95,10 @@ pub(super) enum Topic {
     Prefixes,
     /// Whether its addresses are believed.
     Addresses,
+    /// What it is to the pods of namespaces.
+    Tenants,
+    /// What its agent says.
+    Agent,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -112,7 +116,12 @@ impl Reports {
     /// What only a decision finds out is not known any more.
     pub(super) fn forget_decisions(&mut self) {
         self.told.retain(|(_, topic), _| match topic {
-            Topic::Content | Topic::Object | Topic::Annotations | Topic::Addresses => true,
+            Topic::Content
+            | Topic::Object
+            | Topic::Annotations
+            | Topic::Addresses
+            | Topic::Tenants
+            | Topic::Agent => true,
             Topic::Conditions | Topic::Request | Topic::Northbound | Topic::Finalizer | Topic::Prefixes => {
                 false
             }
@@ -341,6 +350,8 @@ impl Engine {
             Topic::Finalizer,
             Topic::Prefixes,
             Topic::Addresses,
+            Topic::Tenants,
+            Topic::Agent,
         ];
         for topic in topics {
             self.reports.told.remove(&(subject.clone(), topic));

@@ -823,5 +823,6 @@ mod readiness;
 mod results;
 mod standby;
 mod stepping_down;
+mod tenants;
 mod unreadable;
 mod vips;

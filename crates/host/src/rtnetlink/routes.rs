@@ -10,6 +10,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::libc::ENODEV;
 
 use super::{Link, Rtnetlink, bytes, family};
 use crate::error::{Error, Result};
@@ -57,6 +58,15 @@ struct Existing {
     link: Option<u32>,
     metric: u32,
     message: RouteMessage,
+}
+
+/// What routes are listed by: a node may have a million others.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// The index of their link.
+    Link(u32),
+    /// Who made them.
+    Protocol(RouteProtocol),
 }
 
 impl Rtnetlink {
@@ -113,8 +123,9 @@ impl Rtnetlink {
 
     /// Removes a route by a link; it is no error if there is none.
     pub fn remove_route(&mut self, link: &Link, route: Route) -> Result<()> {
-        for existing in self.routes_to(route.destination)? {
-            let is_meant = existing.link == Some(link.index) && existing.route.gateway == route.gateway;
+        for existing in self.list_routes(By::Link(link.index))? {
+            let is_meant = existing.link == Some(link.index)
+                && existing.route == Route { destination: route.destination.trunc(), ..route };
             if is_meant && existing.message.header.protocol != RouteProtocol::Kernel {
                 let what = || format!("remove route {route} by {}", link.name);
                 self.change(DELETE_ROUTE, 0, &existing.message, what)?;
@@ -126,16 +137,27 @@ impl Rtnetlink {
     /// The routes by a link, those of the kernel's own making included.
     pub fn routes(&mut self, link: &Link) -> Result<Vec<Route>> {
         let by_link = |one: &Existing| one.link == Some(link.index);
-        Ok(self.all_routes()?.into_iter().filter(by_link).map(|one| one.route).collect())
+        let listed = self.list_routes(By::Link(link.index))?;
+        Ok(listed.into_iter().filter(by_link).map(|one| one.route).collect())
     }
 
-    fn all_routes(&mut self) -> Result<Vec<Existing>> {
+    /// The routes that are asked for; of kernels that are too old for this, all.
+    fn list_routes(&mut self, by: By) -> Result<Vec<Existing>> {
         let what = || "list the routes".to_owned();
         let mut found = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut request = RouteMessage::default();
             request.header.address_family = family;
-            for message in &self.socket.ask(GET_ROUTE, DUMP, &bytes(&request), what)? {
+            match by {
+                By::Link(index) => request.attributes.push(RouteAttribute::Oif(index)),
+                By::Protocol(protocol) => request.header.protocol = protocol,
+            }
+            let answer = match self.socket.ask_filtered(GET_ROUTE, &bytes(&request), what) {
+                // The link went meanwhile.
+                Err(error) if error.os_error() == Some(ENODEV) => continue,
+                answer => answer?,
+            };
+            for message in &answer {
                 found.extend(read_route(message, what)?);
             }
         }
@@ -144,7 +166,7 @@ impl Rtnetlink {
 
     /// The networks that links other than `link` are directly in, as the kernel knows by the addresses of those links.
     pub fn connected_networks(&mut self, link: &Link) -> Result<Vec<IpNet>> {
-        let others = self.all_routes()?.into_iter().filter(|route| {
+        let others = self.list_routes(By::Protocol(RouteProtocol::Kernel))?.into_iter().filter(|route| {
             route.link != Some(link.index) && route.message.header.protocol == RouteProtocol::Kernel
         });
         let is_link_local = |net: &IpNet| matches!(net, IpNet::V6(v6) if v6.addr().is_unicast_link_local());
@@ -153,8 +175,8 @@ impl Rtnetlink {
 
     /// The indexes of the links with routes that a router has advertised and the kernel has taken.
     pub fn links_with_advertised_routes(&mut self) -> Result<BTreeSet<u32>> {
-        let advertised =
-            self.all_routes()?.into_iter().filter(|one| one.message.header.protocol == RouteProtocol::Ra);
+        let listed = self.list_routes(By::Protocol(RouteProtocol::Ra))?;
+        let advertised = listed.into_iter().filter(|one| one.message.header.protocol == RouteProtocol::Ra);
         Ok(advertised.filter_map(|route| route.link).collect())
     }
 
@@ -176,7 +198,7 @@ impl Rtnetlink {
         self.change(DELETE_ROUTE, 0, &old, what)
     }
 
-    /// The routes to exactly this destination.
+    /// The routes to exactly this destination, of all that there are: only for the namespaces of pods.
     fn routes_to(&mut self, destination: IpNet) -> Result<Vec<Existing>> {
         let what = || format!("list routes to {destination}");
         let mut request = RouteMessage::default();
@@ -270,5 +292,38 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
         RouteAddress::Inet(v4) => Some(IpAddr::V4(*v4)),
         RouteAddress::Inet6(v6) => Some(IpAddr::V6(*v6)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use super::*;
+
+    /// A look at a link must not cost more where a routing daemon has filled the table with routes by another one.
+    #[test]
+    fn the_kernel_lists_the_routes_that_are_asked_for_and_no_others() {
+        portolan_testbed::test(async |lab| {
+            let links = "link add a type veth peer name b\nlink set a up\nlink set b up\n\
+                         address add 192.0.2.1/24 dev a\naddress add 198.51.100.1/24 dev b\n\
+                         address add fd00::1/64 dev a nodad\nroute add fd01::/64 dev b\n";
+            let others =
+                (0..1000).map(|number| format!("route add 10.1.{}.{} dev b\n", number / 250, number % 250));
+            lab.home().ip(&(links.to_owned() + &others.collect::<String>())).unwrap();
+            let mut host = Rtnetlink::open().unwrap();
+            let link = host.link("a").unwrap().unwrap();
+            let by_link = host.list_routes(By::Link(link.index)).unwrap();
+            assert!(
+                by_link.len() >= 2 && by_link.iter().all(|one| one.link == Some(link.index)),
+                "{by_link:?}"
+            );
+            let by_protocol = host.list_routes(By::Protocol(RouteProtocol::Kernel)).unwrap();
+            assert!(by_protocol.len() >= 3, "{by_protocol:?}");
+            assert!(by_protocol.iter().all(|one| one.message.header.protocol == RouteProtocol::Kernel));
+            assert_eq!(host.routes_to("0.0.0.0/0".parse().unwrap()).unwrap().len(), 0);
+            lab.home().ip("link del a").unwrap();
+            assert_eq!(host.routes(&link).unwrap(), []);
+        });
     }
 }

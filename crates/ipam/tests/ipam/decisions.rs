@@ -11,7 +11,7 @@ use portolan_model::fixtures::*;
 use portolan_model::holder::{Read, Released};
 use portolan_model::pod::{Place, SetOfPod, StatefulSet};
 use portolan_model::view::View;
-use portolan_model::{FirstInterface, Node, Pod, PodController, Requester, Settings, Source, World};
+use portolan_model::{FirstInterface, Pod, PodController, Requester, Settings, Source, World};
 
 /// A World with its addresses.
 struct Scene {

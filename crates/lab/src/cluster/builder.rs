@@ -48,6 +48,8 @@ pub struct ClusterBuilder {
     datapath: Datapath,
     /// The networks of pods, if Portolan is the primary network.
     primary: Option<Vec<String>>,
+    /// The networks of Services that the nodes serve.
+    services: Vec<String>,
     progress: Tell,
 }
 
@@ -98,6 +100,7 @@ impl ClusterBuilder {
             programs: None,
             datapath: Datapath::default(),
             primary: None,
+            services: Vec::new(),
             progress: Box::new(|_| Ok(())),
         }
     }
@@ -173,6 +176,12 @@ impl ClusterBuilder {
     /// Portolan is its primary network: it makes pods' first interfaces, and nodes have ports. These are the networks of all pods.
     pub fn primary(mut self, networks: &[&str]) -> Self {
         self.primary = Some(networks.iter().map(|network| (*network).to_owned()).collect());
+        self
+    }
+
+    /// On the primary network: what goes to these networks of Services leaves pods by their first interfaces.
+    pub fn services(mut self, networks: &[&str]) -> Self {
+        self.services = networks.iter().map(|network| (*network).to_owned()).collect();
         self
     }
 
@@ -320,6 +329,7 @@ impl Raising<'_> {
             ])
             .arg(self.kubeconfig("portolan-controller", api)?)
             .args(self.how.primary.as_ref().map(|_| "--primary"))
+            .args(self.cluster_networks())
             .start(self.lab.home())
     }
 
@@ -342,10 +352,17 @@ impl Raising<'_> {
             .start(node.namespace())
     }
 
+    /// What the controller is told of the cluster's own networks.
+    fn cluster_networks(&self) -> Vec<String> {
+        let networks = self.how.primary.iter().flatten().chain(&self.how.services);
+        networks.map(|network| format!("--cluster-network={network}")).collect()
+    }
+
     fn primary_of_agents(&self) -> Vec<String> {
         let Some(networks) = &self.how.primary else { return Vec::new() };
         let networks = networks.iter().map(|network| format!("--cluster-network={network}"));
-        std::iter::once("--primary".to_owned()).chain(networks).collect()
+        let services = self.how.services.iter().map(|network| format!("--service-network={network}"));
+        std::iter::once("--primary".to_owned()).chain(networks).chain(services).collect()
     }
 
     fn runtime(&self, node: &Node, client: &Client) -> Result<NodeRuntime> {

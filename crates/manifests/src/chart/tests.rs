@@ -44,17 +44,18 @@ impl Values<'_> {
     fn render(&self, template: &str) -> String {
         let mut text = String::new();
         let mut conditions = Vec::new();
-        let mut range = false;
+        let mut range: Option<&[ipnet::IpNet]> = None;
         for line in template.lines().skip(4) {
             if let Some(expression) = line.strip_prefix("{{- ").and_then(|line| line.strip_suffix(" }}")) {
                 match expression {
-                    "end" if range => range = false,
+                    "end" if range.is_some() => range = None,
                     "end" => drop(conditions.pop()),
-                    "range .Values.clusterNetworks" => range = true,
+                    "range .Values.clusterNetworks" => range = Some(&self.installation.cluster_networks),
+                    "range .Values.serviceNetworks" => range = Some(&self.installation.service_networks),
                     condition => conditions.push(self.holds(condition)),
                 }
-            } else if range {
-                for network in &self.installation.cluster_networks {
+            } else if let Some(networks) = range {
+                for network in networks {
                     text += &format!("{}\n", line.replace("{{ . }}", &network.to_string()));
                 }
             } else if conditions.iter().all(|holds| *holds) {
@@ -100,6 +101,7 @@ fn the_templates_are_the_objects_of_every_installation() {
     other.controllers = 3;
     other.agent_admission = AgentAdmission::Off;
     other.cluster_networks = ["10.0.0.0/8", "fd00::/8"].iter().filter_map(|one| one.parse().ok()).collect();
+    other.service_networks = ["10.96.0.0/16"].iter().filter_map(|one| one.parse().ok()).collect();
     other.directories.programs = "/usr/libexec/cni".into();
     let port = NonZeroU16::new(6443).expect("it is not 0");
     other.api_server = Some(ApiServer { host: "192.0.2.1".into(), port });

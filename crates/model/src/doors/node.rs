@@ -6,7 +6,8 @@ use portolan_api::cidr::{HostBits, parse_net};
 use portolan_api::{CidrBlock, FieldErrors, FieldPath, Reason};
 
 use crate::node::{
-    CHASSIS_ANNOTATION, MTU_ANNOTATION, Node, POD_CIDRS_ANNOTATION, TUNNEL_MTU_ANNOTATION, Tunnels,
+    CHASSIS_ANNOTATION, MTU_ANNOTATION, Node, POD_CIDRS_ANNOTATION, PRIMARY_ANNOTATION, PROBLEM_ANNOTATION,
+    TUNNEL_MTU_ANNOTATION, Tunnels,
 };
 
 /// A Node as a value.
@@ -31,6 +32,8 @@ pub fn node(object: &v1::Node) -> Node {
         told_mtu: number(MTU_ANNOTATION),
         pod_cidrs: object.spec.as_ref().and_then(pod_cidrs),
         served_cidrs: object.annotations().get(POD_CIDRS_ANNOTATION).cloned(),
+        agent_is_primary: object.annotations().get(PRIMARY_ANNOTATION).and_then(|text| text.parse().ok()),
+        problem: object.annotations().get(PROBLEM_ANNOTATION).filter(|text| !text.is_empty()).cloned(),
         name,
     }
 }

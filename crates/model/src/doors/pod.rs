@@ -21,6 +21,9 @@ use crate::pod::{Place, Pod, PodController, SetOfPod, StatefulSet};
 /// What a pod's first interface is called.
 pub const FIRST_INTERFACE: &str = "eth0";
 
+/// What a pod's interface in the VPC of its namespace is called, on the primary network. No pod can ask for another one of this name there.
+pub const VPC_INTERFACE: &str = "vpc0";
+
 /// A Pod as a value.
 pub fn pod(object: &core::v1::Pod) -> Pod {
     let (spec, status) = (object.spec.as_ref(), object.status.as_ref());

@@ -8,7 +8,7 @@ use super::pods::machine_of;
 use super::requests::Topic;
 use super::{Name, World};
 use crate::attachment::NETWORK_ATTACHMENT_INTERFACE;
-use crate::doors::pod::{PodNetworks, requested_networks};
+use crate::doors::pod::{PodNetworks, VPC_INTERFACE, requested_networks};
 use crate::holder;
 use crate::node_subnet::node_of_subnet;
 use crate::pod::Pod;
@@ -41,6 +41,10 @@ impl World {
         // Read again each time: kept, it would take more memory than all else that is known of a pod.
         let PodNetworks { interfaces, routes, problems, warnings } = requested_networks(pod);
         (evaluation.request.problems, evaluation.request.warnings) = (problems, warnings);
+        if self.settings.first_interface.is_portolan() {
+            // Also where there is none: what a pod is called by its namespace must not depend on what it calls its own.
+            evaluation.interfaces.insert(VPC_INTERFACE.to_owned());
+        }
         for wanted in &interfaces {
             evaluation.resolve(wanted, pod);
         }
@@ -146,8 +150,9 @@ impl<'w> Evaluation<'w> {
         }
         // An address of a node's prefixes cannot follow to another node, so what outlives the pod cannot keep it.
         for interface in &mut self.request.interfaces {
-            let stays = node_of_subnet(&interface.subnet).is_some();
-            interface.holder = stays.then(|| holder::pod::holder(pod));
+            if node_of_subnet(&interface.subnet).is_some() {
+                interface.holder = Some(holder::pod::holder(pod));
+            }
         }
         let own: BTreeSet<&str> = self.request.interfaces_of_pod().collect();
         let only_own = !own.is_empty() && own.len() == self.request.interfaces.len();

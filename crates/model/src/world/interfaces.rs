@@ -10,7 +10,8 @@ use super::World;
 use super::evaluation::Evaluation;
 use super::requests::Topic;
 use crate::doors::pod::{
-    RequestedInterface, RequestedNetwork, is_kube_ovn_annotation, unsupported_annotation, wrong_rate,
+    RequestedInterface, RequestedNetwork, VPC_INTERFACE, is_kube_ovn_annotation, unsupported_annotation,
+    wrong_rate,
 };
 use crate::group::Group;
 use crate::life::Life;
@@ -29,7 +30,10 @@ impl<'w> Evaluation<'w> {
                 self.interfaces.insert(wanted.interface.clone());
                 return;
             }
-            RequestedNetwork::First => (Provider::Default, Vec::new()),
+            RequestedNetwork::First => {
+                self.resolve_first(wanted, pod);
+                return;
+            }
             RequestedNetwork::Subnet(_) => {
                 if self.name_interface(wanted) {
                     self.resolve_on_subnet(wanted);
@@ -82,7 +86,13 @@ impl<'w> Evaluation<'w> {
     fn name_interface(&mut self, wanted: &RequestedInterface) -> bool {
         let new = self.interfaces.insert(wanted.interface.clone());
         if !new {
-            let message = "is the interface of another network of this pod already; choose another name";
+            let is_kept =
+                self.world.settings.first_interface.is_portolan() && wanted.interface == VPC_INTERFACE;
+            let message = if is_kept {
+                "is the interface in the VPC of the pod's namespace, if it has one; choose another name"
+            } else {
+                "is the interface of another network of this pod already; choose another name"
+            };
             let path = format!("{}.interface", wanted.path);
             self.problem(&path, Some(&wanted.interface), Reason::Duplicate, message.to_owned());
         }
@@ -110,7 +120,7 @@ impl<'w> Evaluation<'w> {
     }
 
     /// The name of the subnet that serves a provider, or of the one that the pod names.
-    fn subnet_of(
+    pub(super) fn subnet_of(
         &mut self,
         provider: &Provider,
         wanted: &RequestedInterface,
@@ -214,7 +224,7 @@ impl<'w> Evaluation<'w> {
     }
 
     /// Puts together what the two ways of asking say about one interface.
-    fn interface(
+    pub(super) fn interface(
         &mut self,
         wanted: &RequestedInterface,
         asked: pod_annotations::InterfaceRequest,
@@ -260,6 +270,7 @@ impl<'w> Evaluation<'w> {
             routes: wanted.routes.iter().copied().chain(asked.routes).collect(),
             network_routes,
             default_route: wanted.default_route.clone().or(by_annotation),
+            is_way_out: false,
             path: wanted.path.clone(),
         })
     }
@@ -366,7 +377,7 @@ impl<'w> Evaluation<'w> {
         of_networks.any(|(provider, interface)| pod_annotations::is_about(key, provider, interface))
     }
 
-    fn problem(&mut self, path: &str, value: Option<&str>, reason: Reason, message: String) {
+    pub(super) fn problem(&mut self, path: &str, value: Option<&str>, reason: Reason, message: String) {
         self.request.problems.push(FieldError {
             path: path.to_owned(),
             value: value.map(str::to_owned),
@@ -377,7 +388,7 @@ impl<'w> Evaluation<'w> {
 }
 
 impl InterfaceRequest {
-    pub(super) fn new(interface: &str, subnet: &str) -> Self {
+    pub(crate) fn new(interface: &str, subnet: &str) -> Self {
         Self {
             interface: interface.to_owned(),
             subnet: subnet.to_owned(),
@@ -390,6 +401,7 @@ impl InterfaceRequest {
             routes: Vec::new(),
             network_routes: Vec::new(),
             default_route: None,
+            is_way_out: false,
             path: String::new(),
         }
     }

@@ -142,11 +142,19 @@ impl World {
     /// of its node. A Subnet that somebody made for this has precedence over prefixes that were allocated by themselves, unless only the
     /// latter are in effect.
     pub fn first_subnet(&self, namespace: &str, node: &str) -> Option<String> {
-        if let Some(own) = self.subnet_of_namespace(namespace) {
+        let is_primary = self.primary_vpc.is_some();
+        let own = match is_primary {
+            true => self.subnets_of_namespace(namespace).first,
+            false => self.subnet_of_namespace(namespace),
+        };
+        if let Some(own) = own {
             return Some(own.to_owned());
         }
-        let (default, of_node) = (self.default_subnets().next(), node_subnet(node));
-        let in_effect = self.default_subnets().find(|name| self.subnet(name).is_some());
+        // The pods of a tenant's VPC have another interface besides.
+        let counts = |name: &&str| !is_primary || !self.known_subnet(name).is_some_and(Subnet::is_of_tenant);
+        let mut defaults = self.default_subnets().filter(counts);
+        let (default, of_node) = (defaults.next(), node_subnet(node));
+        let in_effect = default.into_iter().chain(defaults).find(|name| self.subnet(name).is_some());
         match in_effect.or(default) {
             Some(default) if in_effect.is_some() || self.subnet(&of_node).is_none() => {
                 Some(default.to_owned())
@@ -206,5 +214,11 @@ impl World {
 fn candidate(node: &Node) -> Option<Candidate<Subnet>> {
     let value = node.subnet()?;
     let meta = Meta { uid: node.uid.clone(), created: None, generation: None, life: Life::Protected };
-    Some(Candidate { meta, validation: node.prefixes_validation(), value, provider: None })
+    Some(Candidate {
+        meta,
+        validation: node.prefixes_validation(),
+        value,
+        provider: None,
+        tenants: Vec::new(),
+    })
 }

@@ -10,7 +10,7 @@ use portolan_api::{Provider, Rates};
 use super::{FirstInterface, Name, World};
 use crate::attachment::{Attachment, AttachmentId};
 use crate::dirty::Dirty;
-use crate::doors::pod::FIRST_INTERFACE;
+use crate::doors::pod::{FIRST_INTERFACE, VPC_INTERFACE};
 use crate::holder;
 use crate::pod::Pod;
 use crate::unit::Unit;
@@ -22,11 +22,11 @@ impl World {
             return Rates::default();
         };
         let interface = attachment.id.interface();
-        let is_first = interface == FIRST_INTERFACE
-            && self.settings.first_interface == FirstInterface::Portolan
-            && !pod.annotations.contains_key(DEFAULT_NETWORK);
-        // The first interface goes by the name of no network, whichever subnet it is on.
-        let provider = if is_first { Some(&Provider::Default) } else { provider };
+        let is_primary = self.settings.first_interface == FirstInterface::Portolan;
+        let is_first = interface == FIRST_INTERFACE && !pod.annotations.contains_key(DEFAULT_NETWORK);
+        // The first interface, and that in the VPC of the namespace, go by the name of no network, whichever subnet they are on.
+        let is_unnamed = is_primary && (is_first || interface == VPC_INTERFACE);
+        let provider = if is_unnamed { Some(&Provider::Default) } else { provider };
         provider.map(|provider| parse_rates(&pod.annotations, provider, interface)).unwrap_or_default()
     }
 

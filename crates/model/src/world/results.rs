@@ -7,7 +7,7 @@ use portolan_api::nfn_network::{NFN_INTERFACES, NfnResult, nfn_interfaces};
 use portolan_api::pod_annotations::{InterfaceResult, result_annotations};
 
 use super::World;
-use crate::doors::pod::{RequestedNetwork, requested_networks};
+use crate::doors::pod::{RequestedNetwork, VPC_INTERFACE, requested_networks};
 use crate::group::Group;
 use crate::guest::{GuestInterface, GuestState, guest};
 use crate::pod::Pod;
@@ -40,6 +40,9 @@ impl World {
             match asked_by(interface.name()) {
                 Some(RequestedNetwork::Subnet(_)) => nfn.push(nfn_result(interface)),
                 Some(RequestedNetwork::Nad { .. } | RequestedNetwork::First) => {
+                    kubeovn_result(interface, &request.interfaces, pod, &mut annotations);
+                }
+                None if interface.name() == VPC_INTERFACE => {
                     kubeovn_result(interface, &request.interfaces, pod, &mut annotations);
                 }
                 None => {}

@@ -16,6 +16,9 @@ pub(crate) struct Candidate<T> {
     pub(crate) value: Result<T, FieldErrors>,
     /// The provider that it names, also if it is invalid otherwise: who waits for that provider is told which object to correct.
     pub(crate) provider: Option<Provider>,
+    /// The namespaces whose pods it would give an interface in a tenant's VPC, also if it is invalid otherwise: until it is corrected they
+    /// wait, and are not made outside of that VPC.
+    pub(crate) tenants: Vec<String>,
 }
 
 impl<T> Candidate<T> {

@@ -18,7 +18,7 @@ use crate::ip_pool::IpPool;
 use crate::nad::Nad;
 use crate::node::Node;
 use crate::pod::{Pod, StatefulSet, VirtualMachine};
-use crate::subnet::Validation;
+use crate::subnet::{DEFAULT_VPC, Validation};
 use crate::unreadable::Unreadable;
 use crate::vip::Vip;
 
@@ -71,8 +71,15 @@ fn provider(text: Option<&str>) -> Option<Provider> {
     text?.parse().ok()
 }
 
+/// The namespaces that a Subnet of a tenant's VPC names; none of one that serves a network attachment definition.
+fn tenants(vpc: Option<&str>, provider: Option<&str>, namespaces: &[String]) -> Vec<String> {
+    let is_for_namespaces = !matches!(self::provider(provider), Some(Provider::Nad { .. }));
+    let is_of_tenant = vpc.is_some_and(|vpc| !vpc.is_empty() && vpc != DEFAULT_VPC);
+    if is_of_tenant && is_for_namespaces { namespaces.to_vec() } else { Vec::new() }
+}
+
 macro_rules! two_groups {
-    ($object:ty, $read:ident, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr, $provider:expr) => {
+    ($object:ty, $read:ident, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr, $provider:expr, $tenants:expr) => {
         impl Source for $object {
             type Key = String;
             fn key(&self) -> String {
@@ -80,7 +87,8 @@ macro_rules! two_groups {
             }
             fn put(&self, world: &mut World, dirty: &mut Dirty) {
                 let (meta, validation, provider) = (Meta::of(self), $validation(self), $provider(self));
-                let candidate = Candidate { meta, validation, value: $value(self), provider };
+                let tenants = $tenants(self);
+                let candidate = Candidate { meta, validation, value: $value(self), provider, tenants };
                 world.$set(&self.name_any(), $group, Some(candidate), dirty);
             }
             fn put_unreadable(object: &Unreadable<'_>, world: &mut World, dirty: &mut Dirty) {
@@ -91,8 +99,13 @@ macro_rules! two_groups {
                     Some(known) => known.validation,
                     None => Validation::Not,
                 };
-                let provider = provider(object.content["spec"]["provider"].as_str());
-                let candidate = Candidate { meta, validation, value: Err(object.errors()), provider };
+                let spec = &object.content["spec"];
+                let named = spec["namespaces"].as_array().into_iter().flatten();
+                let named: Vec<String> = named.filter_map(|one| one.as_str().map(str::to_owned)).collect();
+                let tenants = tenants(spec["vpc"].as_str(), spec["provider"].as_str(), &named);
+                let provider = provider(spec["provider"].as_str());
+                let candidate =
+                    Candidate { meta, validation, value: Err(object.errors()), provider, tenants };
                 world.$set(&name, $group, Some(candidate), dirty);
             }
             fn remove(key: &String, world: &mut World, dirty: &mut Dirty) {
@@ -116,7 +129,8 @@ two_groups!(
     set_vpc,
     doors::portolan::vpc,
     |_| { Validation::Current },
-    |_| None
+    |_| None,
+    |_| Vec::new()
 );
 two_groups!(
     kubeovn::Vpc,
@@ -126,7 +140,8 @@ two_groups!(
     set_vpc,
     doors::kubeovn::vpc,
     |_| { Validation::Current },
-    |_| None
+    |_| None,
+    |_| Vec::new()
 );
 two_groups!(
     native::Subnet,
@@ -136,7 +151,11 @@ two_groups!(
     set_subnet,
     doors::portolan::subnet,
     doors::portolan::validation,
-    |subnet: &native::Subnet| provider(subnet.spec.provider.as_deref())
+    |subnet: &native::Subnet| provider(subnet.spec.provider.as_deref()),
+    |subnet: &native::Subnet| {
+        let spec = &subnet.spec;
+        tenants(spec.vpc.as_deref(), spec.provider.as_deref(), &spec.namespaces)
+    }
 );
 two_groups!(
     kubeovn::Subnet,
@@ -146,7 +165,11 @@ two_groups!(
     set_subnet,
     doors::kubeovn::subnet,
     doors::kubeovn::validation,
-    |subnet: &kubeovn::Subnet| provider(subnet.spec.provider.as_deref())
+    |subnet: &kubeovn::Subnet| provider(subnet.spec.provider.as_deref()),
+    |subnet: &kubeovn::Subnet| {
+        let spec = &subnet.spec;
+        tenants(spec.vpc.as_deref(), spec.provider.as_deref(), spec.namespaces.as_deref().unwrap_or_default())
+    }
 );
 
 impl Source for IPLock {

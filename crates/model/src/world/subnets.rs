@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ipnet::IpNet;
 use portolan_api::{CidrBlock, Domain, Provider};
 
 use super::rivals::Candidate;
@@ -13,7 +14,30 @@ use crate::subnet::Subnet;
 use crate::unit::{Unit, UnitState};
 use crate::view::SubnetRef;
 
+/// The networks of subnets that are there and not in effect right now. What there is of them stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldNetworks {
+    /// These.
+    Known(Vec<IpNet>),
+    /// Of some subnet nothing is known: it cannot be understood.
+    Unknown,
+}
+
 impl World {
+    /// The networks of a VPC that are held: those of its subnets that are not in effect right now.
+    pub fn held_networks(&self, vpc: &str) -> HeldNetworks {
+        let held = self.subnets.iter().filter(|(name, _)| self.subnet_state(name) == UnitState::Held);
+        let mut networks = Vec::new();
+        for candidate in held.filter_map(|(_, rivals)| rivals.effective()) {
+            match &candidate.value {
+                Ok(subnet) if subnet.vpc() == Some(vpc) => networks.extend(subnet.config.cidr.nets()),
+                Ok(_) => {}
+                Err(_) => return HeldNetworks::Unknown,
+            }
+        }
+        HeldNetworks::Known(networks)
+    }
+
     pub(super) fn subnet_state(&self, name: &str) -> UnitState {
         let Some(candidate) = self.subnets.get(name).and_then(|rivals| rivals.effective()) else {
             return UnitState::Absent;
@@ -75,6 +99,15 @@ impl World {
         let new = after.as_ref().and_then(|candidate| candidate.value.as_ref().ok());
         self.unindex_subnet(name, old);
         self.index_subnet(name, new);
+        let held = |candidate: &Option<Candidate<Subnet>>| -> Vec<String> {
+            let held = candidate.as_ref().filter(|candidate| candidate.value.is_err());
+            held.map(|candidate| candidate.tenants.clone()).unwrap_or_default()
+        };
+        let (held_before, held_after) = (held(&before), held(&after));
+        held_before.iter().for_each(|namespace| self.held_tenants.remove(namespace, name));
+        for namespace in &held_after {
+            self.held_tenants.insert(namespace.clone(), name.to_owned());
+        }
         self.index_gateway(name, old, new);
         if let Some(old) = old {
             self.note_nodes_within(old, dirty);
@@ -90,6 +123,7 @@ impl World {
         let named =
             [&before, &after].into_iter().flatten().filter_map(|candidate| candidate.provider.clone());
         topics.extend(named.map(Topic::Provider));
+        topics.extend(held_before.into_iter().chain(held_after).map(Topic::Namespace));
         self.publish(&topics.into_iter().collect::<Vec<_>>(), dirty);
         self.reconsider(&Requester::subnet(name), dirty);
     }

@@ -211,7 +211,7 @@ fn what_changes_about_a_node_dirties_that_node_alone() {
 fn the_router_is_there_whether_or_not_it_has_an_object() {
     let mut world = world(&[]);
     let unit = Unit::Vpc("ovn-cluster".into());
-    let owner = |world: &World| world.view(&unit).map(|view| view.owner().to_owned());
+    let owner = |world: &World| world.view(&unit).map(|view| view.owner().clone());
     assert_eq!(owner(&world).as_deref(), Some("ovn-cluster"));
     let mut vpc = mk_vpc("ovn-cluster");
     let dirty = world.apply(&vpc);

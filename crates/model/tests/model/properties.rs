@@ -91,7 +91,9 @@ fn vpc() -> impl Strategy<Value = Object> {
         if broken {
             vpc.spec.namespaces = vec!["Not A Name".to_owned()];
         } else if own {
-            vpc.spec.namespaces = vec!["other".to_owned()];
+            // Of the default namespace, where the pods are, or of another.
+            let namespace = if generation == 0 { "default" } else { "other" };
+            vpc.spec.namespaces = vec![namespace.to_owned()];
             vpc.spec.default_subnet = Some("db".to_owned());
         }
         Object::Vpc(vpc)
@@ -113,9 +115,11 @@ fn kubeovn_vpc() -> impl Strategy<Value = Object> {
 fn subnet() -> impl Strategy<Value = Object> {
     let cidrs = ["10.0.0.0/24", "10.0.1.0/24,fd00::/64", "broken"];
     let vpcs = ["", "blue", "green", "ovn-cluster"];
-    let fields = (pick(&SUBNETS), pick(&cidrs), pick(&vpcs), 0..4_u8, 0..32_u8);
-    fields.prop_map(|(name, cidr, vpc, validated, flags)| {
+    let fields = (pick(&SUBNETS), pick(&cidrs), pick(&vpcs), 0..4_u8, 0..32_u8, 0..3_i64);
+    fields.prop_map(|(name, cidr, vpc, validated, flags, made)| {
         let mut subnet = mk_subnet(name, cidr, vpc);
+        let made = k8s_openapi::jiff::Timestamp::from_second(made).unwrap();
+        subnet.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(made));
         match validated {
             0 => subnet.status = None,
             1 => subnet.metadata.generation = Some(2),
@@ -145,7 +149,7 @@ fn kubeovn_subnet() -> impl Strategy<Value = Object> {
 }
 
 fn pod() -> impl Strategy<Value = Object> {
-    let networks = ["net", "net,net@x", "foreign,net", "other/net", "net@eth0", "[", "nfn"];
+    let networks = ["net", "net,net@x", "foreign,net", "other/net", "net@eth0", "net@vpc0", "[", "nfn"];
     let fields = (pick(&PODS), pick(&networks), 0..3_u8, any::<[bool; 4]>(), pick(&["node-1", "node-2"]));
     let rate_keys = [
         "ovn.kubernetes.io/egress_rate",
@@ -153,9 +157,12 @@ fn pod() -> impl Strategy<Value = Object> {
         "net.default.ovn.net1.kubernetes.io/ingress_rate",
     ];
     let rates = prop::collection::vec((pick(&rate_keys), pick(&["10", "20", "abc"])), 0..3);
-    (fields, rates).prop_map(
-        |((name, networks, controller, [asks, finished, second_life, nfn], node), rates)| {
+    let switch_keys = ["ovn.kubernetes.io/logical_switch", "ovn.vpc0.kubernetes.io/logical_switch"];
+    let switch = prop::option::weighted(0.3, (pick(&switch_keys), pick(&SUBNETS)));
+    (fields, rates, switch).prop_map(
+        |((name, networks, controller, [asks, finished, second_life, nfn], node), rates, switch)| {
             let mut annotations = rates;
+            annotations.extend(switch);
             if asks {
                 annotations.push(("k8s.v1.cni.cncf.io/networks", networks));
             }
@@ -189,7 +196,7 @@ fn lock() -> impl Strategy<Value = Object> {
     let domains = ["vpc/blue", "vpc/green", "subnet/web", "vpc/ovn-cluster"];
     let fields = (
         (pick(&addresses), pick(&PODS), pick(&subnets), pick(&domains)),
-        (1..4_u64, any::<[bool; 4]>(), pick(&["eth0", "net1"]), pick(&["node-1", "node-2"])),
+        (1..4_u64, any::<[bool; 4]>(), pick(&["eth0", "net1", "vpc0"]), pick(&["node-1", "node-2"])),
     );
     fields.prop_map(
         |((address, pod, subnet, domain), (version, [dual, sticky, mac, second_life], interface, node))| {

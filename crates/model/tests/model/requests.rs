@@ -116,11 +116,11 @@ fn the_first_interface_is_ours_in_a_cluster_of_ours() {
     let mut blue = mk_subnet("blue-1", "10.2.0.0/16", "blue");
     blue.spec.allowed_namespaces.clear();
     let _ = (world.apply(&vpc), world.apply(&blue));
-    assert_eq!(interfaces(&ask(&mut world, &plain)), ["eth0@blue-1"]);
+    assert_eq!(interfaces(&ask(&mut world, &plain)), ["eth0@all", "vpc0@blue-1"]);
     let mut own = mk_subnet("own", "10.3.0.0/16", "");
     own.spec.namespaces = vec!["default".to_owned()];
     let _ = world.apply(&own);
-    assert_eq!(interfaces(&ask(&mut world, &plain)), ["eth0@own"]);
+    assert_eq!(interfaces(&ask(&mut world, &plain)), ["eth0@own", "vpc0@blue-1"]);
     let chosen = mk_pod("default", "a", &[("ovn.kubernetes.io/logical_switch", "all")]);
     assert_eq!(interfaces(&ask(&mut world, &chosen)), ["eth0@all"]);
     let replaced = mk_pod("default", "a", &[("v1.multus-cni.io/default-network", "default/net")]);

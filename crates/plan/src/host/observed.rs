@@ -6,13 +6,14 @@ use portolan_api::Mac;
 
 use super::function::{Function, Use};
 use super::names::{LinkName, Note, Sandbox, Tag};
+use super::planning::Admits;
 
 /// What the agent has seen on its node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     links: BTreeMap<LinkName, ObservedLink>,
     ports: BTreeMap<LinkName, ObservedPort>,
-    guards: BTreeSet<LinkName>,
+    guards: BTreeMap<LinkName, Admits>,
     /// Links that have no note: their making was interrupted, or Open vSwitch has made them just now.
     unnoted: BTreeMap<LinkName, Switched>,
     /// Links and ports by the call that made them.
@@ -142,7 +143,12 @@ impl Observed {
 
     /// Whether a link has a guard, or had one: it may outlive the link.
     pub fn is_guarded(&self, name: &LinkName) -> bool {
-        self.guards.contains(name)
+        self.guards.contains_key(name)
+    }
+
+    /// What the guard of a link lets through, if it has one.
+    pub fn guard(&self, name: &LinkName) -> Option<Admits> {
+        self.guards.get(name).copied()
     }
 
     /// The datapath of OVN's bridge; none while there is no bridge.
@@ -165,14 +171,14 @@ impl Observed {
     pub fn has(&self, name: &LinkName) -> bool {
         self.links.contains_key(name)
             || self.ports.contains_key(name)
-            || self.guards.contains(name)
+            || self.guards.contains_key(name)
             || self.unnoted.contains_key(name)
     }
 
     /// Every unit of which something exists.
     pub fn units(&self) -> BTreeSet<LinkName> {
         let noted = self.links.keys().chain(self.ports.keys());
-        noted.chain(&self.guards).chain(self.unnoted.keys()).cloned().collect()
+        noted.chain(self.guards.keys()).chain(self.unnoted.keys()).cloned().collect()
     }
 
     /// The units of which something exists and that a call made.
@@ -282,9 +288,9 @@ impl Observed {
     }
 
     /// A guard was made or removed.
-    pub fn set_guard(&mut self, name: &LinkName, exists: Guard) {
-        match exists {
-            Guard::Present => drop(self.guards.insert(name.clone())),
+    pub fn set_guard(&mut self, name: &LinkName, guard: Guard) {
+        match guard {
+            Guard::Present(admits) => drop(self.guards.insert(name.clone(), admits)),
             Guard::Absent => drop(self.guards.remove(name)),
         }
     }
@@ -298,8 +304,8 @@ impl Observed {
 /// Whether a guard exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// It does.
-    Present,
-    /// It does not.
+    /// It does, and lets this through.
+    Present(Admits),
+    /// It does not, or it is not as guards are.
     Absent,
 }

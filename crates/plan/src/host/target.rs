@@ -111,11 +111,13 @@ impl Target for Node {
         for (unit, Desired { port, guard, link }) in desired {
             let changes = &mut comparison.changes;
             let of_link = change_of_link(&unit, link, guard, observed);
-            match (guard, observed.is_guarded(&unit)) {
-                (Some(_), false) if matches!(of_link, Some(Change::Prepare(..))) => {}
-                (Some(admits), false) => changes.push(Change::Guard(unit.clone(), admits)),
-                (None, true) => changes.push(Change::RemoveGuard(unit.clone())),
-                (Some(_), true) | (None, false) => {}
+            let is_prepared = matches!(of_link, Some(Change::Prepare(..)));
+            match (guard, observed.guard(&unit)) {
+                (Some(admits), is) if is != Some(admits) && !is_prepared => {
+                    changes.push(Change::Guard(unit.clone(), admits));
+                }
+                (None, Some(_)) => changes.push(Change::RemoveGuard(unit.clone())),
+                (Some(_), _) | (None, None) => {}
             }
             changes.extend(of_link);
             match (port, observed.port(&unit)) {

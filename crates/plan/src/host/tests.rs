@@ -60,7 +60,7 @@ impl Case {
     fn link(&mut self, container: &str, index: u32) -> LinkName {
         let note = note(container);
         let name = note.link();
-        self.observed.set_guard(&name, Guard::Present);
+        self.observed.set_guard(&name, Guard::Present(Admits::Nothing));
         for unit in self.observed.set_link(&name, Some(&link(index, note))) {
             self.reconciler.changed(unit, Urgency::Immediate);
         }
@@ -95,7 +95,7 @@ impl Case {
                 Change::MakeTap(..) | Change::Prepare(..) | Change::SetDown(_) => {
                     panic!("calls make the links of sandboxes")
                 }
-                Change::Guard(..) => self.observed.set_guard(&unit, Guard::Present),
+                Change::Guard(_, admits) => self.observed.set_guard(&unit, Guard::Present(*admits)),
                 Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
                 Change::SetUp(_) => {
                     let link = ObservedLink { up: true, ..self.observed.link(&unit).unwrap().clone() };
@@ -230,7 +230,7 @@ fn the_newest_sandbox_of_a_pod_has_the_iface_id() {
 fn a_guard_that_has_outlived_its_link_goes_and_a_missing_one_comes_back() {
     let mut case = case();
     let leftover = LinkName::new("cafe99", "eth0");
-    case.observed.set_guard(&leftover, Guard::Present);
+    case.observed.set_guard(&leftover, Guard::Present(Admits::Nothing));
     let name = case.link("cafe01", 5);
     case.observed.set_guard(&name, Guard::Absent);
     case.touch_all();
@@ -306,7 +306,7 @@ fn a_link_without_a_note_goes_unless_it_has_a_port_or_had_a_note() {
 
     let interrupted = LinkName::new("cafe02", "net1");
     case.observed.set_unnoted(&interrupted, Switched::No);
-    case.observed.set_guard(&interrupted, Guard::Present);
+    case.observed.set_guard(&interrupted, Guard::Present(Admits::Nothing));
     case.reconciler.removed(interrupted.clone());
     assert_eq!(kinds(&case.settle()), ["remove link", "remove guard"]);
     assert!(!case.observed.has(&interrupted));
@@ -380,7 +380,7 @@ impl Case {
     /// A representor, guarded, as ADD leaves it.
     fn representor(&mut self, note: &Note, pod_end: PodEnd) -> LinkName {
         let name = note.link();
-        self.observed.set_guard(&name, Guard::Present);
+        self.observed.set_guard(&name, Guard::Present(Admits::Nothing));
         let link = ObservedLink { pod_end, ..link(5, note.clone()) };
         for unit in self.observed.set_link(&name, Some(&link)) {
             self.reconciler.changed(unit, Urgency::Immediate);

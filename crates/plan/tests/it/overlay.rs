@@ -78,7 +78,7 @@ impl Design {
         let switch =
             reference::<LogicalSwitch>(&format!("switch/{}", port.switch), *self.switches.get(&port.switch)?);
         let name = format!("port/{number}");
-        let mut rows = Rows::new(&name, &owner(&name, port.life));
+        let mut rows = Rows::new(&name, owner(&name, port.life));
         let address = address(port.address);
         let row = LogicalSwitchPort {
             name: format!("{name}/{}", port.life),
@@ -98,7 +98,7 @@ impl Design {
 
 fn switch(number: u8, life: u8) -> Rows {
     let name = format!("switch/{number}");
-    let mut rows = Rows::new(&name, &owner(&name, life));
+    let mut rows = Rows::new(&name, owner(&name, life));
     let switch = rows.root("", LogicalSwitch { name, ..Default::default() });
     rows.child("", switch.column(LogicalSwitch::ACLS), acl(1000, "ip4"));
     // The group of all balancers is on every switch.
@@ -107,7 +107,7 @@ fn switch(number: u8, life: u8) -> Rows {
 
 fn group(number: u8, life: u8) -> Rows {
     let name = format!("group/{number}");
-    let mut rows = Rows::new(&name, &owner(&name, life));
+    let mut rows = Rows::new(&name, owner(&name, life));
     let (port_group, address_set) = (format!("pg{number}"), format!("as{number}"));
     let group = rows.root("", PortGroup { name: port_group, ..Default::default() });
     rows.root("", AddressSet { name: address_set, ..Default::default() });
@@ -128,7 +128,7 @@ fn balancers_of_all() -> Rows {
 
 fn balancer(number: u8, grouped: bool) -> Rows {
     let name = format!("balancer/{number}");
-    let mut rows = Rows::new(&name, &owner(&name, 0));
+    let mut rows = Rows::new(&name, owner(&name, 0));
     let vips = (0..4).map(|port| (format!("10.96.0.{number}:{port}"), format!("10.0.0.{port}:80"))).collect();
     let row = rows.root("", LoadBalancer { name, vips, ..Default::default() });
     if grouped {
@@ -165,7 +165,7 @@ impl Gateway {
         };
         router.child("", row.column(LogicalRouter::NAT), nat);
 
-        let mut chassis = Rows::new(&group_name, &owner(&group_name, 0));
+        let mut chassis = Rows::new(&group_name, owner(&group_name, 0));
         let group = self
             .group
             .then(|| chassis.root("", HaChassisGroup { name: group_name.clone(), ..Default::default() }));

@@ -7,8 +7,10 @@ mod call;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "not every bench measures everything")]
 mod process;
+#[path = "../support/steps.rs"]
 mod steps;
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,7 +46,7 @@ fn main() {
             ours.push(timed(|| caller.add(&own)));
             containers.extend([theirs, own]);
         }
-        report("one after another", &reference, &ours, &steps::of_last(&testbed, ours.len()));
+        report("one after another", &reference, &ours, &last_calls(&testbed, ours.len()));
         let agent = testbed.agents()[0].pid().unwrap();
         let mebibytes = process::memory(agent) / (1 << 20);
         println!("agent's memory with {} pods: {mebibytes} MiB (goal: at most 25 with 100)", sizes.alone);
@@ -56,7 +58,7 @@ fn main() {
             let pairs: Vec<_> = names.iter().map(|name| caller.containers(name)).collect();
             reference.extend(at_once(pairs.iter().map(|[theirs, _]| || caller.add_reference(theirs))));
             ours.extend(at_once(pairs.iter().map(|[_, own]| || caller.add(own))));
-            calls.extend(steps::of_last(&testbed, sizes.at_once));
+            calls.extend(last_calls(&testbed, sizes.at_once));
             end(&caller, pairs.into_iter().flatten().collect());
         }
         report(&format!("{} at once", sizes.at_once), &reference, &ours, &calls);
@@ -77,23 +79,39 @@ fn at_once<F: FnOnce() + Send>(bodies: impl Iterator<Item = F>) -> Vec<f64> {
     })
 }
 
+fn last_calls(testbed: &Testbed, calls: usize) -> Vec<Call> {
+    let mut all = steps::all_in(testbed.agents()[0].log());
+    all.split_off(all.len().saturating_sub(calls))
+}
+
 fn end(caller: &Caller<'_>, containers: Vec<Container>) {
     for container in containers {
         caller.del(&container);
     }
 }
 
-/// How long a call takes that needs no agent, from its start to its end.
+/// How long a call takes that needs no agent, from its start to its end: of the plugin as nodes have it, small and static.
 fn shim(times: usize) {
-    let programs = Programs::built().unwrap();
+    let plugin = installed_plugin();
     let version = || {
-        let mut plugin = Command::new(programs.plugin());
+        let mut plugin = Command::new(&plugin);
         plugin.env("CNI_COMMAND", "VERSION").stdin(Stdio::null()).stdout(Stdio::null());
         assert!(plugin.status().unwrap().success());
     };
     let taken: Vec<_> = (0..times).map(|_| timed(version)).collect();
     println!("\n{:<44}{:>10}{:>10}", format!("the plugin itself ({times} samples)"), "p50, ms", "p99, ms");
     line("VERSION, from start to end (goal: 2)", &taken);
+}
+
+/// What `cargo xtask plugin` has built, for whichever target.
+fn installed_plugin() -> PathBuf {
+    let release = Programs::built().unwrap().plugin().to_owned();
+    let target = release.ancestors().nth(2).unwrap();
+    let targets = std::fs::read_dir(target).unwrap().map(|entry| entry.unwrap().path());
+    let mut built = targets.map(|target| target.join("cni/portolan-cni")).filter(|plugin| plugin.is_file());
+    built.next().unwrap_or_else(|| {
+        panic!("{} has no plugin as nodes have it: run cargo xtask plugin", target.display())
+    })
 }
 
 fn report(what: &str, reference: &[f64], ours: &[f64], calls: &[Call]) {
@@ -116,12 +134,10 @@ fn line(what: &str, taken: &[f64]) {
     println!("{what:<44}{:>10.2}{:>10.2}", percentile(taken, 50), percentile(taken, 99));
 }
 
-/// None measured is not a number.
+/// The least that so many in a hundred do not exceed. None measured is not a number.
 fn percentile(taken: &[f64], percent: usize) -> f64 {
     let mut sorted = taken.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted
-        .get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1)))
-        .copied()
-        .unwrap_or(f64::NAN)
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }

@@ -72,6 +72,11 @@ fn routes(sheet: &mut Sheet, request: &Request) {
             let via = if routers.is_empty() { "the subnet's gateway".into() } else { routers.join(", ") };
             lines.push(format!("default via {via} dev {by}"));
         }
+        if interface.is_way_out {
+            lines.push(format!(
+                "default via the subnet's gateway dev {by}, in the VPC of the pod's namespace"
+            ));
+        }
         lines.extend(interface.routes.iter().map(|route| {
             let via = route
                 .gateway

@@ -46,6 +46,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CIDR")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cluster_network: Vec<IpNet>,
+    /// A network of the cluster's services that something else serves on the nodes, such as kube-proxy; may be repeated. With --mode primary
+    /// those of services are named by this and not by --cluster-network.
+    #[arg(long, value_name = "CIDR")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    service_network: Vec<IpNet>,
     /// The container runtime's directory of network configurations; /etc/cni/net.d unless given.
     #[arg(long, value_name = "DIRECTORY")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +104,7 @@ impl Options {
     /// These, and what was chosen before where nothing is chosen now.
     pub(crate) fn or(&self, before: &Self) -> Self {
         let networks = if self.cluster_network.is_empty() { before } else { self };
+        let services = if self.service_network.is_empty() { before } else { self };
         Self {
             mode: self.mode.or(before.mode),
             image: self.image.clone().or_else(|| before.image.clone()),
@@ -107,6 +113,7 @@ impl Options {
             api_server: self.api_server.clone().or_else(|| before.api_server.clone()),
             controllers: self.controllers.or(before.controllers),
             cluster_network: networks.cluster_network.clone(),
+            service_network: services.service_network.clone(),
             cni_conf_dir: self.cni_conf_dir.clone().or_else(|| before.cni_conf_dir.clone()),
             cni_bin_dir: self.cni_bin_dir.clone().or_else(|| before.cni_bin_dir.clone()),
             namespace: self.namespace.clone(),
@@ -147,6 +154,7 @@ impl Options {
             installation.controllers = controllers;
         }
         installation.cluster_networks = options.cluster_network;
+        installation.service_networks = options.service_network;
         if let Some(directory) = options.cni_conf_dir {
             installation.directories.configurations = directory;
         }
@@ -202,6 +210,7 @@ mod tests {
             open_vswitch: Some(SwitchOwner::Hosts),
             api_server: Some("[fd00::1]:6443".into()),
             cluster_network: vec!["10.0.0.0/8".parse().unwrap()],
+            service_network: vec!["10.96.0.0/16".parse().unwrap()],
             ..options()
         };
         let kept = Options::noted(Some(&serde_json::to_string(&first).unwrap())).unwrap();
@@ -211,7 +220,7 @@ mod tests {
         assert_eq!(installation.open_vswitch, OpenVswitch::Hosts);
         assert_eq!(installation.image, "r/p:2");
         assert_eq!(installation.api_server.unwrap().host, "fd00::1");
-        assert_eq!(installation.cluster_networks.len(), 1);
+        assert_eq!((installation.cluster_networks.len(), installation.service_networks.len()), (1, 1));
     }
 
     #[test]

@@ -23,6 +23,9 @@ fn guests_receive_and_send_as_much_as_their_rates_say() {
             cluster.throughput(&limited, other).settles_at(10);
             assert_connected(cluster, &limited, other);
         }
+        // A connection finds the rate by itself; and by the other family.
+        cluster.throughput(&far, &limited).of_tcp().over_ipv6().settles_at(20);
+        cluster.throughput(&limited, &far).of_tcp().over_ipv6().settles_at(10);
         // While it runs: another rate, one that is none, and none.
         annotate(cluster, &limited, &[(INGRESS, "10"), (EGRESS, "1e9")]);
         rules(1);

@@ -9,6 +9,8 @@ mod election;
 mod exhaustion;
 mod ip_pools;
 mod life;
+mod machines;
+mod peerings;
 mod results;
 mod rights;
 mod status;

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
 use kube::runtime::wait::await_condition;
 use kube::{Client, ResourceExt as _};
-use portolan_testbed::{ApiKind, TestLab};
+use portolan_testbed::{ApiKind, Northbound, TestLab};
 use serde_json::json;
 
 use crate::Stage;
@@ -98,4 +98,49 @@ fn pods_are_told_what_they_got_on_portolans_own_apiserver() {
 #[test]
 fn pods_are_told_what_they_got_on_kube_apiserver() {
     portolan_testbed::test(async |lab| results(&lab, ApiKind::Kubernetes));
+}
+
+const PRIMARY: &str = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: node-2}
+spec: {podCIDR: 10.244.2.0/24, podCIDRs: [10.244.2.0/24]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: plain, namespace: default}
+spec: {nodeName: node-2, automountServiceAccountToken: false, containers: [{name: main, image: none}]}
+"#;
+
+/// A pod that asks for nothing costs one write: that of its lock.
+fn nothing_of_the_primary_network(lab: &TestLab, api: ApiKind) {
+    let stage = Stage::with_objects(lab, api);
+    stage.testbed.apply(OBJECTS).unwrap();
+    stage.testbed.apply(PRIMARY).unwrap();
+    let version = || stage.kubectl(&["get", "pod", "plain", "-o=jsonpath={.metadata.resourceVersion}"]);
+    let before = version();
+    let _controller = stage.start("only", &["--primary"]);
+    stage.northbound.wait_until(|cache| {
+        let units = Northbound::units_in(cache);
+        units.iter().any(|unit| unit.starts_with("attachment/pod/default/plain/"))
+    });
+    // Whoever is told comes later, and is told.
+    let client = stage.testbed.client();
+    stage.testbed.wait(async move {
+        create_pod(&client, "vm", json!({"k8s.v1.cni.cncf.io/networks": "told"})).await;
+        told(&client, "vm", ADDRESS).await;
+    });
+    assert_eq!(version(), before);
+    let annotations = stage.kubectl(&["get", "pod", "plain", "-o=jsonpath={.metadata.annotations}"]);
+    assert!(!annotations.contains("ovn"), "{annotations}");
+}
+
+#[test]
+fn a_plain_pod_of_the_primary_network_is_not_written_on_portolans_own_apiserver() {
+    portolan_testbed::test(async |lab| nothing_of_the_primary_network(&lab, ApiKind::Portolan));
+}
+
+#[test]
+fn a_plain_pod_of_the_primary_network_is_not_written_on_kube_apiserver() {
+    portolan_testbed::test(async |lab| nothing_of_the_primary_network(&lab, ApiKind::Kubernetes));
 }

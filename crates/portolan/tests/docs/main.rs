@@ -12,6 +12,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod page;
+mod rights;
 mod sandbox;
 mod transcript;
 

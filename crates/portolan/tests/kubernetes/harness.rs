@@ -30,6 +30,7 @@ fn pods_of_two_nodes_reach_each_other_services_names_and_the_outside() {
         let by_name = ["curl", "-sSm5", "http://web/hostname"];
         assert!(pods::exec(&cluster, "client", &by_name)?.starts_with("web-"));
 
+        pods::are_proxied(&cluster)?;
         let outside = cluster.outside_address().to_string();
         pods::exec(&cluster, "client", &["ping", "-c1", "-w10", &outside])?;
         let logs = cluster.kubectl(&["logs", "deployment/web"])?;

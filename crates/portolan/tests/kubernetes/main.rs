@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod doctor;
+mod dual_stack;
 mod harness;
+mod harvester;
 mod installation;
 mod nothing_left;
+mod ovn4nfv;
 mod pods;
 mod primary;
 mod primary_faults;
 mod secondary;
+mod tenants;

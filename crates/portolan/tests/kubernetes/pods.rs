@@ -53,3 +53,49 @@ pub(crate) fn rolled_out(cluster: &Kubernetes, name: &str) -> Result<()> {
 pub(crate) fn exec(cluster: &Kubernetes, pod: &str, command: &[&str]) -> Result<String> {
     cluster.kubectl_command()?.args(["exec", pod, "--"]).args(command).read()
 }
+
+/// The API server, which is on no node, reaches pods of all nodes, itself and for a Service, with TLS and without.
+pub(crate) fn are_proxied(cluster: &Kubernetes) -> Result<()> {
+    let node = |number: usize| cluster.nodes()[number].name();
+    for (name, node) in [("proxied1", node(0)), ("proxied2", node(1))] {
+        cluster.apply(&PROXIED.replace("NAME", name).replace("NODE", node))?;
+    }
+    for name in ["proxied1", "proxied2"] {
+        ready(cluster, &format!("pod/{name}"))?;
+        let has_endpoint = "--for=jsonpath={.subsets[0].addresses[0].ip}";
+        cluster.kubectl(&["wait", has_endpoint, &format!("endpoints/{name}"), "--timeout=60s"])?;
+        for (what, said) in [
+            (format!("pods/{name}:80"), "foo"),
+            (format!("pods/https:{name}:443"), "tls foo"),
+            (format!("services/{name}:plain"), "foo"),
+            (format!("services/https:{name}:tls"), "tls foo"),
+        ] {
+            let answer =
+                cluster.kubectl(&["get", "--raw", &format!("/api/v1/namespaces/default/{what}/proxy/")])?;
+            assert_eq!(answer, said, "{what}");
+        }
+    }
+    Ok(())
+}
+
+const PROXIED: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, labels: {app: NAME}}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: porter
+    image: agnhost:1
+    args: [porter]
+    env: [{name: SERVE_PORT_80, value: foo}, {name: SERVE_TLS_PORT_443, value: tls foo}]
+    readinessProbe: {httpGet: {port: 80}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: NAME}
+spec:
+  selector: {app: NAME}
+  ports: [{name: plain, port: 81, targetPort: 80}, {name: tls, port: 444, targetPort: 443}]
+"#;

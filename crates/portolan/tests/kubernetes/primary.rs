@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
 
-use portolan_testbed::kubernetes::{Image, Kubernetes, KubernetesNode, Network, Portolan};
+use portolan_testbed::kubernetes::{Image, Kubernetes, KubernetesBuilder, KubernetesNode, Network, Portolan};
 use portolan_testbed::{Result, Test, TestLab};
 
 use crate::pods::{self, WEB};
@@ -16,8 +16,17 @@ pub(crate) fn on_primary(
     deadline: Duration,
     body: impl FnOnce(&Kubernetes, &mut Portolan) -> Result<()> + Send + 'static,
 ) {
+    on_primary_of(Kubernetes::builder().nodes(2).network(Network::None).open_vswitch(), deadline, body);
+}
+
+/// The same on a cluster that is built otherwise.
+pub(crate) fn on_primary_of(
+    cluster: KubernetesBuilder,
+    deadline: Duration,
+    body: impl FnOnce(&Kubernetes, &mut Portolan) -> Result<()> + Send + 'static,
+) {
     Test::new().deadline(deadline).run(async move |lab: TestLab| -> Result<()> {
-        let cluster = Kubernetes::builder().nodes(2).network(Network::None).open_vswitch().start(&lab)?;
+        let cluster = cluster.start(&lab)?;
         cluster.show_on_failure(&lab);
         cluster.load(&Image::agnhost()?)?;
         let mut portolan = Portolan::start(&cluster)?;
@@ -72,6 +81,8 @@ fn pods_nodes_services_and_the_outside_reach_each_other() {
             }
             assert!(get(cluster, "host2", &format!("{service}/hostname"))?.starts_with("web-"));
         }
+
+        pods::are_proxied(cluster)?;
 
         // What leaves the cluster comes from the pod's node; what comes from there to a port of the node reaches the pod behind it.
         for (pod, node) in [("one", node1), ("two", node2)] {

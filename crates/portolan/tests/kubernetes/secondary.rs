@@ -1,24 +1,27 @@
-//! Portolan beside the bridge plugin: its further interfaces on real pods, by the manifests in `examples/harvester`.
+//! Portolan beside the bridge plugin: its further interfaces on real pods, by the manifests in `examples`.
 //!
 //! Its processes run on the nodes themselves, beside an Open vSwitch of the nodes' own.
 
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::Duration;
 
 use portolan_testbed::kubernetes::{Image, Kubernetes, Portolan};
 use portolan_testbed::{Result, Test, TestLab};
 
+use crate::{harvester, ovn4nfv};
+
 const LAYER3: &str = include_str!("../../../../examples/harvester/layer3.yaml");
-const SAME_CIDR: &str = include_str!("../../../../examples/harvester/same-cidr.yaml");
 
 #[test]
-fn guests_reach_their_own_networks_and_no_others_beside_the_primary() {
-    Test::new().deadline(Duration::from_secs(400)).run(async |lab: TestLab| -> Result<()> {
+fn users_of_harvester_and_ovn4nfv_have_what_they_rely_on_beside_the_primary() {
+    Test::new().deadline(Duration::from_secs(900)).run(async |lab: TestLab| -> Result<()> {
         let cluster = Kubernetes::builder().nodes(2).open_vswitch().start(&lab)?;
         cluster.show_on_failure(&lab);
         cluster.load(&Image::agnhost()?)?;
         let portolan = Portolan::start(&cluster)?;
-        for manifest in [LAYER3, SAME_CIDR] {
-            cluster.apply(&with_image(manifest))?;
+        for manifest in harvester::manifests().into_iter().chain([ovn4nfv::manifest()]) {
+            cluster.apply(&manifest)?;
         }
         cluster.kubectl(&[
             "wait",
@@ -26,34 +29,10 @@ fn guests_reach_their_own_networks_and_no_others_beside_the_primary() {
             "pods",
             "--all",
             "--all-namespaces",
-            "--timeout=180s",
+            "--timeout=400s",
         ])?;
-        let guest = |namespace, name| Guest { cluster: &cluster, namespace, name };
-
-        // One VPC, two Subnets: by the default route that an interface took, and by a route of its own.
-        let [vm1, vm2, vm3] = ["vm1", "vm2", "vm3"].map(|name| guest("default", name));
-        vm1.reaches(&vm2.address()?)?;
-        vm1.reaches(&vm3.address()?)?;
-        vm2.reaches(&vm1.address()?)?;
-        vm2.reaches(&vm3.address()?)?;
-
-        // Two VPCs with one prefix: every address but these is there twice.
-        let (own, others) =
-            ([("tenant1", "own1"), ("tenant2", "own1"), ("tenant2", "own2")], ["tenant1", "tenant2"]);
-        for tenant in others {
-            let vm1 = guest(tenant, "vm1");
-            vm1.reaches("10.0.1.12")?;
-            vm1.reaches("10.0.1.13")?;
-            for (of, name) in own {
-                let address = guest(of, name).address()?;
-                if of == tenant { vm1.reaches(&address)? } else { vm1.does_not_reach(&address)? }
-            }
-        }
-
-        // The primary network serves all of them: it is what Kubernetes knows of.
-        let primary = cluster.kubectl(&["get", "pod", "vm2", "-o=jsonpath={.status.podIP}"])?;
-        assert!(primary.starts_with("10.244."), "{primary}");
-        guest("tenant1", "vm3").run(&["ping", "-c1", "-w10", "-I", "eth0", &primary])?;
+        harvester::check(&cluster)?;
+        ovn4nfv::check(&cluster)?;
 
         cluster.kubectl(&["delete", "pods", "--all", "--all-namespaces", "--grace-period=1"])?;
         // Those without a node are of gateways, and stay with their Subnets.
@@ -126,15 +105,23 @@ impl Guest<'_> {
         self.run(&["ping", "-c1", "-w10", address]).map(drop)
     }
 
-    /// Its guest is seen to reach others just before.
-    fn does_not_reach(&self, address: &str) -> Result<()> {
-        let output = self.command(&["ping", "-c5", "-i0.2", "-w3", address])?.output()?;
+    /// With packets that must not be fragmented, and carry so many bytes.
+    pub(crate) fn reaches_in_full_size(&self, address: &str, bytes: &str) -> Result<()> {
+        self.run(&["ping", "-c1", "-w10", "-Mdo", "-s", bytes, address]).map(drop)
+    }
+
+    /// It is seen to reach others just before and after.
+    pub(crate) fn does_not_reach(&self, addresses: impl IntoIterator<Item = impl AsRef<str>>) -> Result<()> {
+        let addresses: Vec<_> = addresses.into_iter().map(|address| address.as_ref().to_owned()).collect();
+        let at_once = r#"for address; do ping -c5 -i0.2 -w3 "$address" & done; wait"#;
+        let output = self.command(&["sh", "-c", at_once, "sh"])?.args(&addresses).output()?;
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains(" 0 received"), "{}/{} to {address}: {said}", self.namespace, self.name);
+        let silent = said.matches(" 0 received").count();
+        assert_eq!(silent, addresses.len(), "{}/{} to {addresses:?}: {said}", self.namespace, self.name);
         Ok(())
     }
 
-    fn run(&self, command: &[&str]) -> Result<String> {
+    pub(crate) fn run(&self, command: &[&str]) -> Result<String> {
         self.command(command)?.read()
     }
 
@@ -152,4 +139,14 @@ pub(crate) fn with_image(manifest: &str) -> String {
     let guests = manifest.replace("image: none", "image: \"agnhost:1\"");
     assert_ne!(guests, manifest);
     guests
+}
+
+/// Goes through several lists at the same time: most of it is waiting for kubectl.
+pub(crate) fn all_at_once(cluster: &Kubernetes, lists: &[fn(&Kubernetes) -> Result<()>]) -> Result<()> {
+    thread::scope(|scope| {
+        let running: Vec<_> = lists.iter().map(|list| scope.spawn(move || list(cluster))).collect();
+        let results =
+            running.into_iter().map(|list| list.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results.collect::<Vec<_>>().into_iter().collect()
+    })
 }

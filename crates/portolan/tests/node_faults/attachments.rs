@@ -9,7 +9,7 @@ use crate::snapshot;
 use crate::steps::{kill_at_change, sandbox};
 
 /// The changes of an interface of the node, and of a tap, as metrics name them.
-const MAKING: [&[&str]; 2] = [&["plug", "guard", "prepare"], &["make_tap", "guard", "prepare", "plug"]];
+const MAKING: [&[&str]; 2] = [&["plug", "prepare"], &["make_tap", "prepare", "plug"]];
 const REMOVING: [&[&str]; 2] = [&["unplug"], &["unplug", "remove_link"]];
 
 fn kubectl(testbed: &Testbed, arguments: &[&str]) -> String {

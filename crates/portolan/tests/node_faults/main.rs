@@ -21,11 +21,12 @@ fn size(sample: usize, full: usize) -> usize {
     }
 }
 
-/// Pods on the first node, all running.
+/// Running pods: every fifth on the second node, so that some have neighbours across the tunnel, and the others on the first.
 fn pods(testbed: &Testbed, count: usize) -> Vec<Pod> {
     let names: Vec<_> = (0..count).map(|number| format!("pod{number}")).collect();
-    for name in &names {
-        testbed.pod(name).on("node1").nad("sea").create().unwrap();
+    for (number, name) in names.iter().enumerate() {
+        let node = if number % 5 == 4 { "node2" } else { "node1" };
+        testbed.pod(name).on(node).nad("sea").create().unwrap();
     }
     names.iter().map(|name| testbed.running_pod("default", name).unwrap()).collect()
 }

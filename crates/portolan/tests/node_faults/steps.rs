@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use portolan_agent::{ChangeHook, Config, Moment, Step, StepHook, Sysfs};
+use portolan_model::FirstInterface;
 use portolan_testbed::{Daemon, ONE_SWITCH, Process, Ready, Sandbox, Test, TestLab, Testbed};
 
 use crate::snapshot;
@@ -13,6 +14,8 @@ use crate::snapshot;
 /// Where the agent that kills itself does so, and how it reaches the API server.
 const KILL_AT: &str = "PORTOLAN_TEST_KILL_AT";
 const KUBECONFIG: &str = "PORTOLAN_TEST_KUBECONFIG";
+/// Whether it makes first interfaces.
+const PRIMARY: &str = "PORTOLAN_TEST_PRIMARY";
 /// Where it sees devices, if not where the kernel shows them.
 const SYSFS: &str = "PORTOLAN_TEST_SYSFS";
 
@@ -34,6 +37,42 @@ fn an_agent_killed_at_any_step_leaves_nothing_that_the_next_one_cannot_use_or_re
                 let sandbox = sandbox(&testbed, &format!("{step}-{moment:?}-{then:?}").to_lowercase());
                 kill(&testbed, &sandbox, step, &at);
                 if then == Then::AddAgain && step != Step::Undo {
+                    let pod = sandbox.add().unwrap_or_else(|error| panic!("after {at}: {error}"));
+                    testbed.ping(&witness, &pod).succeeds();
+                    testbed.ping(&pod, &witness).succeeds();
+                }
+                sandbox.call("DEL").unwrap_or_else(|error| panic!("after {at}: {error}"));
+                assert_eq!(snapshot::of_node(&testbed), before, "after {at}, {then:?}");
+            }
+        }
+    });
+}
+
+/// Where Portolan makes the first interface, its links are made while its addresses are awaited.
+#[test]
+fn an_agent_of_the_primary_network_killed_while_it_makes_links_leaves_nothing_either() {
+    Test::new().deadline(Duration::from_secs(600)).run(async |lab: TestLab| {
+        let testbed =
+            Testbed::builder().nodes(1).primary(&["10.16.0.0/14"]).without_runtimes().start(&lab).unwrap();
+        let prefix = r#"{"spec": {"podCIDR": "10.16.1.0/24", "podCIDRs": ["10.16.1.0/24"]}}"#;
+        testbed
+            .kubectl()
+            .unwrap()
+            .args(["patch", "node", "node1", "--type=merge", "-p", prefix])
+            .read()
+            .unwrap();
+        let sandbox = |name: &str| {
+            testbed.pod(name).on("node1").create().unwrap();
+            testbed.sandbox(name).unwrap()
+        };
+        let witness = sandbox("witness").add().unwrap();
+        let before = snapshot::of_node(&testbed);
+        for step in Step::OF_LINKS.into_iter().chain([Step::Locks]) {
+            for (moment, then) in [(Moment::Began, Then::GiveUp), (Moment::Ended, Then::AddAgain)] {
+                let at = format!("{step} {moment:?}");
+                let sandbox = sandbox(&format!("{step}-{moment:?}").to_lowercase());
+                kill(&testbed, &sandbox, step, &at);
+                if then == Then::AddAgain {
                     let pod = sandbox.add().unwrap_or_else(|error| panic!("after {at}: {error}"));
                     testbed.ping(&witness, &pod).succeeds();
                     testbed.ping(&pod, &witness).succeeds();
@@ -101,6 +140,7 @@ pub(crate) fn start_victim(testbed: &Testbed, at: &str, sysfs: Option<&Path>) ->
         .args(["--exact", "steps::victim", "--ignored", "--nocapture"])
         .env(KILL_AT, at)
         .env(KUBECONFIG, testbed.kubeconfig_for("node1").unwrap())
+        .env(PRIMARY, testbed.is_primary().to_string())
         .ready(Ready::Notify);
     let daemon = match sysfs {
         Some(sysfs) => daemon.env(SYSFS, sysfs),
@@ -120,6 +160,9 @@ fn victim() {
         let kube =
             kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let mut config = Config::new("node1", kube);
+        if std::env::var(PRIMARY).is_ok_and(|is_primary| is_primary == "true") {
+            config.settings.first_interface = FirstInterface::Portolan;
+        }
         config.sysfs = std::env::var_os(SYSFS).map(Sysfs::at).unwrap_or_default();
         let end_at = |at: &str, now: String| {
             if at == now {

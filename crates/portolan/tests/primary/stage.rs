@@ -5,7 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use portolan_testbed::{Namespace, Node, Northbound, Pod, TestLab, Testbed};
+use portolan_testbed::cluster::Programs;
+use portolan_testbed::{Daemon, Namespace, Node, Northbound, Pod, Process, Ready, TestLab, Testbed};
 
 /// What goes each way of a connection.
 const STREAM: usize = 200_000;
@@ -18,6 +19,28 @@ metadata: {name: apps}
 spec: {vpc: ovn-cluster, cidrBlock: "10.50.0.0/24,fd00:50::/64", namespaces: [default]}
 "#;
 
+/// Runs a program, and has the kernel refuse it and all that it starts each socket(AF_NETLINK, .., NETLINK_NETFILTER).
+const WITHOUT_NFTABLES: &str = r#"
+import ctypes, os, platform, struct, sys
+SOCKET = {"x86_64": 41, "aarch64": 198}[platform.machine()]
+LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
+def instruction(code, skip_if_not, value): return struct.pack("HBBI", code, 0, skip_if_not, value)
+program = b"".join([
+    instruction(LOAD, 0, 0), instruction(EQUAL, 5, SOCKET),
+    instruction(LOAD, 0, 16), instruction(EQUAL, 3, 16),
+    instruction(LOAD, 0, 32), instruction(EQUAL, 1, 12),
+    instruction(RETURN, 0, 0x50000 | 93),
+    instruction(RETURN, 0, 0x7fff0000),
+])
+code = ctypes.create_string_buffer(program)
+filter = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+libc = ctypes.CDLL(None, use_errno=True)
+no_new_privileges, seccomp, by_filter = 38, 22, 2
+assert libc.prctl(no_new_privileges, 1, 0, 0, 0) == 0
+assert libc.prctl(seccomp, by_filter, ctypes.c_char_p(filter)) == 0, ctypes.get_errno()
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
 pub(crate) struct Stage {
     pub(crate) testbed: Testbed,
     pub(crate) northbound: Northbound,
@@ -27,7 +50,8 @@ impl Stage {
     /// Raises everything and waits until every node has its port.
     pub(crate) fn start(lab: &TestLab) -> Self {
         let networks = ["10.16.0.0/14", "fd00:16::/32"];
-        let testbed = Testbed::builder().nodes(3).primary(&networks).without_runtimes().start(lab).unwrap();
+        let testbed = Testbed::builder().nodes(3).primary(&networks).services(&["10.96.0.0/16"]);
+        let testbed = testbed.without_runtimes().start(lab).unwrap();
         let northbound = testbed.northbound();
         let stage = Self { testbed, northbound };
         for number in 1..=3 {
@@ -63,6 +87,37 @@ impl Stage {
             let units = Northbound::units_in(cache);
             units.iter().filter(|unit| unit.starts_with("attachment/node/")).count() == 3
         });
+    }
+
+    /// An agent with other flags, in the place of a node's own, which was killed.
+    pub(crate) fn agent_with(&self, node: &Node, flags: &[&str]) -> Process {
+        let name = node.name();
+        let daemon =
+            Daemon::new(format!("{name}/agent{}", flags.concat()), Programs::built().unwrap().portolan());
+        self.start_agent(daemon.arg("agent").args(flags), node)
+    }
+
+    /// The same with `--primary`, on what is to the agent a kernel without nftables.
+    pub(crate) fn agent_without_nftables(&self, node: &Node) -> Process {
+        let daemon = Daemon::new(format!("{}/agent-without-nftables", node.name()), "python3");
+        let daemon = daemon.args(["-c", WITHOUT_NFTABLES]).arg(Programs::built().unwrap().portolan());
+        self.start_agent(daemon.args(["agent", "--primary"]), node)
+    }
+
+    fn start_agent(&self, daemon: Daemon, node: &Node) -> Process {
+        let kubeconfig = self.testbed.kubeconfig_for(node.name()).unwrap();
+        let daemon = daemon.args(["--node", node.name(), "--kubeconfig"]).arg(kubeconfig);
+        daemon.ready(Ready::Notify).start(node.namespace()).unwrap()
+    }
+
+    /// Waits until a node has nothing of the primary network. What is waited for are changes of the kernel; the deadline is the test's.
+    pub(crate) fn wait_until_nothing_is_left_on(&self, node: &Node) {
+        let is_left = |words: &[&str]| node.command(words[0]).args(&words[1..]).read().is_ok();
+        while is_left(&["ip", "link", "show", "portolan0"])
+            || is_left(&["nft", "list", "table", "inet", "portolan"])
+        {
+            std::thread::yield_now();
+        }
     }
 
     /// A pod with a sandbox on a node.

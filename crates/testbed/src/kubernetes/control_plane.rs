@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use portolan_lab::{Daemon, Lab, Process, Result, Trying, built_program};
 
-use super::POD_CIDR;
+use super::{Families, POD_CIDR, POD_CIDR_IPV6, Purpose, SERVICE_CIDR, SERVICE_CIDR_IPV6};
+use crate::etcd::Etcd;
 use crate::kube_apiserver::KubeApiServer;
 
 /// The control plane of a cluster, in the lab's home namespace.
@@ -17,10 +18,20 @@ pub(super) struct ControlPlane {
 }
 
 impl ControlPlane {
-    pub(super) fn start(lab: &Lab, address: Ipv4Addr, audit: bool) -> Result<Self> {
-        let api_server = KubeApiServer::builder().advertise(address);
+    pub(super) fn start(
+        lab: &Lab,
+        address: Ipv4Addr,
+        families: Families,
+        purpose: Purpose,
+        audit: bool,
+    ) -> Result<Self> {
+        let services = families.list(SERVICE_CIDR, SERVICE_CIDR_IPV6);
+        let etcd = Etcd::builder().name("kube-apiserver/etcd");
+        let etcd = if purpose == Purpose::Measurements { etcd.fsync() } else { etcd };
+        let api_server = KubeApiServer::builder().etcd(etcd.start(lab)?).advertise(address);
+        let api_server = api_server.arg(format!("--service-cluster-ip-range={services}"));
         let api_server = if audit { api_server.audit_log() } else { api_server }.start(lab)?;
-        let controller_manager = start_controller_manager(lab, address, &api_server)?;
+        let controller_manager = start_controller_manager(lab, address, families, &api_server)?;
         let kubeconfig = api_server.kubeconfig_for("system:kube-scheduler", None, address.into())?;
         let scheduler = Daemon::new("kube-scheduler", built_program("kube-scheduler")?)
             .arg("--kubeconfig")
@@ -31,7 +42,13 @@ impl ControlPlane {
     }
 }
 
-fn start_controller_manager(lab: &Lab, address: Ipv4Addr, api_server: &KubeApiServer) -> Result<Process> {
+fn start_controller_manager(
+    lab: &Lab,
+    address: Ipv4Addr,
+    families: Families,
+    api_server: &KubeApiServer,
+) -> Result<Process> {
+    let services = families.list(SERVICE_CIDR, SERVICE_CIDR_IPV6);
     let authority = api_server.authority();
     let directory = lab.directory("kube-controller-manager")?;
     let certificate = authority.write(&directory, "ca")?;
@@ -52,9 +69,10 @@ fn start_controller_manager(lab: &Lab, address: Ipv4Addr, api_server: &KubeApiSe
             "--use-service-account-credentials=true",
             "--allocate-node-cidrs=true",
             "--cluster-cidr",
-            POD_CIDR,
+            &families.list(POD_CIDR, POD_CIDR_IPV6),
         ])
-        .args(["--service-cluster-ip-range=10.96.0.0/16", "--leader-elect=false", "--secure-port=0"])
+        .arg(format!("--service-cluster-ip-range={services}"))
+        .args(["--leader-elect=false", "--secure-port=0"])
         .args(["--kube-api-qps=500", "--kube-api-burst=500"])
         .start(lab.home())
 }

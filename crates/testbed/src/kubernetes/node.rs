@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use portolan_lab::{
-    Command, Daemon, Error, Machine, MachineBuilder, Node, OvnCentral, Process, Ready, Result, Trying,
-    Underlay, built_program,
+    Command, Daemon, Error, Machine, MachineBuilder, Namespace, Node, OvnCentral, Process, Ready, Result,
+    Trying, Underlay, built_program,
 };
 
-use super::{Network, PATIENCE, POD_CIDR, ServiceProxy, bridge, kubelet};
+use super::{
+    Families, KubernetesBuilder, Network, PATIENCE, POD_CIDR, POD_CIDR_IPV6, Purpose, ServiceProxy, bridge,
+    ipv6_of, kubelet,
+};
 use crate::kube_apiserver::KubeApiServer;
 
 /// How long containerd, kubelet and an import of images are given.
@@ -22,18 +25,23 @@ pub(super) struct Shared {
     pub(super) central: Option<OvnCentral>,
     pub(super) underlay: Underlay,
     pub(super) network: Network,
+    pub(super) families: Families,
     service_proxy: ServiceProxy,
+    purpose: Purpose,
     routes: bridge::Routes,
 }
 
 impl Shared {
-    pub(super) fn new(
-        underlay: Underlay,
-        central: Option<OvnCentral>,
-        network: Network,
-        service_proxy: ServiceProxy,
-    ) -> Self {
-        Self { central, underlay, network, service_proxy, routes: bridge::Routes::default() }
+    pub(super) fn new(underlay: Underlay, central: Option<OvnCentral>, cluster: &KubernetesBuilder) -> Self {
+        Self {
+            central,
+            underlay,
+            network: cluster.network,
+            families: cluster.families,
+            service_proxy: cluster.service_proxy,
+            purpose: cluster.purpose,
+            routes: bridge::Routes::default(),
+        }
     }
 }
 
@@ -246,7 +254,8 @@ impl KubernetesNode {
             .arg(&self.files.kubelet)
             .arg("--kubeconfig")
             .arg(&self.files.kubelet_kubeconfig)
-            .args(["--hostname-override", &self.name, "--node-ip", &self.address.to_string(), "--v=2"])
+            .args(["--hostname-override", &self.name, "--v=2", "--node-ip"])
+            .arg(self.shared.families.list(self.address, ipv6_of(self.address)))
             .env("PATH", PATH)
             .ready(Ready::Notify)
             .patience(START)
@@ -261,7 +270,8 @@ impl KubernetesNode {
                 .arg("--kubeconfig")
                 .arg(&self.files.proxy_kubeconfig)
                 // The limit of connections is the whole machine's, and is left alone.
-                .args(["--proxy-mode", mode, "--cluster-cidr", POD_CIDR, "--conntrack-max-per-core=0"])
+                .args(["--proxy-mode", mode, "--conntrack-max-per-core=0", "--cluster-cidr"])
+                .arg(self.shared.families.list(POD_CIDR, POD_CIDR_IPV6))
                 .args(["--hostname-override", &self.name])
                 .env("PATH", PATH)
                 .start(namespace)
@@ -287,6 +297,14 @@ impl Drop for KubernetesNode {
     }
 }
 
+/// Gives a link of a host the IPv6 address that goes with its other one. What is outside of the prefix is nowhere.
+pub(super) fn add_ipv6(namespace: &Namespace, link: &str, address: Ipv4Addr) -> Result<()> {
+    // A tap may have a name after an `@`.
+    let link = link.split('@').next().unwrap_or(link);
+    namespace.sysctl(&format!("net.ipv6.conf.{link}.disable_ipv6"), "0")?;
+    namespace.ip(&format!("address add {}/64 dev {link} nodad", ipv6_of(address)))
+}
+
 /// What daemons of nodes find their programs by, whatever the tests were started with.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -304,14 +322,25 @@ impl Host {
         };
         let namespace = machine.namespace();
         namespace.ip(&format!("route add default via {}", shared.underlay.home_address()))?;
+        if shared.families == Families::Both {
+            // The link that has the other address.
+            let brief = machine.command("ip").args(["-brief", "-4", "address", "show", "to"]);
+            let brief = brief.arg(machine.address().to_string()).read()?;
+            add_ipv6(namespace, brief.split_whitespace().next().unwrap_or_default(), machine.address())?;
+        }
         namespace.sysctl("net.ipv4.ip_forward", "1")?;
         namespace.run(|| {
             let manifests = "/etc/kubernetes/manifests";
             std::fs::create_dir_all(manifests).trying(|| format!("make {manifests}"))
         })?;
+        let log_level = match shared.purpose {
+            Purpose::Tests => "info",
+            Purpose::Measurements => "debug",
+        };
         let containerd = Daemon::new(format!("{name}/containerd"), "containerd")
             .arg("--config")
             .arg(configuration)
+            .args(["--log-level", log_level])
             .env("PATH", PATH)
             .ready(Ready::Notify)
             .patience(START)

@@ -4,7 +4,10 @@
 use portolan_lab::cluster::Programs;
 use portolan_lab::{Daemon, Error, OvnCentral, Process, Ready, Result};
 
-use super::{Kubernetes, KubernetesNode, Network, PATIENCE, POD_CIDR};
+use super::{
+    Families, Kubernetes, KubernetesNode, Network, PATIENCE, POD_CIDR, POD_CIDR_IPV6, SERVICE_CIDR,
+    SERVICE_CIDR_IPV6,
+};
 
 /// Definitions of all kinds that Portolan serves.
 const KINDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
@@ -36,6 +39,9 @@ impl Portolan {
         for node in cluster.nodes() {
             node.command(programs.portolan())?.args(["agent", "install", "--mode", mode]).read()?;
         }
+        if cluster.network() == Network::None {
+            route_home(cluster)?;
+        }
         Ok(Self { agents, controller })
     }
 
@@ -59,6 +65,17 @@ impl Portolan {
     }
 }
 
+/// The API server, which is on no node, reaches pods by the nodes that they are on: it proxies to them, and calls webhooks and extension servers.
+fn route_home(cluster: &Kubernetes) -> Result<()> {
+    for node in cluster.nodes() {
+        let object = format!("node/{}", node.name());
+        cluster.kubectl(&["wait", "--for=jsonpath={.spec.podCIDR}", &object, PATIENCE])?;
+        let prefix = cluster.kubectl(&["get", &object, "-o=jsonpath={.spec.podCIDR}"])?;
+        cluster.lab().home().ip(&format!("route replace {prefix} via {}", node.address()))?;
+    }
+    Ok(())
+}
+
 /// What both are told of what Portolan is to the cluster.
 fn role(cluster: &Kubernetes) -> &'static [&'static str] {
     match cluster.network() {
@@ -67,11 +84,36 @@ fn role(cluster: &Kubernetes) -> &'static [&'static str] {
     }
 }
 
-/// What agents are told of the networks of pods.
-fn networks(cluster: &Kubernetes) -> &'static [&'static str] {
+/// What agents are told of the networks of pods, and of Services that the nodes serve.
+fn networks_for_agents(cluster: &Kubernetes) -> Vec<String> {
     match cluster.network() {
-        Network::Bridge => &[],
-        Network::None => &["--cluster-network", POD_CIDR],
+        // The first interfaces of pods keep what leads there.
+        Network::Bridge => {
+            networks(cluster).concat().iter().map(|network| format!("--cluster-network={network}")).collect()
+        }
+        Network::None => {
+            let [pods, services] = networks(cluster);
+            let pods = pods.iter().map(|network| format!("--cluster-network={network}"));
+            pods.chain(services.iter().map(|network| format!("--service-network={network}"))).collect()
+        }
+    }
+}
+
+/// What the controller is told of the cluster's own networks.
+fn networks_for_controller(cluster: &Kubernetes) -> Vec<String> {
+    match cluster.network() {
+        Network::Bridge => Vec::new(),
+        Network::None => {
+            networks(cluster).concat().iter().map(|network| format!("--cluster-network={network}")).collect()
+        }
+    }
+}
+
+/// The networks of pods, and of Services.
+fn networks(cluster: &Kubernetes) -> [&'static [&'static str]; 2] {
+    match cluster.families() {
+        Families::Ipv4 => [&[POD_CIDR], &[SERVICE_CIDR]],
+        Families::Both => [&[POD_CIDR, POD_CIDR_IPV6], &[SERVICE_CIDR, SERVICE_CIDR_IPV6]],
     }
 }
 
@@ -81,6 +123,7 @@ fn start_controller(cluster: &Kubernetes, central: &OvnCentral, programs: &Progr
         .args(["--ovn-sb", &central.sb().endpoint(), "--kubeconfig"])
         .arg(kubeconfig(cluster, "portolan-controller")?)
         .args(role(cluster))
+        .args(networks_for_controller(cluster))
         .start(cluster.lab().home())
 }
 
@@ -89,7 +132,7 @@ fn start_agent(cluster: &Kubernetes, node: &KubernetesNode, programs: &Programs)
         .args(["agent", "--log=info,portolan_agent=debug", "--node", node.name(), "--kubeconfig"])
         .arg(kubeconfig(cluster, &format!("portolan-agent-{}", node.name()))?)
         .args(role(cluster))
-        .args(networks(cluster))
+        .args(networks_for_agents(cluster))
         .ready(Ready::Notify)
         .start(node.running()?.machine().namespace())
 }

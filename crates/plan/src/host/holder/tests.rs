@@ -131,11 +131,11 @@ impl Case {
             Change::MakeTap(..) => self.link_made(&unit),
             Change::RemoveLink(_) => self.link_gone(&unit),
             Change::Release(..) => panic!("it has no function: {change:?}"),
-            Change::Guard(..) => self.set_guard(&unit, Guard::Present),
+            Change::Guard(_, admits) => self.set_guard(&unit, Guard::Present(*admits)),
             Change::RemoveGuard(_) => self.set_guard(&unit, Guard::Absent),
             Change::Prepare(_, Preparation { tag, guard }) => {
-                if guard.is_some() {
-                    self.set_guard(&unit, Guard::Present);
+                if let Some(admits) = guard {
+                    self.set_guard(&unit, Guard::Present(*admits));
                 }
                 assert!(self.guarded(), "a link is guarded before it is set up");
                 let switched = self.observed.switched(&unit).unwrap();
@@ -157,7 +157,7 @@ impl Case {
     }
 
     fn set_guard(&mut self, unit: &LinkName, guard: Guard) {
-        self.is_guarded = guard == Guard::Present;
+        self.is_guarded = guard != Guard::Absent;
         self.observed.set_guard(unit, guard);
     }
 
@@ -370,9 +370,12 @@ fn what_somebody_changed_is_made_again() {
         case.touch();
         assert_eq!(kinds(&case.settle()), [expected]);
     }
-    case.set_guard(&unit, Guard::Absent);
-    case.touch();
-    assert_eq!(kinds(&case.settle()), ["guard for own addresses"]);
+    // It is gone, or its rules are.
+    for guard in [Guard::Absent, Guard::Present(Admits::Nothing)] {
+        case.set_guard(&unit, guard);
+        case.touch();
+        assert_eq!(kinds(&case.settle()), ["guard for own addresses"]);
+    }
     // Open vSwitch made the link anew, as after a restart of the node, and the guard of the one before seems to be there.
     case.link_made(&unit);
     assert!(case.observed.is_guarded(&unit));
@@ -429,7 +432,7 @@ fn a_link_that_open_vswitch_did_not_remove_with_its_port_goes_and_a_guard_after_
     case.holders.clear();
     case.reconciler.removed(unit.clone());
     assert_eq!(kinds(&case.settle()), ["remove link", "remove guard"]);
-    case.set_guard(&unit, Guard::Present);
+    case.set_guard(&unit, Guard::Present(Admits::Nothing));
     case.touch();
     assert_eq!(kinds(&case.settle()), ["remove guard"]);
     assert!(!case.observed.has(&unit));
@@ -481,7 +484,7 @@ fn a_change_of_one_of_many_plans_that_one_alone() {
     assert_eq!(changes.len(), 201);
     // All links are reported, and so on.
     for change in &changes {
-        case.observed.set_guard(change.unit(), Guard::Present);
+        case.observed.set_guard(change.unit(), Guard::Present(Admits::Nothing));
         case.apply(change);
     }
     let mut rounds = 0;

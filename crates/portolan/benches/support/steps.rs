@@ -1,8 +1,7 @@
-//! What the steps of ADDs took, from the log of the agent.
+//! What the steps of ADDs took, from the log of an agent.
 
 use std::collections::BTreeMap;
-
-use portolan_testbed::Testbed;
+use std::path::Path;
 
 /// The steps that are the agent's own work, by the names that it gives them. Some go on while others do.
 pub(crate) const OWN: [(&str, &str); 4] = [
@@ -29,13 +28,11 @@ impl Call {
     }
 }
 
-/// The last calls.
-pub(crate) fn of_last(testbed: &Testbed, calls: usize) -> Vec<Call> {
-    let log = std::fs::read(testbed.agents()[0].log()).unwrap();
+/// All calls that a log tells of.
+pub(crate) fn all_in(log: &Path) -> Vec<Call> {
+    let log = std::fs::read(log).unwrap();
     let text = String::from_utf8_lossy(&log);
-    let all: Vec<_> = text.lines().map(without_colours).filter_map(|line| read(&line)).collect();
-    let earlier = all.len().saturating_sub(calls);
-    all.into_iter().skip(earlier).collect()
+    text.lines().map(without_colours).filter_map(|line| read(&line)).collect()
 }
 
 fn read(line: &str) -> Option<Call> {

@@ -1,0 +1,324 @@
+//! Namespaces on the primary network: which Subnets are for their pods, the one of the first interface and the one of the tenant's VPC.
+//!
+//! | the pod's | is on | chosen by, in this order |
+//! |---|---|---|
+//! | `eth0` | a Subnet of the primary network's VPC, or the prefixes of its node | the pod's annotation, its namespace, `spec.default`, its node |
+//! | `vpc0`, if there is a choice | a Subnet of another VPC | the pod's annotation, its namespace |
+//!
+//! A pod that names a Subnet of the primary network, or another network for its first interface, has chosen for itself: it gets no `vpc0`.
+
+use std::fmt;
+
+use ipnet::IpNet;
+use portolan_api::pod_annotations::{self, parse_interface_request};
+use portolan_api::{Provider, Reason};
+
+use super::World;
+use super::evaluation::Evaluation;
+use super::requests::Topic;
+use crate::doors::pod::{RequestedInterface, RequestedNetwork, VPC_INTERFACE};
+use crate::pod::{Pod, PodController};
+use crate::request::Wait;
+use crate::subnet::{DEFAULT_VPC, Subnet};
+use crate::validate::title;
+
+/// What is wrong with a Subnet as one for the pods of namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TenantProblem {
+    /// Another Subnet is for the pods of a namespace that it names.
+    OtherServes {
+        /// The namespace.
+        namespace: String,
+        /// The other Subnet.
+        subnet: String,
+    },
+    /// It has addresses of the cluster's own networks.
+    Overlap {
+        /// Which of its prefixes.
+        net: IpNet,
+        /// The other one.
+        with: IpNet,
+        /// Whose that is, in words.
+        of: String,
+    },
+}
+
+impl fmt::Display for TenantProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TenantProblem::OtherServes { namespace, subnet } => write!(
+                f,
+                "Subnet {subnet} names namespace {namespace} too and was made before, so its pods are on that one; remove the namespace from one of the two"
+            ),
+            TenantProblem::Overlap { with, of, .. } => write!(
+                f,
+                "overlaps {with} of {of}, by which the pods of its namespaces reach probes, DNS and Services; choose another prefix"
+            ),
+        }
+    }
+}
+
+/// The Subnets for the pods of a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OfNamespace<'w> {
+    /// For their first interfaces.
+    pub(super) first: Option<&'w str>,
+    /// For those in a tenant's VPC.
+    pub(super) tenant: Option<&'w str>,
+}
+
+impl World {
+    /// The Subnets for the pods of a namespace. Of several for one interface, one that is in effect has precedence, then the one that was made
+    /// before, then the name; and any that names the namespace has precedence over a VPC that does.
+    pub(super) fn subnets_of_namespace(&self, namespace: &str) -> OfNamespace<'_> {
+        let mut named: Vec<&str> = self.naming(namespace).collect();
+        named.sort_by_key(|name| (self.subnet(name).is_none(), self.made(name), *name));
+        let is_of_tenant = |name: &str| self.known_subnet(name).is_some_and(Subnet::is_of_tenant);
+        let vpcs = self.vpcs_by_namespace.get(namespace).filter_map(|name| self.vpc(name));
+        let by_vpc: Vec<_> = vpcs
+            .filter_map(|vpc| {
+                let subnet = vpc.config.default_subnet.as_deref()?;
+                // One that does not exist yet will be of this VPC.
+                let is_of_tenant = match self.known_subnet(subnet) {
+                    Some(subnet) => subnet.is_of_tenant(),
+                    None => vpc.name != DEFAULT_VPC,
+                };
+                Some((subnet, is_of_tenant))
+            })
+            .collect();
+        let find = |tenant: bool| {
+            let by_name = named.iter().copied().find(|name| is_of_tenant(name) == tenant);
+            by_name.or_else(|| by_vpc.iter().find(|(_, of)| *of == tenant).map(|(name, _)| *name))
+        };
+        OfNamespace { first: find(false), tenant: find(true) }
+    }
+
+    /// The Subnets that name a namespace for the interfaces which its pods have by that alone.
+    fn naming(&self, namespace: &str) -> impl Iterator<Item = &str> {
+        let named = self.subnets_by_namespace.get(namespace).map(String::as_str);
+        named.filter(|name| self.known_subnet(name).is_some_and(Subnet::is_for_namespaces))
+    }
+
+    /// When the object of a subnet was made; never, if nobody knows.
+    fn made(&self, name: &str) -> i64 {
+        let candidate = self.subnets.get(name).and_then(|rivals| rivals.effective());
+        candidate.and_then(|candidate| candidate.meta.created).unwrap_or(i64::MAX)
+    }
+
+    /// What is wrong with a Subnet of a tenant's VPC that is for the pods of namespaces; also of one that is not in the World as it is here.
+    pub fn tenant_problems(&self, subnet: &Subnet) -> Vec<TenantProblem> {
+        if self.primary_vpc.is_none() || !self.is_of_pods(subnet) {
+            return Vec::new();
+        }
+        let mut problems = Vec::new();
+        for namespace in &subnet.config.namespaces {
+            let serves = self.subnets_of_namespace(namespace).tenant.filter(|name| *name != subnet.name);
+            let other = serves.and_then(|name| self.known_subnet(name));
+            let other = other.filter(|other| other.config.namespaces.contains(namespace));
+            problems.extend(other.map(|other| TenantProblem::OtherServes {
+                namespace: namespace.clone(),
+                subnet: other.name.clone(),
+            }));
+        }
+        for net in subnet.config.cidr.nets() {
+            let overlap = self.overlap_of_cluster(net);
+            problems.extend(overlap.map(|(with, of)| TenantProblem::Overlap { net, with, of }));
+        }
+        problems
+    }
+
+    /// Whether pods are on a Subnet of a tenant's VPC because of their namespaces.
+    fn is_of_pods(&self, subnet: &Subnet) -> bool {
+        let by_vpc = || {
+            let vpc = subnet.vpc().and_then(|vpc| self.vpc(vpc)).map(|vpc| &vpc.config);
+            vpc.is_some_and(|vpc| {
+                !vpc.namespaces.is_empty() && vpc.default_subnet.as_ref() == Some(&subnet.name)
+            })
+        };
+        let by_name = || subnet.is_for_namespaces() && !subnet.config.namespaces.is_empty();
+        subnet.is_of_tenant() && (by_name() || by_vpc())
+    }
+
+    /// A network of the cluster's own that a prefix overlaps, and whose it is.
+    fn overlap_of_cluster(&self, net: IpNet) -> Option<(IpNet, String)> {
+        let given = self.cluster_networks.iter().find(|other| overlap(&net, other));
+        if let Some(other) = given {
+            return Some((*other, "the cluster (--cluster-network)".to_owned()));
+        }
+        let of_subnets = self.subnets_of_vpc(DEFAULT_VPC).find_map(|subnet| {
+            let other = subnet.config.cidr.nets().find(|other| overlap(&net, other))?;
+            Some((other, title(subnet)))
+        });
+        of_subnets.or_else(|| {
+            let (address, node) = self.nodes_within(net).next()?;
+            Some((IpNet::from(address), format!("Node {}, an address of its own", node.name)))
+        })
+    }
+
+    /// The Subnets of tenants' VPCs that name a namespace which this one names, and this one, by name.
+    pub fn rivals_for_namespaces(&self, subnet: &str) -> Vec<&Subnet> {
+        let Some(subnet) = self.known_subnet(subnet) else { return Vec::new() };
+        let mut names: Vec<&str> =
+            subnet.config.namespaces.iter().flat_map(|namespace| self.naming(namespace)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+            .into_iter()
+            .filter_map(|name| self.known_subnet(name))
+            .filter(|one| one.is_of_tenant())
+            .collect()
+    }
+
+    /// The Subnets of tenants' VPCs that name namespaces and have addresses of a prefix.
+    pub fn tenants_within(&self, net: IpNet) -> Vec<&Subnet> {
+        let mut names: Vec<&str> =
+            self.subnets_by_namespace.keys().flat_map(|namespace| self.naming(namespace)).collect();
+        names.sort_unstable();
+        names.dedup();
+        let subnets = names.into_iter().filter_map(|name| self.known_subnet(name));
+        let within = |subnet: &&Subnet| subnet.config.cidr.nets().any(|other| overlap(&net, &other));
+        subnets.filter(|subnet| subnet.is_of_tenant()).filter(within).collect()
+    }
+
+    /// Networks of the cluster, as far as the operator says, which tenants must not have addresses of.
+    pub fn set_cluster_networks(&mut self, networks: Vec<IpNet>) {
+        self.cluster_networks = networks;
+    }
+
+    /// The networks of the primary network's pods, as far as is known here.
+    pub fn networks_of_primary(&self) -> Vec<IpNet> {
+        if self.primary_vpc.is_none() {
+            return Vec::new();
+        }
+        self.subnets_of_vpc(DEFAULT_VPC).flat_map(|subnet| subnet.config.cidr.nets()).collect()
+    }
+}
+
+impl Evaluation<'_> {
+    /// The pod's first interface, and the one in the VPC that its namespace or the pod itself chose.
+    pub(super) fn resolve_first(&mut self, wanted: &RequestedInterface, pod: &Pod) {
+        self.interfaces.insert(wanted.interface.clone());
+        self.depend_on_subnets_of_namespace();
+        let asked =
+            |interface: &str| parse_interface_request(&pod.annotations, &Provider::Default, Some(interface));
+        let (first, in_vpc) = match (asked(&wanted.interface), asked(VPC_INTERFACE)) {
+            (Ok(first), Ok(in_vpc)) => (first, in_vpc),
+            (Err(errors), _) | (_, Err(errors)) => {
+                self.request.problems.extend(errors);
+                return;
+            }
+        };
+        match self.subnet_in_vpc(first.subnet.as_deref(), in_vpc.subnet.as_deref()) {
+            Choice::None => self.place_first(wanted, first, Some(Provider::Default)),
+            Choice::Subnet { subnet, path } => {
+                // What Kube-OVN's annotations say is about the interface in the VPC, as its users mean it.
+                self.place_first(wanted, pod_annotations::InterfaceRequest::default(), None);
+                self.place_in_vpc(&subnet, &path, in_vpc, pod);
+            }
+            Choice::Unknown => {}
+        }
+    }
+
+    fn depend_on_subnets_of_namespace(&mut self) {
+        let world = self.world;
+        let vpcs = world.vpcs_by_namespace.get(&self.namespace).filter_map(|name| world.vpc(name));
+        let of_vpcs = vpcs.filter_map(|vpc| vpc.config.default_subnet.clone());
+        let named = world.subnets_by_namespace.get(&self.namespace).cloned();
+        let held = world.held_tenants.get(&self.namespace).cloned();
+        self.topics.insert(Topic::Namespace(self.namespace.clone()));
+        self.topics.extend(named.chain(of_vpcs).chain(held).map(Topic::Subnet));
+    }
+
+    /// The Subnet of a tenant's VPC for a pod: one that the pod names, as its only one or for that interface; or that of its namespace.
+    fn subnet_in_vpc(&mut self, first: Option<&str>, in_vpc: Option<&str>) -> Choice {
+        let world = self.world;
+        let is_of_tenant = |name: &str| world.known_subnet(name).is_some_and(Subnet::is_of_tenant);
+        if let Some(named) = in_vpc {
+            let path = "metadata.annotations[ovn.kubernetes.io/logical_switch]".to_owned();
+            self.topics.insert(Topic::Subnet(named.to_owned()));
+            if is_of_tenant(named) {
+                return Choice::Subnet { subnet: named.to_owned(), path };
+            }
+            if first == Some(named) {
+                return Choice::None;
+            }
+            let path = format!("metadata.annotations[ovn.{VPC_INTERFACE}.kubernetes.io/logical_switch]");
+            if world.known_subnet(named).is_none() {
+                return Choice::Subnet { subnet: named.to_owned(), path };
+            }
+            let message = "is a Subnet of no tenant's VPC; name one that is, or use ovn.kubernetes.io/logical_switch for the first interface";
+            self.problem(&path, Some(named), Reason::Invalid, message.to_owned());
+            return Choice::Unknown;
+        }
+        match world.subnets_of_namespace(&self.namespace).tenant {
+            Some(name) => Choice::Subnet { subnet: name.to_owned(), path: "metadata.namespace".to_owned() },
+            // Without it the pods would be outside of the VPC.
+            None => match world.held_tenants.get(&self.namespace).next() {
+                Some(held) => {
+                    self.request.waits.push(Wait::Corrected(held.clone()));
+                    Choice::Unknown
+                }
+                None => Choice::None,
+            },
+        }
+    }
+
+    fn place_first(
+        &mut self,
+        wanted: &RequestedInterface,
+        asked: pod_annotations::InterfaceRequest,
+        provider: Option<Provider>,
+    ) {
+        let found = self.subnet_of(&Provider::Default, wanted, asked.subnet.as_deref());
+        let Some(subnet) = found else { return };
+        if self.usable(&subnet, &wanted.path).is_some() {
+            let request = self.interface(wanted, asked, subnet, provider, Vec::new());
+            self.request.interfaces.extend(request);
+        }
+    }
+
+    fn place_in_vpc(
+        &mut self,
+        subnet: &str,
+        path: &str,
+        asked: pod_annotations::InterfaceRequest,
+        pod: &Pod,
+    ) {
+        if self.usable(subnet, path).is_none() {
+            return;
+        }
+        let wanted = RequestedInterface {
+            interface: VPC_INTERFACE.to_owned(),
+            network: RequestedNetwork::Subnet(subnet.to_owned()),
+            addresses: Vec::new(),
+            prefixes: Vec::new(),
+            mac: None,
+            default_route: None,
+            routes: Vec::new(),
+            path: path.to_owned(),
+        };
+        let is_way_out = asked.default_route != Some(false);
+        let request = self.interface(&wanted, asked, subnet.to_owned(), Some(Provider::Default), Vec::new());
+        let Some(mut request) = request else { return };
+        request.is_way_out = is_way_out;
+        // The guest of a machine has no address of this interface; that a machine migrates must not wait for it.
+        if matches!(pod.controller, PodController::VirtualMachine(_)) {
+            request.holder = Some(crate::holder::pod::holder(pod));
+        }
+        self.request.interfaces.push(request);
+    }
+}
+
+/// Which Subnet of a tenant's VPC a pod is on.
+enum Choice {
+    /// None.
+    None,
+    /// This one, which was chosen there.
+    Subnet { subnet: String, path: String },
+    /// It cannot be said yet; why is noted.
+    Unknown,
+}
+
+fn overlap(a: &IpNet, b: &IpNet) -> bool {
+    a.contains(&b.network()) || b.contains(&a.network())
+}
