@@ -114,27 +114,33 @@ impl EchoSocket {
     }
 }
 
-/// The largest size between `least` and `most` that is answered; none if not even the least is. `ask` is asked at most twice the logarithm of their
-/// distance.
+/// How often a size is asked for: packets are lost, and the first ones while the neighbour is looked for.
+const TRIES: u32 = 3;
+const FIRST_TRIES: u32 = 6;
+
+/// The largest size between `least` and `most` that is answered; none if not even the least is.
 pub fn largest(least: u32, most: u32, mut ask: impl FnMut(u32) -> Result<Echo>) -> Result<Option<u32>> {
-    let mut twice = |size: u32| -> Result<bool> {
-        Ok(match ask(size)? {
-            Echo::Answered => true,
-            Echo::TooLarge => false,
-            // One packet may be lost.
-            Echo::Silent => ask(size)? == Echo::Answered,
-        })
+    let mut is_answered = |size: u32, tries: u32| -> Result<bool> {
+        for _ in 0..tries {
+            match ask(size)? {
+                Echo::Answered => return Ok(true),
+                Echo::TooLarge => return Ok(false),
+                Echo::Silent => {}
+            }
+        }
+        Ok(false)
     };
-    if twice(most)? {
-        return Ok(Some(most));
-    }
-    if least >= most || !twice(least)? {
+    let least = least.min(most);
+    if !is_answered(least, FIRST_TRIES)? {
         return Ok(None);
+    }
+    if is_answered(most, TRIES)? {
+        return Ok(Some(most));
     }
     let (mut passes, mut fails) = (least, most);
     while passes + 1 < fails {
         let middle = passes + (fails - passes) / 2;
-        if twice(middle)? {
+        if is_answered(middle, TRIES)? {
             passes = middle;
         } else {
             fails = middle;
@@ -347,20 +353,28 @@ mod tests {
 
     #[test]
     fn the_largest_packet_is_found_with_few_requests() {
-        assert_eq!(search(9000, 1500), (Some(1500), 1), "what is wanted passes");
+        assert_eq!(search(9000, 1500), (Some(1500), 2), "what is wanted passes");
         for limit in [576, 577, 1280, 1399, 1400, 1499] {
             let (found, asked) = search(limit, 1500);
             assert_eq!(found, Some(limit));
-            assert!(asked <= 2 * 12, "{asked}");
+            assert!(asked <= 1 + TRIES * 11, "{asked}");
         }
-        assert_eq!(search(100, 1500), (None, 4), "nothing passes, each asked twice");
+        assert_eq!(search(100, 1500), (None, FIRST_TRIES), "nothing passes");
+        assert_eq!(search(9000, 400), (Some(400), 2), "less is wanted than every link carries");
     }
 
     #[test]
-    fn a_single_loss_is_no_limit() {
-        let mut first = true;
-        let found = largest(576, 1500, |_| {
-            Ok(if std::mem::take(&mut first) { Echo::Silent } else { Echo::Answered })
+    fn packets_that_are_lost_are_no_limit() {
+        let mut lost = [5, 2].into_iter().cycle();
+        let (mut left, mut last) = (0, 0);
+        // The first of each size.
+        let found = largest(576, 1500, |size| {
+            if size != last {
+                (last, left) = (size, lost.next().unwrap_or_default());
+            }
+            let is_lost = left > 0;
+            left -= i32::from(is_lost);
+            Ok(if is_lost { Echo::Silent } else { Echo::Answered })
         });
         assert_eq!(found.expect("nothing fails"), Some(1500));
     }

@@ -12,7 +12,7 @@ use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{Rtnetlink, Veth, netns};
 use portolan_testbed::{Lab, Namespace};
 
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_millis(300);
 const TUNNELS: u16 = 6081;
 const NONCE: u64 = 0x0102_0304_0506_0708;
 

@@ -14,7 +14,7 @@ const TUNNELS: u16 = 6081;
 /// What every link must carry, of either family.
 const LEAST: [u32; 2] = [576, 1280];
 /// How long an echo may take, and how often is knocked.
-const ECHO: Duration = Duration::from_millis(500);
+const ECHO: Duration = Duration::from_millis(400);
 const KNOCK: Duration = Duration::from_millis(250);
 
 /// Another node.

@@ -59,7 +59,8 @@ pub(super) async fn examine(
     let _waiting = Waiting::start("examining the nodes");
     let mut nodes: BTreeMap<String, Examined> = BTreeMap::new();
     for node in facts.all_nodes().filter(|node| node.is_linux) {
-        let problem = (!node.is_ready).then(|| "the Node is not ready, so it was not waited for".to_owned());
+        let problem =
+            (!node.is_alive()).then(|| "its kubelet does not answer, so it was not waited for".to_owned());
         nodes.insert(node.name.clone(), Examined { problem, ..Examined::default() });
     }
     let run = Run {

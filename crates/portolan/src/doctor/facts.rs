@@ -158,6 +158,8 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) is_linux: bool,
     pub(crate) is_ready: bool,
+    /// Why not, in the words of its kubelet; none if that says nothing any more.
+    pub(crate) not_ready: Option<String>,
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) pod_networks: Vec<IpNet>,
     /// Those of Portolan.
@@ -243,6 +245,11 @@ impl Facts {
 impl Node {
     pub(crate) fn number(&self, annotation: &str) -> Option<u32> {
         self.annotations.get(annotation)?.parse().ok()
+    }
+
+    /// Whether its kubelet works: pods that need no network of pods run there, also where the Node is not ready for lack of one.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.is_ready || self.not_ready.is_some()
     }
 
     /// Where its tunnels end, or would end.

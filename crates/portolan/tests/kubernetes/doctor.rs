@@ -162,9 +162,7 @@ impl Doctor<'_> {
     }
 
     fn collects(&self) -> Result<()> {
-        self.0.cluster.apply(
-            "{apiVersion: kubeovn.io/v1, kind: Subnet, metadata: {name: harbour}, spec: {cidrBlock: 172.30.0.0/16, protocol: IPv4}}",
-        )?;
+        self.0.cluster.apply(HARBOUR)?;
         self.0.cluster.kubectl(&[
             "wait",
             "--for=condition=Ready",
@@ -199,6 +197,13 @@ impl Doctor<'_> {
         Ok(())
     }
 }
+
+const HARBOUR: &str = "
+apiVersion: kubeovn.io/v1
+kind: Subnet
+metadata: {name: harbour}
+spec: {cidrBlock: 172.30.0.0/16, gateway: 172.30.0.1, provider: harbour.default.ovn, protocol: IPv4}
+";
 
 /// Says when it listens.
 const LISTENS: &str = "

@@ -100,12 +100,11 @@ pub(super) fn api_services(facts: &Facts) -> Vec<Finding> {
         findings.push(finding.of(format!("APIService {}", service.name)));
     }
     if services.iter().all(|service| service.problem.is_none()) {
-        let number = services.len();
-        findings.push(Finding::ok(
-            Group::Cluster,
-            check,
-            format!("all {number} aggregated APIs are available"),
-        ));
+        let found = match services.len() {
+            0 => "there are no aggregated APIs".to_owned(),
+            number => format!("{number} aggregated APIs, all available"),
+        };
+        findings.push(Finding::ok(Group::Cluster, check, found));
     }
     findings
 }

@@ -109,6 +109,7 @@ pub(crate) fn node(name: &str, number: u8) -> Node {
         name: name.into(),
         is_linux: true,
         is_ready: true,
+        not_ready: None,
         addresses: vec![[192, 0, 2, number].into()],
         pod_networks: vec![network(&format!("10.244.{number}.0/24"))],
         annotations: annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),

@@ -36,16 +36,7 @@ pub(super) fn all(known: &Known) -> Vec<Finding> {
 fn said(node: &Node, facts: &Facts) -> Vec<Finding> {
     let group = || Group::Node(node.name.clone());
     let mut findings = Vec::new();
-    if !node.is_ready {
-        let remedy = format!("`kubectl describe node {}` says why", node.name);
-        findings.push(Finding::error(
-            group(),
-            "node",
-            "the Node is not ready",
-            "no pods start there",
-            remedy,
-        ));
-    }
+    findings.extend(readiness(node, facts));
     if let Some(renewed) = node.renewed {
         let ahead = renewed - facts.now;
         let why = "certificates are valid between two times, and Leases by clocks";
@@ -105,6 +96,32 @@ fn said(node: &Node, facts: &Facts) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// A cluster that has no network yet has no node that is ready.
+fn readiness(node: &Node, facts: &Facts) -> Option<Finding> {
+    let group = Group::Node(node.name.clone());
+    if node.is_ready {
+        return None;
+    }
+    let describe = format!("`kubectl describe node {}` says why", node.name);
+    let Some(message) = &node.not_ready else {
+        let found = "its kubelet does not answer";
+        return Some(Finding::error(group, "node", found, "nobody knows what runs there", describe));
+    };
+    let found = format!("the Node is not ready: {message}");
+    let lacks_network = ["cni", "network"].iter().any(|word| message.to_lowercase().contains(word));
+    Some(if facts.installed().is_none() && lacks_network {
+        Finding::warning(
+            group,
+            "node",
+            found,
+            "beside another network, that one comes first; as the primary network, Portolan makes the node ready",
+            "install the cluster's network first, or Portolan with `--mode primary`",
+        )
+    } else {
+        Finding::error(group, "node", found, "no pods start there", describe)
+    })
 }
 
 /// Versions of Open vSwitch that differ between nodes.

@@ -50,10 +50,14 @@ fn read(node: NodeObject, agents: &BTreeMap<String, AgentState>, renewed: &BTree
     let is_linux = node.labels().get("kubernetes.io/os").is_none_or(|os| os == "linux");
     let (spec, status) = (node.spec.unwrap_or_default(), node.status.unwrap_or_default());
     let internal = status.addresses.iter().flatten().filter(|one| one.type_ == "InternalIP");
-    let conditions = status.conditions.iter().flatten();
+    let mut conditions = status.conditions.iter().flatten();
+    let ready = conditions.find(|one| one.type_ == "Ready");
+    // Of a kubelet that does not answer, `Unknown` is said in its place.
+    let not_ready = ready.filter(|one| one.status == "False");
     Node {
         is_linux,
-        is_ready: conditions.clone().any(|one| one.type_ == "Ready" && one.status == "True"),
+        is_ready: ready.is_some_and(|one| one.status == "True"),
+        not_ready: not_ready.map(|one| one.message.clone().unwrap_or_default()),
         addresses: internal.filter_map(|one| one.address.parse().ok()).collect(),
         pod_networks: spec.pod_cidrs.iter().flatten().filter_map(|text| text.parse().ok()).collect(),
         annotations,

@@ -61,6 +61,20 @@ fn what_a_node_says_of_itself_is_told() {
 }
 
 #[test]
+fn a_cluster_that_has_no_network_yet_can_have_portolan() {
+    let of = |message: Option<&str>, facts: &Facts| {
+        let mut node = super::super::example::node("node1", 1);
+        (node.is_ready, node.not_ready) = (false, message.map(str::to_owned));
+        readiness(&node, facts).expect("it is not ready").level
+    };
+    let no_network = "container runtime network not ready: NetworkReady=false: cni plugin not initialized";
+    assert_eq!(of(Some(no_network), &not_installed()), Level::Warning);
+    assert_eq!(of(Some(no_network), &facts()), Level::Error);
+    assert_eq!(of(Some("PLEG is not healthy"), &not_installed()), Level::Error);
+    assert_eq!(of(None, &not_installed()), Level::Error);
+}
+
+#[test]
 fn different_versions_of_open_vswitch_are_told() {
     assert_eq!(versions(&facts()), []);
     let mut facts = facts();
