@@ -70,7 +70,7 @@ impl Side {
 
     /// The steps of all ADDs so far, in the agents' words.
     pub(crate) fn calls(&self) -> Vec<Call> {
-        let agents = self.portolan.iter().flat_map(|portolan| portolan.agents());
+        let agents = self.portolan.iter().flat_map(portolan_testbed::kubernetes::Portolan::agents);
         agents.flat_map(|agent| steps::all_in(agent.log())).collect()
     }
 

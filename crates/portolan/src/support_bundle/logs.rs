@@ -57,7 +57,7 @@ pub(super) async fn collect(
                 match timeout_at(deadline, api.logs(&name, &parameters)).await {
                     Ok(Ok(log)) => archive.add(&file, log.as_bytes())?,
                     Ok(Err(error)) => {
-                        archive.missing(&file, &format!("{:#}", cluster.explain("the log", &error)))
+                        archive.missing(&file, &format!("{:#}", cluster.explain("the log", &error)));
                     }
                     Err(_) => archive.missing(&file, "the time was up"),
                 }
@@ -95,7 +95,7 @@ mod tests {
             }))
             .expect("it is a Pod")
         };
-        let mut pods = vec![
+        let mut pods = [
             pod("agent-1", "portolan-agent", true),
             pod("ovn-central-0", "ovn-central", true),
             pod("agent-2", "portolan-agent", false),

@@ -171,7 +171,7 @@ fn value(value: &mut Value) {
                     Value::String(string) if is_secret => *string = REDACTED.into(),
                     Value::Number(_) if is_secret => *field = REDACTED.into(),
                     Value::Array(items) if is_secret && items.iter().all(Value::is_string) => {
-                        *field = REDACTED.into()
+                        *field = REDACTED.into();
                     }
                     other => self::value(other),
                 }

@@ -70,7 +70,7 @@ fn problems(from: &str, path: &Path, facts: &Facts, answers: bool) -> Vec<Findin
     match &path.tunnel_port {
         Outcome::Found(true) => {}
         Outcome::Unknown(reason) => {
-            findings.push(Finding::unknown(group(), "geneve", format!("{way}: {reason}")))
+            findings.push(Finding::unknown(group(), "geneve", format!("{way}: {reason}")));
         }
         Outcome::Found(false) if !answers => {
             findings.push(Finding::unknown(

@@ -28,7 +28,7 @@ pub(super) async fn troubled(ask: &Ask<'_>) -> Outcome<Vec<Troubled>> {
         let api = ask.dynamic(group, version, kind, plural);
         match ask.list(&api, &format!("the list of {plural}.{group}"), &ListParams::default()).await {
             Ok(list) => {
-                found.extend(list.iter().filter_map(|one| trouble(one, group, kind, plural, described)))
+                found.extend(list.iter().filter_map(|one| trouble(one, group, kind, plural, described)));
             }
             Err(error) => return Outcome::Unknown(format!("{error:#}")),
         }
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    fn object(status: Value) -> DynamicObject {
+    fn object(status: &Value) -> DynamicObject {
         let gvk = GroupVersionKind::gvk("kubeovn.io", "v1", "Subnet");
         let mut object = DynamicObject::new("web", &ApiResource::from_gvk_with_plural(&gvk, "subnets"));
         object.metadata.generation = Some(2);
@@ -104,24 +104,24 @@ mod tests {
         object
     }
 
-    fn reason(conditions: Value) -> Option<String> {
-        let object = object(json!({ "conditions": conditions }));
+    fn reason(conditions: &Value) -> Option<String> {
+        let object = object(&json!({ "conditions": conditions }));
         trouble(&object, "kubeovn.io", "Subnet", "subnets", Some("subnet")).map(|one| one.reason)
     }
 
     #[test]
     fn the_first_condition_that_is_not_true_counts_if_it_is_about_what_is_there_now() {
         let condition = |kind: &str, status: &str, reason: &str, generation: i64| json!({"type": kind, "status": status, "reason": reason, "observedGeneration": generation});
-        assert_eq!(reason(json!([])), None);
-        assert_eq!(reason(json!([condition("Ready", "True", "InEffect", 2)])), None);
-        assert_eq!(reason(json!([condition("Ready", "False", "Old", 1)])), None);
+        assert_eq!(reason(&json!([])), None);
+        assert_eq!(reason(&json!([condition("Ready", "True", "InEffect", 2)])), None);
+        assert_eq!(reason(&json!([condition("Ready", "False", "Old", 1)])), None);
         let both = json!([
             condition("Ready", "False", "NotValidated", 2),
             condition("Validated", "False", "Invalid", 2)
         ]);
-        assert_eq!(reason(both).as_deref(), Some("Invalid"));
-        assert_eq!(reason(json!([condition("Supported", "False", "UnsupportedFields", 2)])), None);
-        assert_eq!(trouble(&object(json!({})), "g", "K", "ks", None), None);
+        assert_eq!(reason(&both).as_deref(), Some("Invalid"));
+        assert_eq!(reason(&json!([condition("Supported", "False", "UnsupportedFields", 2)])), None);
+        assert_eq!(trouble(&object(&json!({})), "g", "K", "ks", None), None);
     }
 
     #[test]
