@@ -8,6 +8,7 @@ use portolan_testbed::{Namespace, Node, Test};
 use serde_json::{Value, json};
 
 use crate::interfaces::assert_routes_of_networks;
+use crate::plugged::primary;
 use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_link, wait_for_ports};
 
 const LAYER3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harvester/layer3.yaml");
@@ -187,8 +188,7 @@ fn while_the_agent_is_down_pods_that_ask_for_nothing_start_and_others_are_told_t
 fn an_add_that_lasts_too_long_names_what_is_missing() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
         blocking(move || {
-            let stage =
-                Stage::start(&lab, 1, Agents { deadline: Duration::from_secs(5), ..Agents::default() });
+            let stage = Stage::start(&lab, 1, primary(5));
             let node = &stage.testbed.nodes()[0];
             let networks = json!({ "k8s.v1.cni.cncf.io/networks": "missing" });
             let uid = stage.pod_with("waits", "node1", &networks);
