@@ -122,6 +122,7 @@ pub(crate) async fn ready(agent: &Agent) -> Vec<Check> {
         ("vswitch", agent.vswitch.behind().map_or(Ok(()), Err)),
         ("bridge", bridge.map(drop).ok_or_else(missing)),
         ("chassis", chassis),
+        ("primary-network", agent.node_network.borrow().check()),
         ("mtu", agent.config.mtu.or(told).map(drop).ok_or_else(untold)),
         ("followers", if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) }),
         ("cni-socket", if is_socket { Ok(()) } else { Err(gone()) }),
@@ -136,7 +137,7 @@ fn metrics(agent: &Agent) -> String {
         gauges.units_failing.set(gauge(failing));
         gauges.followers_behind.set(gauge(agent.cluster.status().behind().len()));
         gauges.vswitch_connected.set(agent.vswitch.behind().is_none().into());
-        gauges.node_problem.set(agent.chassis.borrow().problem.is_some().into());
+        gauges.node_problem.set(agent.problem().is_some().into());
     })
 }
 
@@ -157,7 +158,7 @@ fn state(agent: &Agent) -> serde_json::Value {
     json!({
         "node": agent.config.node,
         "chassis": report,
-        "problem": chassis.problem,
+        "problem": agent.problem(),
         "openVSwitchBehind": agent.vswitch.behind(),
         "followersBehind": behind,
         "units": agent.engine.dump(),

@@ -152,6 +152,8 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
     let calls = Calls::default();
     let chassis = chassis::States::new(chassis::State::default());
+    let at_start = node_network::Progress::at_start(config.settings.first_interface);
+    let node_network = node_network::States::new(at_start);
     let metrics = Metrics::new();
     let functions = Arc::new(Functions::new(config.sysfs.clone(), config.steps.clone()));
     let agent = Arc::new(Agent {
@@ -164,6 +166,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         calls,
         foreign: Foreign::default(),
         chassis,
+        node_network,
         metrics,
         node_lock,
         functions,

@@ -13,8 +13,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use portolan_host::rtnetlink::LinkSettings;
 use portolan_host::{ChangeMonitor, Link, Masquerade, Route, Rtnetlink, masquerade, sysctl};
+use portolan_model::FirstInterface;
 use portolan_plan::host::{NODE_LINK, NodeNetwork, node_network};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::blocking::blocking;
 use crate::links::with_causes;
@@ -26,6 +28,54 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Pauses before something that failed is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// How the node's own part is, for health checks and the Node's report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It is as it should be; or this is not the primary network.
+    Done,
+    /// Something has to come first.
+    Waits(&'static str),
+    /// It cannot be made, and is tried again.
+    Fails(String),
+}
+
+/// Where the agent keeps it.
+pub(crate) type States = watch::Sender<Progress>;
+
+impl Progress {
+    /// What is known before anything was looked at.
+    pub(crate) fn at_start(first_interface: FirstInterface) -> Self {
+        if first_interface.is_portolan() {
+            Progress::Waits("the node was not compared with what it should have yet")
+        } else {
+            Progress::Done
+        }
+    }
+
+    /// What keeps the node from being as it should, if something does.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match self {
+            Progress::Done | Progress::Waits(_) => None,
+            Progress::Fails(why) => {
+                Some(format!("the node's own part in the primary network is not as it should be: {why}"))
+            }
+        }
+    }
+
+    /// Whether the node can take part.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self {
+            Progress::Done => Ok(()),
+            Progress::Waits(what) => Err((*what).to_owned()),
+            Progress::Fails(why) => Err(why.clone()),
+        }
+    }
+}
+
+const NO_ADDRESSES: &str = "the node's port has no addresses yet: see the Events of the Node";
+const NO_LINK: &str = "Open vSwitch has not made link portolan0 with its MAC address yet; if this lasts, see the log of ovs-vswitchd, and whether \
+                       the node has a link portolan0 of somebody else's";
 
 /// Runs until it fails.
 pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
@@ -44,9 +94,18 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     let mut pause = FIRST_PAUSE;
     loop {
         let failed = keep(agent, &mut state).await;
+        let progress = match &failed {
+            Ok(progress) => progress.clone(),
+            Err(why) => Progress::Fails(why.clone()),
+        };
+        agent.node_network.send_if_modified(|is| {
+            let differs = *is != progress;
+            *is = progress;
+            differs
+        });
         let retry = async {
             match &failed {
-                Ok(()) => std::future::pending().await,
+                Ok(_) => std::future::pending().await,
                 Err(_) => tokio::time::sleep(pause).await,
             }
         };
@@ -87,6 +146,8 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
 struct State {
     /// What was asked for, and was made.
     made: Option<NodeNetwork>,
+    /// The networks of pods, with those that were kept.
+    pods: Vec<IpNet>,
     /// Networks that were left out because the node is in them by other links.
     left_out: Vec<IpNet>,
     /// The table as nft listed it once it had been written, and what was written.
@@ -98,20 +159,19 @@ struct State {
 }
 
 /// Makes the node as it should be, as far as that is known.
-async fn keep(agent: &Agent, state: &mut State) -> Result<(), String> {
+async fn keep(agent: &Agent, state: &mut State) -> Result<Progress, String> {
     let only_if_changed = std::mem::take(&mut state.only_if_changed);
     let config = &agent.config;
     let wanted = agent.cluster.read(|known| {
         let mtu = config.mtu_of_subnets(known)?;
         node_network(&known.world, &config.node, &config.cluster_networks, mtu)
     });
-    let Some(mut wanted) = wanted else { return remove_if_deleted(agent, state).await };
-    if let (false, Some(made)) = (wanted.is_complete, &state.made) {
-        // What leaves the cluster, and what does not, stays as it was until that is known again.
-        wanted.pods = IpNet::aggregate(&wanted.pods.iter().chain(&made.pods).copied().collect());
-    }
+    let Some(wanted) = wanted else {
+        remove_if_deleted(agent, state).await?;
+        return Ok(Progress::Waits(NO_ADDRESSES));
+    };
     if only_if_changed && state.made.as_ref() == Some(&wanted) {
-        return Ok(());
+        return Ok(Progress::Done);
     }
     if state.made.as_ref().map(|made| &made.refused) != Some(&wanted.refused) && !wanted.refused.is_empty() {
         tracing::warn!(networks = ?wanted.refused, "a network of --cluster-network or of a Subnet contains an address of this node, and is not routed to pods");
@@ -120,40 +180,44 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<(), String> {
     if changed {
         tracing::info!(iface_id = wanted.iface_id, "made the node's port in Open vSwitch");
     }
-    let (host, table, table_changed) =
-        (wanted.clone(), state.table.take(), std::mem::take(&mut state.table_changed));
+    let (mut host, mut before) = (wanted.clone(), state.pods.clone());
+    let (table, table_changed) = (state.table.take(), std::mem::take(&mut state.table_changed));
     let done = blocking(move || {
-        let (host, left_out) = without_own_networks(host)?;
-        Ok::<_, anyhow::Error>((make(&host, table, table_changed), left_out))
+        before.extend(routed_networks()?);
+        host.keep(&before);
+        let left_out = leave_out_own_networks(&mut host)?;
+        let (outcome, table) = make(&host, table, table_changed);
+        Ok::<_, anyhow::Error>((outcome, table, left_out, host.pods))
     });
-    let ((outcome, table), left_out) = done.await.map_err(|error| error.to_string())?;
-    state.table = table;
+    let (outcome, table, left_out, pods) = done.await.map_err(|error| error.to_string())?;
+    (state.table, state.pods) = (table, pods);
     if state.left_out != left_out && !left_out.is_empty() {
         tracing::warn!(networks = ?left_out, "a network of --cluster-network or of a Subnet is in one that this node is directly in, and is not routed to pods");
     }
     state.left_out = left_out;
-    if outcome? {
-        state.made = Some(wanted);
+    if !outcome? {
+        return Ok(Progress::Waits(NO_LINK));
     }
-    Ok(())
+    state.made = Some(wanted);
+    Ok(Progress::Done)
 }
 
-/// What is wanted without networks that are in one which the node is directly in by another link: its neighbours there could not be reached any
-/// more, whether or not they are nodes.
-fn without_own_networks(mut wanted: NodeNetwork) -> portolan_host::Result<(NodeNetwork, Vec<IpNet>)> {
+/// The networks that the node reaches by its port, as the kernel knows: what an earlier agent made is remembered there.
+fn routed_networks() -> portolan_host::Result<Vec<IpNet>> {
+    let mut host = Rtnetlink::open()?;
+    let Some(link) = host.link(NODE_LINK)? else { return Ok(Vec::new()) };
+    let routes = host.routes(&link)?.into_iter().filter(|route| route.gateway.is_some());
+    Ok(routes.map(|route| route.destination).collect())
+}
+
+/// Removes networks of pods that are in one which the node is directly in by another link: its neighbours there could not be reached any
+/// more, whether or not they are nodes. Answers which.
+fn leave_out_own_networks(wanted: &mut NodeNetwork) -> portolan_host::Result<Vec<IpNet>> {
     let mut host = Rtnetlink::open()?;
     let by = host.link(NODE_LINK)?.unwrap_or_default();
     let own = host.connected_networks(&by)?;
-    let is_in_one = |net: &IpNet| own.iter().any(|own| own.contains(net));
-    let mut left_out: Vec<IpNet> = wanted.pods.extract_if(.., |net| is_in_one(net)).collect();
-    wanted.routes.retain(|(net, _)| {
-        let is_in_one = is_in_one(net);
-        left_out.extend(is_in_one.then_some(*net));
-        !is_in_one
-    });
-    left_out.sort();
-    left_out.dedup();
-    Ok((wanted, left_out))
+    let is_in_one = |net: &mut IpNet| own.iter().any(|own| own.contains(&*net));
+    Ok(wanted.pods.extract_if(.., is_in_one).collect())
 }
 
 /// Removes what was made for a Node that is certainly gone. One that has no addresses for its port keeps what it has.
@@ -197,8 +261,6 @@ fn make_table(wanted: &NodeNetwork, table: Table, changed: bool) -> portolan_hos
             }
             tracing::warn!("somebody changed the table inet portolan of nftables; it is written again");
         }
-        // What an earlier agent wrote knows more than this one does.
-        None if !wanted.is_complete && masquerade::listed()?.is_some() => return Ok(None),
         _ => {}
     }
     masquerade.apply()?;
@@ -228,9 +290,9 @@ fn make_link(wanted: &NodeNetwork) -> portolan_host::Result<bool> {
     make_addresses(&mut host, &link, &wanted.addresses)?;
     let existing = host.routes(&link)?;
     let routes: Vec<Route> = wanted
-        .routes
-        .iter()
-        .map(|(destination, gateway)| Route { destination: *destination, gateway: Some(*gateway) })
+        .routes()
+        .into_iter()
+        .map(|(destination, gateway)| Route { destination, gateway: Some(gateway) })
         .collect();
     // One that is refused, as by a route of the node's own to the same network, does not stop the others.
     let mut outcome = Ok(true);
@@ -242,7 +304,7 @@ fn make_link(wanted: &NodeNetwork) -> portolan_host::Result<bool> {
     }
     // Those without a router are the kernel's own.
     let left = existing.iter().filter(|route| route.gateway.is_some() && !routes.contains(route));
-    for route in left.filter(|_| wanted.is_complete) {
+    for route in left {
         host.remove_route(&link, *route)?;
     }
     outcome

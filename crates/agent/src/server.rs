@@ -28,7 +28,7 @@ use crate::pending::Pending;
 use crate::pods::PodKey;
 use crate::steps::{Moment, Reporter, Step, Steps};
 use crate::vswitch::Vswitch;
-use crate::{Config, chassis, check, del, device};
+use crate::{Config, chassis, check, del, device, node_network};
 
 /// How long a request may take to come in: the plugin sends it at once.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
@@ -47,9 +47,18 @@ pub(crate) struct Agent {
     pub(crate) calls: Calls,
     pub(crate) foreign: Foreign,
     pub(crate) chassis: chassis::States,
+    pub(crate) node_network: node_network::States,
     pub(crate) metrics: Metrics,
     pub(crate) node_lock: NodeLock,
     pub(crate) functions: Arc<Functions>,
+}
+
+impl Agent {
+    /// What keeps the node from being as it should, if something does.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let of_chassis = self.chassis.borrow().problem.clone();
+        of_chassis.or_else(|| self.node_network.borrow().problem())
+    }
 }
 
 /// Listens for the plugin.

@@ -11,6 +11,7 @@ mod validated;
 pub(crate) mod writer;
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::Move;
@@ -65,7 +66,7 @@ impl Actor {
             events: Writer::new(EventWriter::new(client.clone()), &urgent),
             finalizers: Writer::new(finalizers, &urgent),
             results: Writer::new(ResultsWriter(client.clone()), &urgent),
-            nodes: Writer::new(NodeWriter(client.clone()), &urgent),
+            nodes: Writer::new(NodeWriter::new(client.clone(), engine.clone()), &urgent),
             first_interface,
             client,
             engine,
@@ -240,6 +241,12 @@ impl Actor {
 }
 
 /// A version that the API server can compare with; none if it was no number.
+/// Whether the API server will have it only once somebody acts: a right is missing, or a webhook, a policy or a rule of the definition refuses
+/// the object.
+fn is_refusal(status: &Status) -> bool {
+    [400, 403, 422].contains(&status.code)
+}
+
 fn known_version(version: u64) -> Option<String> {
     (version != u64::MAX).then(|| version.to_string())
 }

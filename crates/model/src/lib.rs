@@ -64,4 +64,4 @@ pub use view::{
 };
 pub use vip::Vip;
 pub use vpc::Vpc;
-pub use world::{FirstInterface, NodeAddressProblem, ObjectKey, Settings, Source, World};
+pub use world::{FirstInterface, HeldNetworks, NodeAddressProblem, ObjectKey, Settings, Source, World};

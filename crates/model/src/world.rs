@@ -42,6 +42,7 @@ use self::requests::Topic;
 use self::rivals::Rivals;
 use self::shared::Shared;
 pub use self::source::{ObjectKey, Source};
+pub use self::subnets::HeldNetworks;
 use crate::attachment::{Attachment, AttachmentId, PortHolder};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
@@ -336,11 +337,6 @@ impl World {
         self.vpc(name).or_else(|| self.built_in_vpc(name))
     }
 
-    /// Whether what some Subnet asks for is not known or not in effect, so that what there is of it stays.
-    pub fn has_held_subnets(&self) -> bool {
-        self.subnets.keys().any(|name| self.subnet_state(name) == UnitState::Held)
-    }
-
     /// The VPCs in effect, by name, but for that of the primary network where no object is there for it: it comes last.
     pub fn vpcs(&self) -> impl Iterator<Item = &Vpc> {
         let objects = self.vpcs.values().filter_map(|rivals| rivals.effective()?.value.as_ref().ok());
@@ -480,11 +476,14 @@ impl World {
 
     /// The size of packets that fits into the tunnels of every node and reaches the pods that run, as far as is known. Tunnels with less
     /// than IPv6 needs count only where all have. What was told before always counts: it may fall by itself, and does not rise when a
-    /// node comes, goes or cannot say where its tunnels end.
+    /// node comes, goes or cannot say where its tunnels end. All nodes are told the same, so it is what most of them say: a single Node
+    /// on which somebody writes something else changes nothing for the others.
     pub fn tunnel_mtu(&self) -> Option<u16> {
         let mut tunnels = self.nodes_by_tunnel_mtu.keys();
         let tunnels = tunnels.clone().find(|mtu| **mtu >= LEAST_MTU).or_else(|| tunnels.next());
-        tunnels.into_iter().chain(self.nodes_by_told_mtu.keys().next()).min().copied()
+        // Of as many it is the larger: that it fits is known of tunnels.
+        let told = self.nodes_by_told_mtu.range(..).max_by_key(|(mtu, nodes)| (nodes.len(), **mtu));
+        tunnels.into_iter().chain(told.map(|(mtu, _)| mtu)).min().copied()
     }
 
     /// The name of a node's chassis; that of the node, if nothing else was said.

@@ -31,11 +31,6 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 
-/// Many small objects come and go here, of many sizes: glibc's allocator keeps what is free between those that stay, and takes its time
-/// to find it again.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Who makes pods' first interfaces, by the flag `--primary`.
 fn first_interface(primary: bool) -> portolan_model::FirstInterface {
     if primary { portolan_model::FirstInterface::Portolan } else { portolan_model::FirstInterface::Other }

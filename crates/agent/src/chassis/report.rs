@@ -100,11 +100,16 @@ impl Fall {
 pub(crate) async fn run(agent: &Agent) -> Infallible {
     let api = Api::<Node>::all(agent.client.clone());
     let mut states = agent.chassis.subscribe();
+    let mut network = agent.node_network.subscribe();
     let mut cluster = agent.cluster.revisions();
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut fall = Fall::default();
     loop {
-        let report = states.borrow_and_update().report.clone();
+        let mut report = states.borrow_and_update().report.clone();
+        let problem = network.borrow_and_update().problem();
+        if let Some(report) = &mut report {
+            report.problem = report.problem.take().or(problem);
+        }
         cluster.borrow_and_update();
         let node = agent.cluster.read(|known| known.node.clone());
         let (mut patch, mut due) = (Map::new(), None);
@@ -127,6 +132,7 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
         }
         tokio::select! {
             changed = states.changed() => changed.expect("invariant: the agent keeps the sender alive"),
+            changed = network.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             changed = cluster.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             () = later.wait() => drop(later.take_due(Instant::now())),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::mpsc::Sender;
 
 use super::writer::Write;
-use super::{Actor, CONFLICTS};
+use super::{Actor, CONFLICTS, is_refusal};
 use crate::control::Message;
 use crate::engine::{FinalizerChange, FinalizerUpdate, HasConditions, Kind, Protected, Usage};
 use crate::metrics::Metrics;
@@ -36,8 +36,7 @@ impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
         let why = Plain(&error).to_string();
         match error {
-            // A right is missing, or a webhook, a policy or a rule of the definition refuses the object.
-            kube::Error::Api(status) if [400, 403, 422].contains(&status.code) => Failure::Refused(why),
+            kube::Error::Api(status) if is_refusal(&status) => Failure::Refused(why),
             _ => Failure::Passing(why),
         }
     }

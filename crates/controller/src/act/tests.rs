@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use portolan_api::condition::{READY, VALIDATED};
 use portolan_api::finalizer::IN_USE;
 use portolan_api::kubeovn;
@@ -14,6 +14,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::Actor;
 use super::finalizers::FinalizerWriter;
+use super::node_annotations::{NodeAnnotations, NodeWriter};
 use super::status::StatusWriter;
 use super::writer::{Urgent, Write, Writer};
 use crate::control::Message;
@@ -435,6 +436,27 @@ async fn a_finalizer_that_is_refused_for_good_is_told_and_counted_and_tried_on()
         let stored = api.stored::<kubeovn::Subnet>("", "web").unwrap();
         assert_eq!(stored["metadata"]["finalizers"], serde_json::json!([IN_USE]), "{code}");
         task.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_told_is_reported_if_somebody_has_to_act() {
+    for (code, is_reported) in [(403, true), (422, true), (503, false), (429, false)] {
+        let api = FakeApi::default();
+        api.put(
+            &serde_json::from_value::<Node>(serde_json::json!({"metadata": {"name": "n1", "uid": "u1"}}))
+                .unwrap(),
+        );
+        api.always("PATCH", Answer::Code(code));
+        let (sender, mut messages) = tokio::sync::mpsc::channel(8);
+        let writer = NodeWriter::new(api.client(), sender);
+        let wanted = NodeAnnotations::pod_cidrs("u1".into(), "10.1.0.0/24 of u1".into());
+        writer.write("n1".to_owned(), wanted.clone()).await.unwrap_err();
+        assert_eq!(messages.try_recv().is_ok(), is_reported, "{code}");
+        // The fake keeps metadata out of writes to a status: the Node does not say it then.
+        api.lift();
+        let error = writer.write("n1".to_owned(), wanted).await.unwrap_err();
+        assert!(error.contains("takes them away") && messages.try_recv().is_ok(), "{error}");
     }
 }
 

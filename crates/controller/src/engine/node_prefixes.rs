@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1;
 use kube::ResourceExt;
+use portolan_model::node::POD_CIDRS_ANNOTATION;
 use portolan_model::node_subnet::{node_of_subnet, node_subnet, served};
 use portolan_model::validate::node_prefixes;
 use portolan_model::{FirstInterface, Group, Requester, Validation, World, doors};
@@ -35,9 +36,34 @@ impl Engine {
 
     /// Takes in the Node of this name as the World has it.
     pub(super) fn observe_prefixes_of(&mut self, name: &str) {
-        if self.world.settings().first_interface == FirstInterface::Portolan {
-            self.subnets.put_node(name, self.world.node(name));
+        if self.world.settings().first_interface != FirstInterface::Portolan {
+            return;
         }
+        let node = self.world.node(name);
+        self.subnets.put_node(name, node);
+        if let Some(node) = node.filter(|node| node.prefixes_validation() == Validation::Current) {
+            let uid = node.uid.clone();
+            self.report(Subject::from(&Requester::node(name)), uid, Topic::Prefixes, Vec::new());
+        }
+    }
+
+    /// The API server refuses to write what was found about the prefixes of a Node, and will until somebody acts: the controller lacks a
+    /// right, or a rule or webhook of others refuses the object. Nothing else waits for it.
+    pub fn prefixes_not_told(&mut self, name: &str, uid: &str, why: &str) {
+        let subnet = (Group::Core, node_subnet(name));
+        if self.stands_by() || !self.subnets.is_promised(&subnet, uid) {
+            return;
+        }
+        let message = format!(
+            "the annotation {POD_CIDRS_ANNOTATION}, without which the node's pods get no addresses, cannot be written: {why}; let the controller \
+             patch nodes/status (deploy/controller-rbac.yaml has the rights), or change what refuses it; it is tried again"
+        );
+        self.report(
+            Subject::from(&Requester::node(name)),
+            uid.to_owned(),
+            Topic::Prefixes,
+            vec![(NOT_USED, message)],
+        );
     }
 
     /// What is to be said about the prefixes of a candidate.
@@ -67,7 +93,7 @@ impl Engine {
             Ok(cidrs) if errors.is_empty() => {
                 let (node, uid) = (name.clone(), uid.clone());
                 let cidrs = served(cidrs, &uid);
-                self.subnets.promise(&subnet);
+                self.subnets.promise(&subnet, &uid, &cidrs);
                 self.actions.push(Action::ServePrefixes { node, uid, cidrs });
                 Vec::new()
             }

@@ -5,12 +5,14 @@
 //! is found valid, whoever judges and however often. The lists need not show the same instant, because what they show beyond
 //! what was observed before is compared with, but not judged.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1;
 use kube::{Resource, ResourceExt};
 use portolan_api::{FieldError, kubeovn, portolan};
 use portolan_model::doors::Meta;
+use portolan_model::node::POD_CIDRS_ANNOTATION;
 use portolan_model::node_subnet::node_subnet;
 use portolan_model::validate::{Findings, VPC_IS_TERMINATING, node_prefixes, validate};
 use portolan_model::{Group, Life, Node, Source, Subnet, Validation, World, doors};
@@ -35,9 +37,9 @@ pub(super) struct SubnetGate {
     unjudged: BTreeSet<SubnetKey>,
     /// Nodes whose prefixes nobody asks for, while a Subnet serves all nodes.
     idle: BTreeSet<SubnetKey>,
-    /// Nodes whose prefixes were found free of clashes, by UID, and do not say so yet. Nothing is judged meanwhile: lists would show those
-    /// prefixes as unused.
-    promised: BTreeMap<SubnetKey, String>,
+    /// Nodes whose prefixes were found free of clashes and that do not say so yet, with their UIDs and what they will say: lists show those
+    /// prefixes as unused meanwhile.
+    promised: BTreeMap<SubnetKey, (String, String)>,
     /// Something changed that may have stood in the way of a subnet.
     recheck: bool,
 }
@@ -215,7 +217,8 @@ impl SubnetGate {
             return;
         };
         let validation = node.prefixes_validation();
-        if self.promised.get(&key).is_some_and(|uid| *uid != node.uid || validation == Validation::Current) {
+        let is_kept = |(uid, _): &(String, String)| *uid != node.uid || validation == Validation::Current;
+        if self.promised.get(&key).is_some_and(is_kept) {
             self.promised.remove(&key);
         }
         // Prefixes never change.
@@ -238,9 +241,25 @@ impl SubnetGate {
     }
 
     /// The prefixes of a Node were found free of clashes, and it will say so.
-    pub(super) fn promise(&mut self, key: &SubnetKey) {
-        if let Some(observed) = self.observed.get(key) {
-            self.promised.insert(key.clone(), observed.uid.clone());
+    pub(super) fn promise(&mut self, key: &SubnetKey, uid: &str, said: &str) {
+        self.promised.insert(key.clone(), (uid.to_owned(), said.to_owned()));
+    }
+
+    /// Whether this Node is to say what was found of its prefixes, and does not yet.
+    pub(super) fn is_promised(&self, key: &SubnetKey, uid: &str) -> bool {
+        self.promised.get(key).is_some_and(|(promised, _)| promised == uid)
+    }
+
+    /// A listed Node as it will be once what was found of it is written.
+    fn as_promised<'a>(&self, node: &'a v1::Node) -> Cow<'a, v1::Node> {
+        let promised = self.promised.get(&(Group::Core, node_subnet(&node.name_any())));
+        match promised.filter(|(uid, _)| node.uid().as_ref() == Some(uid)) {
+            None => Cow::Borrowed(node),
+            Some((_, said)) => {
+                let mut node = node.clone();
+                node.annotations_mut().insert(POD_CIDRS_ANNOTATION.to_owned(), said.clone());
+                Cow::Owned(node)
+            }
         }
     }
 
@@ -328,7 +347,7 @@ impl SubnetGate {
                 self.to_judge.append(&mut self.idle);
             }
         }
-        if self.judging.is_some() || self.to_judge.is_empty() || !self.promised.is_empty() {
+        if self.judging.is_some() || self.to_judge.is_empty() {
             return None;
         }
         if self.to_judge.iter().any(|(group, _)| *group == Group::Core) && self.serves_all_nodes(world) {
@@ -370,7 +389,8 @@ impl Engine {
     pub fn judge(&mut self, candidates: &Candidates, lists: &Lists) -> Vec<Verdict> {
         self.subnets.judging = None;
         let mut world = World::new(self.world.settings());
-        drop(world.reset(&lists.nodes));
+        let nodes: Vec<_> = lists.nodes.iter().map(|node| self.subnets.as_promised(node)).collect();
+        drop(world.reset(nodes.iter().map(Cow::as_ref)));
         drop(world.reset(&lists.vpcs));
         drop(world.reset(&lists.kubeovn_vpcs));
         drop(world.reset(lists.subnets.iter().chain(&lists.outlined_subnets)));

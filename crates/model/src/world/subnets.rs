@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ipnet::IpNet;
 use portolan_api::{CidrBlock, Domain, Provider};
 
 use super::rivals::Candidate;
@@ -13,7 +14,30 @@ use crate::subnet::Subnet;
 use crate::unit::{Unit, UnitState};
 use crate::view::SubnetRef;
 
+/// The networks of subnets that are there and not in effect right now. What there is of them stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldNetworks {
+    /// These.
+    Known(Vec<IpNet>),
+    /// Of some subnet nothing is known: it cannot be understood.
+    Unknown,
+}
+
 impl World {
+    /// The networks of a VPC that are held: those of its subnets that are not in effect right now.
+    pub fn held_networks(&self, vpc: &str) -> HeldNetworks {
+        let held = self.subnets.iter().filter(|(name, _)| self.subnet_state(name) == UnitState::Held);
+        let mut networks = Vec::new();
+        for candidate in held.filter_map(|(_, rivals)| rivals.effective()) {
+            match &candidate.value {
+                Ok(subnet) if subnet.vpc() == Some(vpc) => networks.extend(subnet.config.cidr.nets()),
+                Ok(_) => {}
+                Err(_) => return HeldNetworks::Unknown,
+            }
+        }
+        HeldNetworks::Known(networks)
+    }
+
     pub(super) fn subnet_state(&self, name: &str) -> UnitState {
         let Some(candidate) = self.subnets.get(name).and_then(|rivals| rivals.effective()) else {
             return UnitState::Absent;

@@ -261,6 +261,23 @@ fn the_smallest_tunnel_of_all_nodes_decides_for_subnets_that_name_no_mtu() {
 }
 
 #[test]
+fn what_somebody_writes_on_one_node_changes_the_mtu_of_no_other() {
+    let mut world = World::default();
+    let told = |name: &str, told_mtu| Node { told_mtu: Some(told_mtu), ..mk_node(name) };
+    for name in ["node-1", "node-2", "node-3"] {
+        let _ = world.apply(&Node { tunnels: Tunnels::Mtu(1442), ..told(name, 1442) });
+    }
+    for wrong in [576, 1280, 9000] {
+        let _ = world.apply(&Node { tunnels: Tunnels::Mtu(1442), ..told("node-2", wrong) });
+        assert_eq!(world.tunnel_mtu(), Some(1442), "{wrong}");
+    }
+    // Most of them were told less, and one has not noticed yet.
+    let _ = world.apply(&told("node-1", 1342));
+    let _ = world.apply(&told("node-2", 1342));
+    assert_eq!(world.tunnel_mtu(), Some(1342));
+}
+
+#[test]
 fn a_peering_stands_once_both_sides_want_it() {
     let mut world = World::default();
     let pair = Unit::Peering(VpcPair::new("green", "blue").unwrap());

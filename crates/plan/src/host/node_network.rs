@@ -10,8 +10,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use portolan_api::{Family, Mac};
-use portolan_model::World;
 use portolan_model::subnet::DEFAULT_VPC;
+use portolan_model::{HeldNetworks, World};
 
 /// The link of the node's port.
 pub const NODE_LINK: &str = "portolan0";
@@ -29,16 +29,46 @@ pub struct NodeNetwork {
     pub mtu: u16,
     /// Its addresses, with the lengths of their prefixes.
     pub addresses: Vec<IpNet>,
-    /// Routes by the link: where to, and by which router.
-    pub routes: BTreeSet<(IpNet, IpAddr)>,
+    /// The router of the node's switch, in each family.
+    pub routers: Vec<IpAddr>,
     /// The networks of all pods: what goes to others leaves the cluster.
     pub pods: Vec<IpNet>,
     /// The addresses that are not configured: what the node translates on its way to pods comes from these.
     pub masquerade: Vec<IpAddr>,
     /// Networks that were given as the cluster's or are a Subnet's, and contain an address of the node itself: they would lead to nowhere.
     pub refused: Vec<IpNet>,
-    /// Whether this is all that there is. If not, what is missing here stays.
-    pub is_complete: bool,
+    /// Networks of pods that are not in effect right now, and stay as they are: see [`NodeNetwork::keep`].
+    pub held: HeldNetworks,
+}
+
+impl NodeNetwork {
+    /// Routes by the link: where to, and by which router.
+    pub fn routes(&self) -> BTreeSet<(IpNet, IpAddr)> {
+        // The kernel itself makes the route to the prefix that the link has an address of.
+        let is_own = |net: &IpNet| self.addresses.iter().any(|own| own.contains(net));
+        let far = self.pods.iter().copied().filter(|net| !is_own(net));
+        let hidden = self.masquerade.iter().map(|address| IpNet::from(*address));
+        let router = |net: &IpNet| {
+            let is_of = |router: &&IpAddr| Family::of(**router) == Family::of_net(net);
+            self.routers.iter().find(is_of).copied()
+        };
+        far.chain(hidden).filter_map(|net| Some((net, router(&net)?))).collect()
+    }
+
+    /// Adds to the networks of pods those that are held and were there before: a mistake in a Subnet must not take away what works, and
+    /// what was never there does not come about by one.
+    pub fn keep(&mut self, before: &[IpNet]) {
+        let is_hidden = |net: &IpNet| self.masquerade.iter().any(|address| IpNet::from(*address) == *net);
+        let before: Vec<IpNet> = before.iter().filter(|net| !is_hidden(net)).copied().collect();
+        let kept = match &self.held {
+            HeldNetworks::Unknown => before,
+            HeldNetworks::Known(held) => {
+                let was_there = |net: &&IpNet| before.iter().any(|before| before.contains(*net));
+                held.iter().filter(was_there).copied().collect()
+            }
+        };
+        self.pods = IpNet::aggregate(&self.pods.iter().copied().chain(kept).collect());
+    }
 }
 
 /// What a node should have; none while its port has no addresses. `networks` are the cluster's as far as the operator says, `mtu` that of
@@ -61,23 +91,17 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
     let (refused, given): (Vec<IpNet>, Vec<IpNet>) =
         networks.iter().chain(&of_subnets).map(IpNet::trunc).partition(|net| is_ours(net));
     let pods = IpNet::aggregate(&given);
-    // The kernel itself makes the route to the prefix that the link has an address of.
-    let own: Vec<IpNet> = config.cidr.nets().collect();
-    let far = pods.iter().copied().filter(|net| !own.contains(net));
-    let hidden = masquerade.iter().map(|address| IpNet::from(*address));
-    let by_router = |net: IpNet| Some((net, config.gateway.address(Family::of_net(&net))?));
-    let routes = far.chain(hidden).filter_map(by_router).collect();
     Some(NodeNetwork {
         owner: node.uid.clone(),
         iface_id: attachment.iface_id(),
         mac: attachment.mac,
         mtu: config.mtu.unwrap_or(mtu),
         addresses: addresses.collect(),
-        routes,
+        routers: families().filter_map(|family| config.gateway.address(family)).collect(),
         pods,
         masquerade,
         refused,
-        is_complete: !world.has_held_subnets(),
+        held: world.held_networks(DEFAULT_VPC),
     })
 }
 
@@ -120,7 +144,7 @@ mod tests {
         let network = node_network(&world(), "w1", &networks, 1400).unwrap();
         assert_eq!(texts(&network.addresses), ["10.16.1.2/24", "fd00:16:1::2/64"]);
         assert_eq!(
-            texts(network.routes.iter().map(|(net, router)| format!("{net} via {router}"))),
+            texts(network.routes().iter().map(|(net, router)| format!("{net} via {router}"))),
             [
                 "10.16.0.0/14 via 10.16.1.1",
                 "10.16.1.3/32 via 10.16.1.1",
@@ -151,17 +175,47 @@ mod tests {
         drop(world.apply(&node));
         let network = node_network(&world, "w1", &[], 1400).unwrap();
         assert_eq!(texts(&network.refused), ["10.50.0.0/24"]);
-        assert!(!texts(network.routes.iter().map(|(net, _)| net)).contains(&"10.50.0.0/24".to_owned()));
+        assert!(!texts(network.routes().iter().map(|(net, _)| net)).contains(&"10.50.0.0/24".to_owned()));
+    }
+
+    fn pods_with(world: &World, before: &[&str]) -> Vec<String> {
+        let mut network = node_network(world, "w1", &[], 1400).unwrap();
+        let before: Vec<IpNet> = before.iter().map(|net| net.parse().unwrap()).collect();
+        network.keep(&before);
+        texts(&network.pods)
+    }
+
+    const BEFORE: [&str; 3] = ["10.50.0.0/24", "10.16.1.3/32", "10.70.0.0/24"];
+
+    #[test]
+    fn what_a_mistake_in_a_subnet_hides_stays_as_it_was() {
+        let mut world = world();
+        assert_eq!(pods_with(&world, &BEFORE), ["10.16.1.0/24", "10.50.0.0/24", "fd00:16:1::/64"]);
+        drop(world.apply(&mk_subnet("apps", "10.50.0.0/33", "ovn-cluster")));
+        let kept = ["10.16.1.0/24", "10.50.0.0/24", "10.70.0.0/24", "fd00:16:1::/64"];
+        assert_eq!(pods_with(&world, &BEFORE), kept);
+        assert_eq!(pods_with(&world, &[]), ["10.16.1.0/24", "fd00:16:1::/64"]);
     }
 
     #[test]
-    fn what_a_mistake_in_a_subnet_hides_is_not_complete() {
+    fn a_subnet_that_is_not_in_effect_hides_its_own_networks_alone() {
         let mut world = world();
-        assert!(node_network(&world, "w1", &[], 1400).unwrap().is_complete);
-        drop(world.apply(&mk_subnet("apps", "10.50.0.0/33", "ovn-cluster")));
-        let network = node_network(&world, "w1", &[], 1400).unwrap();
-        assert!(!network.is_complete);
-        assert_eq!(texts(&network.pods), ["10.16.1.0/24", "fd00:16:1::/64"]);
+        // Those of tenants are no networks of the node's.
+        let unvalidated = |name, cidr, vpc| {
+            let mut subnet = mk_subnet(name, cidr, vpc);
+            subnet.status = None;
+            subnet
+        };
+        drop(world.apply(&unvalidated("tenants", "10.60.0.0/24", "blue")));
+        let without = ["10.16.1.0/24", "10.50.0.0/24", "fd00:16:1::/64"];
+        assert_eq!(pods_with(&world, &BEFORE), without, "what nobody has any more goes");
+        // One that never was in effect does not come about; one that was stays, also as a part of a route to more.
+        drop(world.apply(&unvalidated("new", "10.80.0.0/24", "ovn-cluster")));
+        assert_eq!(pods_with(&world, &BEFORE), without);
+        drop(world.apply(&unvalidated("apps", "10.50.0.0/24", "ovn-cluster")));
+        assert_eq!(pods_with(&world, &BEFORE), without);
+        assert_eq!(pods_with(&world, &["10.50.0.0/23"]), without);
+        assert_eq!(pods_with(&world, &[]), ["10.16.1.0/24", "fd00:16:1::/64"]);
     }
 
     #[test]

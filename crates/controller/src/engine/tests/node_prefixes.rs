@@ -199,22 +199,45 @@ fn a_node_comes_about_in_the_database_and_leaves_nothing_there() {
 }
 
 #[test]
-fn nothing_is_judged_before_a_node_says_what_was_found_of_it() {
+fn what_was_found_of_a_node_counts_before_the_node_says_so() {
     let mut scene = primary();
     let n1 = node("n1", "10.16.1.0/24");
     scene.sees(&n1);
     assert_eq!(scene.judge_by(&[], std::slice::from_ref(&n1)), is("n1", "10.16.1.0/24"));
-    // A list would still show the node's prefixes as unused, and this Subnet could have them.
+    // The list still shows the node's prefixes as unused. This Subnet could have them then.
     let mut all = unvalidated("all", "10.16.0.0/16");
     all.spec.default = true;
     scene.sees(&all);
-    assert_eq!(scene.wants_judged(), None);
-    let n1 = served(n1, "10.16.1.0/24");
-    scene.sees(&n1);
     let judged = scene.wants_judged().unwrap();
-    let lists = Lists { subnets: vec![all], nodes: vec![n1], ..Lists::default() };
+    let lists = Lists { subnets: vec![all.clone()], nodes: vec![n1.clone()], ..Lists::default() };
     let verdict = scene.engine.judge(&judged, &lists).remove(0);
     assert!(verdict.errors.contains("overlaps 10.16.1.0/24 of Node n1"), "{verdict:?}");
+    // Of another Node of the name nothing was found.
+    let mut again = n1;
+    again.metadata.uid = Some("again".to_owned());
+    let lists = Lists { subnets: vec![all], nodes: vec![again], ..Lists::default() };
+    assert_eq!(scene.engine.judge(&judged, &lists).remove(0).errors, "");
+}
+
+#[test]
+fn a_node_that_cannot_be_told_holds_up_nobody_and_says_why() {
+    let mut scene = primary();
+    let n1 = node("n1", "10.16.1.0/24");
+    scene.sees(&n1);
+    assert_eq!(scene.judge_by(&[], std::slice::from_ref(&n1)), is("n1", "10.16.1.0/24"));
+    scene.engine.prefixes_not_told("n1", "uid-n1", "403 Forbidden");
+    scene.engine.prefixes_not_told("n1", "uid-of-another", "403 Forbidden");
+    drop(scene.wants_judged());
+    assert_eq!(scene.told(), ["PodCIDRsNotUsed"]);
+    let said = &scene.reported.iter().find(|(reason, _)| *reason == "PodCIDRsNotUsed").unwrap().1;
+    assert!(said.contains("403 Forbidden") && said.contains("nodes/status"), "{said}");
+    // Others are judged.
+    let n2 = node("n2", "10.16.2.0/24");
+    scene.sees(&n2);
+    assert_eq!(scene.judge_by(&[], &[n1.clone(), n2]), is("n2", "10.16.2.0/24"));
+    scene.sees(&served(n1, "10.16.1.0/24"));
+    drop(scene.wants_judged());
+    assert_eq!(scene.told(), ["PodCIDRsNotUsed", "Resolved"]);
 }
 
 #[test]
