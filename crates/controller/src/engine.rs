@@ -9,6 +9,7 @@
 //! Invariant: nothing is decided or planned before every kind was listed once. A subnet planned without its VPC would lose the
 //! router port that it has.
 
+mod bindings;
 mod blocked;
 mod conditions;
 mod counts;
@@ -43,6 +44,7 @@ use portolan_model::{Dirty, Requester, Settings, Unit, World};
 use portolan_plan::{DatabaseTarget, Reconciler};
 pub use portolan_watch::Change;
 
+use self::bindings::Bindings;
 use self::blocked::Blocked;
 use self::conditions::Conditions;
 pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
@@ -203,6 +205,7 @@ pub struct Engine {
     results: Results,
     node_mtus: NodeMtus,
     reports: Reports,
+    bindings: Bindings,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
     subnets: SubnetGate,
@@ -241,6 +244,7 @@ impl Engine {
             results: Results::default(),
             node_mtus: NodeMtus::default(),
             reports: Reports::default(),
+            bindings: Bindings::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
             finalizers: Finalizers::default(),

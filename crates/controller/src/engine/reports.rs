@@ -95,6 +95,8 @@ pub(super) enum Topic {
     Prefixes,
     /// Whether its addresses are believed.
     Addresses,
+    /// Whether its ports are bound where they are to be.
+    Binding,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -113,9 +115,12 @@ impl Reports {
     pub(super) fn forget_decisions(&mut self) {
         self.told.retain(|(_, topic), _| match topic {
             Topic::Content | Topic::Object | Topic::Annotations | Topic::Addresses => true,
-            Topic::Conditions | Topic::Request | Topic::Northbound | Topic::Finalizer | Topic::Prefixes => {
-                false
-            }
+            Topic::Conditions
+            | Topic::Request
+            | Topic::Northbound
+            | Topic::Finalizer
+            | Topic::Prefixes
+            | Topic::Binding => false,
         });
     }
 
@@ -341,6 +346,7 @@ impl Engine {
             Topic::Finalizer,
             Topic::Prefixes,
             Topic::Addresses,
+            Topic::Binding,
         ];
         for topic in topics {
             self.reports.told.remove(&(subject.clone(), topic));

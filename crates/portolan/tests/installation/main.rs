@@ -6,6 +6,7 @@
 mod command;
 mod daemons;
 mod manifest;
+mod tls;
 
 use portolan_testbed::{Command, Daemon, KubeApiServer, Process, TestLab, built_program};
 
