@@ -57,7 +57,13 @@ const MEMBERS: &[Member] = &[
         knows: &["ovsdb-core", "ovsdb", "ovn-schema", "portolan-api", "portolan-model", "portolan-plan"],
         never: &[KUBE_CLIENT],
     },
-    Member { name: "portolan-serving", knows: &["portolan-watch"], never: &[] },
+    Member { name: "portolan-authority", knows: &["portolan-watch"], never: &[] },
+    Member { name: "portolan-serving", knows: &["portolan-watch", "portolan-authority"], never: &[] },
+    Member {
+        name: "portolan-ovn-tls",
+        knows: &["portolan-model", "portolan-watch", "portolan-authority"],
+        never: &[],
+    },
     Member {
         name: "portolan-trace-server",
         knows: &["portolan-watch", "portolan-serving", "portolan-trace"],
@@ -125,6 +131,7 @@ const MEMBERS: &[Member] = &[
             "portolan-health",
             "portolan-daemons",
             "portolan-manifests",
+            "portolan-ovn-tls",
             "portolan-trace",
             "portolan-serving",
             "portolan-trace-server",

@@ -47,6 +47,11 @@ impl KnownNodes {
         KnownNodes { known: Arc::default(), sender: watch::channel(None).0 }
     }
 
+    /// What is told.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<NodesByChassis>>> {
+        self.sender.subscribe()
+    }
+
     /// Tells what the engine knows, if this controller acts and every kind was listed.
     pub(crate) fn tell(&mut self, engine: &mut Engine, acts: bool) {
         if let Some(nodes) = engine.take_nodes() {
@@ -87,7 +92,7 @@ impl ChassisCleaner {
         }
         let columns = [Chassis::NAME.name(), Chassis::EXTERNAL_IDS.name()];
         let southbound = builder.monitor(Monitor::of::<Chassis>().columns(columns)).connect();
-        ChassisCleaner { southbound, client, nodes: nodes.sender.subscribe(), metrics }
+        ChassisCleaner { southbound, client, nodes: nodes.subscribe(), metrics }
     }
 
     /// Works until nobody tells about nodes any more, or the session has ended.

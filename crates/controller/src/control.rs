@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::act::Actor;
+use crate::bindings::BindingWatch;
 use crate::chassis::{ChassisCleaner, KnownNodes};
 use crate::debug::Debug;
 use crate::election::Election;
@@ -77,6 +78,10 @@ pub(crate) async fn run(
     let actor = Actor::new(client.clone(), sender.clone(), metrics.clone(), config.settings.first_interface);
     let mut tasks = Tasks::default();
     if !config.sb.is_empty() {
+        let (endpoints, tls) = (config.sb.clone(), config.nb_tls.clone());
+        let bindings =
+            BindingWatch::connect(endpoints, tls, sender.clone(), nodes.subscribe(), metrics.clone());
+        tasks.spawn("bindings of guests' ports", bindings.run());
         let cleaner = ChassisCleaner::connect(config.sb, config.nb_tls, client, &nodes, metrics.clone());
         tasks.spawn("chassis of nodes that are gone", cleaner.run());
     }

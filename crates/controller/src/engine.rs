@@ -9,6 +9,7 @@
 //! Invariant: nothing is decided or planned before every kind was listed once. A subnet planned without its VPC would lose the
 //! router port that it has.
 
+mod bindings;
 mod blocked;
 mod conditions;
 mod counts;
@@ -45,6 +46,7 @@ use portolan_model::{Dirty, Requester, Settings, Unit, World};
 use portolan_plan::{DatabaseTarget, Reconciler};
 pub use portolan_watch::Change;
 
+use self::bindings::Bindings;
 use self::blocked::Blocked;
 use self::conditions::Conditions;
 pub use self::conditions::{DesiredCondition, HasConditions, Said, Statement, StatusUpdate};
@@ -207,6 +209,7 @@ pub struct Engine {
     reports: Reports,
     /// Subnets for namespaces about which something is reported.
     troubled_tenants: BTreeSet<String>,
+    bindings: Bindings,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
     subnets: SubnetGate,
@@ -246,6 +249,7 @@ impl Engine {
             node_mtus: NodeMtus::default(),
             reports: Reports::default(),
             troubled_tenants: BTreeSet::new(),
+            bindings: Bindings::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
             finalizers: Finalizers::default(),

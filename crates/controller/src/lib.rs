@@ -14,6 +14,7 @@
 //! spares the second controller's vain attempts, and nothing depends on it.
 
 mod act;
+mod bindings;
 mod chassis;
 mod control;
 mod debug;

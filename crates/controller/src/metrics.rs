@@ -94,6 +94,7 @@ struct Inner {
     leader: Gauge,
     leader_transitions: Counter,
     chassis_removed: Counter,
+    bound_elsewhere: Gauge,
     writer: Gauge,
     northbound_connected: Gauge,
     southbound_connected: Gauge,
@@ -130,6 +131,7 @@ impl Metrics {
             leader: Gauge::default(),
             leader_transitions: Counter::default(),
             chassis_removed: Counter::default(),
+            bound_elsewhere: Gauge::default(),
             writer: Gauge::default(),
             northbound_connected: Gauge::default(),
             southbound_connected: Gauge::default(),
@@ -170,6 +172,8 @@ impl Metrics {
         registry.register("leader", help, inner.leader.clone());
         let help = "Chassis of nodes that are gone which were removed from OVN's southbound database";
         registry.register("chassis_removed", help, inner.chassis_removed.clone());
+        let help = "Ports of guests that another chassis has bound than the one that they are for; 0 on a controller that does not act";
+        registry.register("ports_bound_elsewhere", help, inner.bound_elsewhere.clone());
         let help = "How often this controller began or ceased to act";
         registry.register("leader_transitions", help, inner.leader_transitions.clone());
         let help = "1 if this controller has the OVSDB lock on writing the northbound database";
@@ -192,6 +196,10 @@ impl Metrics {
         }
         encode_eof(&mut text).expect("invariant: writing to memory does not fail");
         text
+    }
+
+    pub(crate) fn bound_elsewhere(&self, ports: usize) {
+        self.0.bound_elsewhere.set(gauge(ports));
     }
 
     pub(crate) fn queue(&self, queue: &'static str, depth: usize) {

@@ -102,6 +102,21 @@ impl Daemon {
         self
     }
 
+    /// Waits for something else when all is prepared, before the daemon starts.
+    pub fn after<F>(mut self, step: impl FnOnce() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let prepare = self.prepare.take();
+        self.prepare(move || async move {
+            if let Some(prepare) = prepare {
+                prepare().await?;
+            }
+            step().await;
+            Ok(())
+        })
+    }
+
     pub(crate) fn begin<F>(mut self, step: impl FnOnce(PathBuf) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<(), Error>> + Send + 'static,

@@ -11,6 +11,7 @@
 //! make or convert a file that no server has open; it takes no part in what happens afterwards. This crate knows neither Kubernetes nor
 //! Portolan: an orchestrator restarts what ends. Start reading at [`supervise()`].
 
+mod chassis_listener;
 mod checks;
 mod daemon;
 mod database;
@@ -21,10 +22,12 @@ mod ovn_controller;
 mod served;
 mod supervise;
 mod switch;
+mod transport;
 
 pub use daemon::Daemon;
 pub use error::Error;
 pub use ovn_central::{OvnDatabase, northd, ovn_database};
-pub use ovn_controller::ovn_controller;
+pub use ovn_controller::{chassis_name, ovn_controller};
 pub use supervise::supervise;
 pub use switch::{switch_database, vswitchd};
+pub use transport::{Listen, TlsFiles, Transport};

@@ -1,11 +1,12 @@
 //! OVN's databases, and ovn-northd between them.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use crate::chassis_listener;
 use crate::checks::{answers, serves};
 use crate::daemon::{Control, Daemon};
 use crate::database::DatabaseFile;
+use crate::transport::Listen;
 
 /// One of OVN's databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,8 @@ impl OvnDatabase {
         }
     }
 
-    fn socket(self, run: &Path) -> PathBuf {
+    /// Its Unix socket in a directory, at which everything is allowed.
+    pub fn socket(self, run: &Path) -> PathBuf {
         run.join(format!("{}.sock", self.stem()))
     }
 }
@@ -56,7 +58,7 @@ impl OvnDatabase {
 /// does so in any case.
 pub fn ovn_database(
     database: OvnDatabase,
-    listen: Option<IpAddr>,
+    listen: Option<Listen>,
     run: &Path,
     data: &Path,
     schemas: &Path,
@@ -67,22 +69,37 @@ pub fn ovn_database(
     };
     let (stem, socket) = (database.stem(), database.socket(run));
     let control = run.join(format!("{stem}.ctl"));
-    let remote = |address: IpAddr| match address {
-        IpAddr::V4(address) => format!("--remote=ptcp:{}:{address}", database.port()),
-        IpAddr::V6(address) => format!("--remote=ptcp:{}:[{address}]", database.port()),
-    };
-    Daemon::new("ovsdb-server", Control::At(control.clone()))
+    let mut daemon = Daemon::new("ovsdb-server", Control::At(control.clone()))
         .args(["-vconsole:info", "-vsyslog:off", "-vfile:off", "--no-chdir"])
         .args([
             format!("--pidfile={}", run.join(format!("{stem}.pid")).display()),
             format!("--unixctl={}", control.display()),
             format!("--remote=punix:{}", socket.display()),
         ])
-        .args(listen.map(remote))
         .args([file.file.clone()])
         .env("OVN_RUNDIR", run)
-        .check("database", move |_| serves(socket.clone(), database.name()))
-        .prepare(move || async move { file.prepare().await })
+        .prepare(move || async move { file.prepare().await });
+    if let Some(listen) = listen {
+        daemon = listening(daemon, database, &listen, socket.clone());
+    }
+    daemon.check("database", move |_| serves(socket.clone(), database.name()))
+}
+
+fn listening(daemon: Daemon, database: OvnDatabase, listen: &Listen, socket: PathBuf) -> Daemon {
+    let address = listen.address;
+    let daemon = match &listen.tls {
+        Some(tls) => daemon.args(tls.arguments()).args(["--ssl-protocols=TLSv1.2"]),
+        None => daemon,
+    };
+    match (database, &listen.tls) {
+        (OvnDatabase::Southbound, Some(_)) => daemon
+            .args([chassis_listener::REMOTE])
+            .begin(move |_| async move { chassis_listener::keep(socket, address).await }),
+        _ => {
+            let remote = listen.transport().listen(address, database.port());
+            daemon.args([format!("--remote={remote}")])
+        }
+    }
 }
 
 /// ovn-northd, for the databases in the same directory.

@@ -9,6 +9,7 @@ use crate::checks::answers;
 use crate::daemon::{Control, Daemon, Stop};
 use crate::error::Error;
 use crate::json_rpc::call;
+use crate::transport::TlsFiles;
 
 /// OVN's bridge.
 const BRIDGE: &str = "br-int";
@@ -18,9 +19,14 @@ const AT_A_TIME: Duration = Duration::from_secs(3);
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
 /// ovn-controller of this node. `switch` is the run directory of Open vSwitch. It is stopped in a way that leaves its flows and its chassis
-/// in place: the next one takes them over, and traffic goes on meanwhile.
-pub fn ovn_controller(switch: &Path, run: &Path) -> Daemon {
-    Daemon::new("ovn-controller", Control::InDirectory(run.into()))
+/// in place: the next one takes them over, and traffic goes on meanwhile. `tls` is for a southbound database that wants it.
+pub fn ovn_controller(switch: &Path, run: &Path, tls: Option<&TlsFiles>) -> Daemon {
+    let daemon = Daemon::new("ovn-controller", Control::InDirectory(run.into()));
+    let daemon = match tls {
+        Some(tls) => daemon.args(tls.arguments()),
+        None => daemon,
+    };
+    daemon
         .args(["-vconsole:info", "-vsyslog:off", "-vfile:off"])
         .args([
             // It has no option for its control socket: the directory of this file decides.
@@ -35,6 +41,33 @@ pub fn ovn_controller(switch: &Path, run: &Path) -> Daemon {
             move || bridge(database)
         })
         .check("southbound", |control| answers(control, "connection-status", |said| said == "connected"))
+}
+
+/// The name of this node's chassis, once it is known: the agent writes it.
+pub async fn chassis_name(switch: &Path) -> String {
+    let database = switch.join("db.sock");
+    let select = json!({"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["external_ids"]});
+    let [mut pause, longest] = PAUSES;
+    loop {
+        match call(&database, "transact", &json!(["Open_vSwitch", select])).await {
+            Ok(results) => {
+                let pairs = results[0]["rows"][0]["external_ids"][1].as_array().cloned().unwrap_or_default();
+                let name = pairs.iter().find(|pair| pair[0] == "system-id").and_then(|pair| pair[1].as_str());
+                if let Some(name) = name.filter(|name| !name.is_empty()) {
+                    return name.to_owned();
+                }
+                tracing::info!(
+                    "waiting for external_ids:system-id of Open vSwitch, which the agent of this node writes"
+                );
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the database of Open vSwitch cannot be asked for the chassis")
+            }
+        }
+        // The agent writes it with the bridge, which is there: this is rare.
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(longest);
+    }
 }
 
 /// Waits until Portolan's agent has made OVN's bridge. Without one ovn-controller would make it, before anybody has said on which datapath.

@@ -47,6 +47,7 @@ fn agent(installation: &Installation) -> Value {
         "agent".to_owned(),
         "--node=$(NODE_NAME)".into(),
         addresses_flag(installation),
+        "--ovn-tls".into(),
         pod::health_address(ports::health::AGENT),
     ];
     arguments

@@ -5,9 +5,9 @@ use serde_json::json;
 use crate::installation::{Installation, Mode};
 use crate::object::Object;
 use crate::ovn_addresses::{self, addresses_flag};
-use crate::{pod, ports};
+use crate::{ovn_tls, pod, ports};
 
-const NAME: &str = "portolan-controller";
+pub(crate) const NAME: &str = "portolan-controller";
 /// The user that images without a passwd file call `nonroot`.
 const USER: u32 = 65532;
 
@@ -16,6 +16,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
     let mut arguments = vec![
         "controller".to_owned(),
         addresses_flag(installation),
+        ovn_tls::controllers_flag(installation),
         format!("--lease-namespace={namespace}"),
         pod::health_address(ports::health::CONTROLLER),
         format!("--trace-address=[::]:{}", ports::TRACE),
@@ -44,6 +45,8 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         ],
         "securityContext": pod::no_privileges(USER),
         "resources": pod::requests("50m", "64Mi"),
+        // For its certificate.
+        "volumeMounts": [pod::mount("run", "/run/portolan")],
     });
     pod::probes(&mut container, ports::health::CONTROLLER);
     let deployment = json!({
@@ -72,6 +75,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                         }]},
                     },
                     "containers": [container],
+                    "volumes": [pod::in_memory("run")],
                 },
             },
         },

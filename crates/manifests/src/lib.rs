@@ -22,6 +22,7 @@ mod objects;
 mod ovn_addresses;
 mod ovn_central;
 mod ovn_controller;
+mod ovn_tls;
 mod ovs;
 mod pod;
 mod ports;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::installation::{Installation, Invalid};
 use crate::object::Object;
-use crate::{agent, controller, ovn_addresses, ovn_central, ovn_controller, ovs, shipped};
+use crate::{agent, controller, ovn_addresses, ovn_central, ovn_controller, ovn_tls, ovs, shipped};
 
 /// The label that everything in an installation has.
 pub(crate) const PART_OF: &str = "app.kubernetes.io/part-of";
@@ -20,6 +20,7 @@ pub fn objects(installation: &Installation) -> Result<Vec<Object>, Invalid> {
         ovn_addresses::objects(installation),
         ovn_central::objects(installation),
         ovn_controller::objects(installation),
+        ovn_tls::objects(installation, controller::NAME, &[ovn_central::NAME, ovn_controller::NAME]),
         ovs::objects(installation),
     ];
     let mut all: Vec<Object> = Vec::new();

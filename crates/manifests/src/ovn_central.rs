@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::installation::Installation;
 use crate::object::Object;
-use crate::{ovn_addresses, pod, ports};
+use crate::{ovn_addresses, ovn_tls, pod, ports};
 
-const NAME: &str = "ovn-central";
+pub(crate) const NAME: &str = "ovn-central";
 /// Where the databases are on the host.
 pub(crate) const DATA: &str = "/var/lib/portolan/ovn";
 
@@ -96,19 +96,28 @@ fn database(installation: &Installation, database: Database) -> Value {
         "ovn-central".to_owned(),
         name.into(),
         "--listen=$(HOST_ADDRESS)".into(),
+        ovn_tls::flag(installation),
         pod::health_address(health),
     ];
     let mut environment = vec![pod::field("HOST_ADDRESS", "status.podIP")];
+    environment.extend(pod::api_server(installation));
     // The southbound database says for both where they are: they are in one pod.
     if database == Database::Southbound {
         arguments.push(format!("--publish={}/{}", installation.namespace, ovn_addresses::ADDRESSES));
         arguments.push("--member=$(POD_NAME)".into());
         environment.push(pod::field("POD_NAME", "metadata.name"));
-        environment.extend(pod::api_server(installation));
     }
     let mut container = container(installation, name, &arguments, health);
     container["env"] = json!(environment);
-    container["ports"] = json!([{"name": name, "containerPort": port, "hostPort": port, "protocol": "TCP"}]);
+    let mut taken = vec![(name, port)];
+    if database == Database::Southbound {
+        taken.push(("controllers", ports::SOUTHBOUND_FOR_CONTROLLERS));
+    }
+    let taken = taken.into_iter();
+    let taken = taken.map(
+        |(name, port)| json!({"name": name, "containerPort": port, "hostPort": port, "protocol": "TCP"}),
+    );
+    container["ports"] = taken.collect();
     container["volumeMounts"] = json!([
         pod::mount("data", "/var/lib/ovn"),
         pod::mount("run", "/run/ovn"),

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::installation::Installation;
 use crate::object::Object;
-use crate::{pod, ports};
+use crate::{ovn_tls, pod, ports};
 
-const NAME: &str = "ovn-controller";
+pub(crate) const NAME: &str = "ovn-controller";
 
 pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
     let health = ports::health::OVN_CONTROLLER;
@@ -14,14 +14,17 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         "name": NAME,
         "image": installation.image,
         "command": ["/usr/bin/portolan"],
-        "args": ["ovn-controller", pod::health_address(health)],
+        "args": ["ovn-controller", ovn_tls::flag(installation), pod::health_address(health)],
+        "env": pod::api_server(installation),
         // All that it does, it does by the sockets of Open vSwitch.
         "securityContext": pod::no_privileges(0),
         "resources": pod::requests("50m", "64Mi"),
         "volumeMounts": [pod::mount("run-openvswitch", "/run/openvswitch"), pod::mount("run", "/run/ovn")],
     });
     pod::probes(&mut container, health);
-    vec![Object::new(json!({
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": pod::metadata(installation, NAME)});
+    let daemon_set = json!({
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": pod::metadata(installation, NAME),
@@ -31,7 +34,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
             "template": {
                 "metadata": pod::template_metadata(NAME, NAME),
                 "spec": {
-                    "automountServiceAccountToken": false,
+                    "serviceAccountName": NAME,
                     "hostNetwork": true,
                     "dnsPolicy": "Default",
                     "priorityClassName": "system-node-critical",
@@ -45,5 +48,6 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                 },
             },
         },
-    }))]
+    });
+    vec![Object::new(daemon_set), Object::new(account)]
 }

@@ -2,8 +2,10 @@
 
 /// OVN's northbound database, for controllers.
 pub(crate) const NORTHBOUND: u16 = 6641;
-/// OVN's southbound database, for controllers and the ovn-controller of every node.
+/// OVN's southbound database, for the ovn-controller of every node.
 pub(crate) const SOUTHBOUND: u16 = 6642;
+/// The same, for controllers.
+pub(crate) const SOUTHBOUND_FOR_CONTROLLERS: u16 = 6643;
 /// The trace server; `deploy/trace.yaml` names it.
 pub(crate) const TRACE: u16 = 9443;
 /// The webhook; `deploy/webhook.yaml` names it.

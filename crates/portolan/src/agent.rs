@@ -12,7 +12,7 @@ use futures::future::OptionFuture;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_agent::{ChassisSettings, Encap};
-use portolan_daemons::OvnDatabase;
+use portolan_daemons::Transport;
 use tokio::sync::watch;
 
 use crate::cluster;
@@ -91,6 +91,9 @@ pub(crate) struct Arguments {
     /// The ConfigMap, NAMESPACE/NAME, in which the members of ovn-central write their addresses; instead of --ovn-sb.
     #[arg(long, value_name = "CONFIGMAP", conflicts_with = "ovn_sb")]
     ovn_addresses: Option<Place>,
+    /// This node's ovn-controller is to reach the database there by TLS. The certificates are its own business: the agent has none.
+    #[arg(long, requires = "ovn_addresses")]
+    ovn_tls: bool,
     /// Serve /healthz, /readyz and /metrics over plain HTTP at this address, and /debug/node to connections from this host; a port
     /// alone means 127.0.0.1. Not served unless given.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
@@ -117,7 +120,8 @@ async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Re
             let (sender, told) = watch::channel(None);
             config.southbound = Some(told);
             let addresses = OvnAddresses::follow(&portolan_watch::client(kube)?, place);
-            Some(tell(addresses, OvnDatabase::Southbound, sender))
+            let transport = if arguments.ovn_tls { Transport::Tls } else { Transport::Tcp };
+            Some(tell(addresses, transport, sender))
         }
     };
     tokio::select! {

@@ -15,10 +15,11 @@ use portolan_model::World;
 use portolan_model::node::LEAST_IPV4_MTU;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::ServiceReference;
+use tokio::sync::watch;
 
 use crate::cluster;
 use crate::ovn_addresses::{OvnAddresses, Place, client_endpoints};
-use crate::ovn_tls::OvnTls;
+use crate::ovn_tls::{Certification, OvnTls};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -184,6 +185,25 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-controller").await?;
     let client = portolan_watch::client(kube.clone())?;
+    // OVN's databases wait for their certificates, and everything else here for OVN's databases.
+    let certification = arguments.ovn.tls.certification(&client);
+    let certified = certification.as_ref().map(Certification::written);
+    let certification = certification.map(Certification::keep);
+    tokio::select! {
+        ended = control(arguments, kube, client, certified, log, stop) => ended,
+        Some(ended) = OptionFuture::from(certification) => match ended.context("nobody signs certificates any more")? {},
+    }
+}
+
+/// Runs everything but the signing of certificates, once there is one for this process if it needs one.
+async fn control(
+    arguments: Arguments,
+    kube: kube::Config,
+    client: kube::Client,
+    certified: Option<watch::Receiver<bool>>,
+    log: Log,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
     let OvnDatabases { mut ovn_nb, mut ovn_sb, ovn_addresses, tls } = arguments.ovn;
     tokio::pin!(stop);
     let mut addresses = ovn_addresses.map(|place| OvnAddresses::follow(&client, place));
@@ -193,8 +213,14 @@ pub(crate) async fn run(
             first = addresses.first() => first?,
             () = &mut stop => return Ok(()),
         };
-        ovn_nb = client_endpoints(OvnDatabase::Northbound, &known)?;
-        ovn_sb = client_endpoints(OvnDatabase::Southbound, &known)?;
+        ovn_nb = client_endpoints(OvnDatabase::Northbound, tls.transport(), &known)?;
+        ovn_sb = client_endpoints(OvnDatabase::Southbound, tls.transport(), &known)?;
+    }
+    if let Some(mut certified) = certified {
+        tokio::select! {
+            there = certified.wait_for(|there| *there) => drop(there?),
+            () = &mut stop => return Ok(()),
+        }
     }
     let moved = addresses.as_mut().map(|addresses| addresses.other_than(&known));
     let mut config = Config::new(kube, ovn_nb.clone());
@@ -309,7 +335,7 @@ mod tests {
     fn the_help_has_flags_of_ovn_under_one_heading() {
         use clap::CommandFactory as _;
         let command = Cli::command();
-        for flag in ["ovn_nb", "ovn_sb", "ovn_ca", "ovn_certificate", "ovn_private_key"] {
+        for flag in ["ovn_nb", "ovn_sb", "ovn_ca", "ovn_certificate", "ovn_private_key", "ovn_tls"] {
             let found = command.get_arguments().find(|argument| argument.get_id() == flag).unwrap();
             assert_eq!(found.get_help_heading(), Some("OVN databases"), "{flag}");
         }

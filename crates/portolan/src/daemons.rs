@@ -4,12 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use portolan_daemons::{
-    Daemon, OvnDatabase, northd, ovn_controller, ovn_database, supervise, switch_database, vswitchd,
-};
+use portolan_daemons::{Daemon, OvnDatabase, northd, supervise, switch_database, vswitchd};
 
 use crate::cluster;
 use crate::controller::listen_address;
+use crate::daemon_certificates::{self, Beside, Certificates};
 use crate::ovn_addresses::{Place, publish};
 
 /// `portolan ovn-central`.
@@ -41,6 +40,8 @@ struct Database {
     /// The key of this address in that ConfigMap.
     #[arg(long, value_name = "NAME")]
     member: Option<String>,
+    #[command(flatten)]
+    certificates: Certificates,
     /// How to reach the API server. Without it: the cluster that this runs in, or the user's own kubeconfig.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -75,6 +76,11 @@ pub(crate) struct OvnController {
     /// The directory of its own.
     #[arg(long, value_name = "DIRECTORY", default_value = "/run/ovn")]
     run_dir: PathBuf,
+    #[command(flatten)]
+    certificates: Certificates,
+    /// How to reach the API server, for --tls. Without it: the cluster that this runs in, or the user's own kubeconfig.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
     #[command(flatten)]
     health: Health,
 }
@@ -131,13 +137,16 @@ pub(crate) async fn run_ovn_central(
 ) -> anyhow::Result<()> {
     let (database, arguments) = match arguments.part {
         OvnCentralPart::Northd(Northd { run_dir, health }) => {
-            return run(northd(&run_dir), health, stop, std::future::pending()).await;
+            return run(northd(&run_dir), health, stop, std::future::pending(), nothing()).await;
         }
         OvnCentralPart::Northbound(arguments) => (OvnDatabase::Northbound, arguments),
         OvnCentralPart::Southbound(arguments) => (OvnDatabase::Southbound, arguments),
     };
-    let Database { listen, publish: place, member, kubeconfig, data_dir, run_dir, schema_dir, health } =
-        arguments;
+    let Database { listen, publish: place, member, certificates, kubeconfig, health, .. } = arguments;
+    let directories = [&arguments.run_dir, &arguments.data_dir, &arguments.schema_dir].map(PathBuf::as_path);
+    let (daemon, beside) =
+        daemon_certificates::database(database, listen, certificates, kubeconfig.as_deref(), directories)
+            .await?;
     let published = async move {
         if let (Some(place), Some(member), Some(address)) = (place, member, listen) {
             let config = cluster::config(kubeconfig.as_deref(), "portolan-ovn-central").await?;
@@ -145,16 +154,18 @@ pub(crate) async fn run_ovn_central(
         }
         anyhow::Ok(())
     };
-    let daemon = ovn_database(database, listen, &run_dir, &data_dir, &schema_dir);
-    run(daemon, health, stop, published).await
+    run(daemon, health, stop, published, beside).await
 }
 
 pub(crate) async fn run_ovn_controller(
     arguments: OvnController,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let OvnController { switch_run_dir, run_dir, health } = arguments;
-    run(ovn_controller(&switch_run_dir, &run_dir), health, stop, std::future::pending()).await
+    let OvnController { switch_run_dir, run_dir, certificates, kubeconfig, health } = arguments;
+    let kubeconfig = kubeconfig.as_deref();
+    let (daemon, beside) =
+        daemon_certificates::controller(certificates, kubeconfig, switch_run_dir, &run_dir).await?;
+    run(daemon, health, stop, std::future::pending(), beside).await
 }
 
 pub(crate) async fn run_ovs(arguments: Ovs, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
@@ -164,15 +175,20 @@ pub(crate) async fn run_ovs(arguments: Ovs, stop: impl Future<Output = ()>) -> a
         }
         OvsPart::Vswitchd(Vswitchd { run_dir, health }) => (vswitchd(&run_dir), health),
     };
-    run(daemon, health, stop, std::future::pending()).await
+    run(daemon, health, stop, std::future::pending(), nothing()).await
 }
 
-/// Runs a daemon, and does something else once it is ready.
+fn nothing() -> Beside {
+    Box::pin(std::future::pending())
+}
+
+/// Runs a daemon, does something else beside it, and something once it is ready.
 async fn run(
     daemon: Daemon,
     health: Health,
     stop: impl Future<Output = ()>,
     afterwards: impl Future<Output = anyhow::Result<()>>,
+    beside: Beside,
 ) -> anyhow::Result<()> {
     let (tell, told) = tokio::sync::oneshot::channel();
     let ready = || {
@@ -189,5 +205,6 @@ async fn run(
     tokio::select! {
         ended = supervise(daemon, health.address, ready, stop) => Ok(ended?),
         failed = afterwards => failed,
+        failed = beside => match failed? {},
     }
 }

@@ -5,6 +5,7 @@ mod apiserver;
 mod cluster;
 mod completions;
 mod controller;
+mod daemon_certificates;
 mod daemons;
 mod describe;
 mod doctor;

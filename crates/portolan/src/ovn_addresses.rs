@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use ovsdb::Endpoint;
-use portolan_daemons::OvnDatabase;
+use portolan_daemons::{OvnDatabase, Transport};
 use portolan_watch::{Followers, Observed, Pause};
 use serde_json::json;
 use tokio::sync::watch;
@@ -102,31 +102,43 @@ fn addresses(data: Option<&BTreeMap<String, String>>) -> Addresses {
     data.into_iter().flatten().filter_map(read).collect()
 }
 
-/// Where a database is, as `ovn-remote` and the flags have it.
-pub(crate) fn endpoints(database: OvnDatabase, addresses: &Addresses) -> String {
-    let endpoint = |address: &IpAddr| format!("tcp:{}", SocketAddr::new(*address, database.port()));
+/// Where controllers reach the southbound database by TLS: what a client may do follows from the port that it connects to.
+pub(crate) const CONTROLLERS_PORT: u16 = 6643;
+
+/// Where a database is, as `ovn-remote` has it.
+pub(crate) fn endpoints(database: OvnDatabase, transport: Transport, addresses: &Addresses) -> String {
+    at_port(database.port(), transport, addresses)
+}
+
+fn at_port(port: u16, transport: Transport, addresses: &Addresses) -> String {
+    let endpoint = |address: &IpAddr| transport.endpoint(*address, port);
     addresses.iter().map(endpoint).collect::<Vec<_>>().join(",")
 }
 
-/// The same, for a client.
+/// Where a controller reaches a database.
 pub(crate) fn client_endpoints(
     database: OvnDatabase,
+    transport: Transport,
     addresses: &Addresses,
 ) -> anyhow::Result<Vec<Endpoint>> {
-    let endpoints = endpoints(database, addresses);
+    let port = match (database, transport) {
+        (OvnDatabase::Southbound, Transport::Tls) => CONTROLLERS_PORT,
+        _ => database.port(),
+    };
+    let endpoints = at_port(port, transport, addresses);
     endpoints.split(',').map(|one| one.parse().map_err(anyhow::Error::from)).collect()
 }
 
-/// Tells a receiver of every address that comes to be known, for ever.
+/// Tells a receiver where nodes find the southbound database, with every address that comes to be known, for ever.
 pub(crate) async fn tell(
     mut addresses: OvnAddresses,
-    database: OvnDatabase,
+    transport: Transport,
     told: watch::Sender<Option<String>>,
 ) -> anyhow::Result<Infallible> {
     let mut known = addresses.first().await?;
     loop {
         tracing::info!(addresses = ?known, "OVN's databases are there");
-        told.send_replace(Some(endpoints(database, &known)));
+        told.send_replace(Some(endpoints(OvnDatabase::Southbound, transport, &known)));
         known = addresses.other_than(&known).await?;
     }
 }
@@ -167,9 +179,17 @@ mod tests {
         let data = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let addresses = addresses(Some(&data));
         let expected = "tcp:192.0.2.1:6642,tcp:[fd00::1]:6642";
-        assert_eq!(endpoints(OvnDatabase::Southbound, &addresses), expected);
-        let clients = client_endpoints(OvnDatabase::Northbound, &addresses).unwrap();
-        assert_eq!(clients.len(), 2);
+        assert_eq!(endpoints(OvnDatabase::Southbound, Transport::Tcp, &addresses), expected);
+        let clients = |database, transport| {
+            let clients = client_endpoints(database, transport, &addresses).unwrap();
+            clients.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(clients(OvnDatabase::Southbound, Transport::Tcp), expected);
+        assert_eq!(clients(OvnDatabase::Northbound, Transport::Tls), "ssl:192.0.2.1:6641,ssl:[fd00::1]:6641");
+        // Nodes and controllers have ports of their own: the rights follow from them.
+        let nodes = "ssl:192.0.2.1:6642,ssl:[fd00::1]:6642";
+        assert_eq!(endpoints(OvnDatabase::Southbound, Transport::Tls, &addresses), nodes);
+        assert_eq!(clients(OvnDatabase::Southbound, Transport::Tls), nodes.replace(":6642", ":6643"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
+use portolan_authority::{Authority, LOOK};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::server::WebPkiClientVerifier;
@@ -26,8 +27,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::ServiceReference;
-use crate::authority::{Authority, Identity};
-use crate::secret::LOOK;
+use crate::identity::Identity;
 use crate::slots::{Room, Slots};
 
 /// How many connections there may be at once.
@@ -107,7 +107,7 @@ impl Listener {
             let has_changed = authority.has_changed().unwrap_or(false);
             if has_changed || sign_at <= now {
                 let current = authority.borrow_and_update().clone();
-                match current.map(|authority| authority.sign(reached_by, now)) {
+                match current.map(|authority| Identity::sign(&authority, reached_by, now)) {
                     Some(Ok(signed)) => {
                         sign_at = signed.replace_at;
                         identity = Some(signed);
@@ -324,7 +324,7 @@ mod tests {
         let data = Authority::make("ca", None, Timestamp::now()).unwrap();
         let authority = Authority::read(&Secret { data: Some(data), ..Secret::default() }).unwrap();
         let reference = ServiceReference { namespace: "system".into(), name: "slow".into() };
-        let identity = authority.sign(&reference, Timestamp::now()).unwrap();
+        let identity = Identity::sign(&authority, &reference, Timestamp::now()).unwrap();
         let (client, server) = tokio::io::duplex(1 << 16);
         let connection = Connection { certificate: identity.key, service: Arc::clone(service) };
         let served = tokio::spawn(connection.serve(server, [127, 0, 0, 1].into(), || {}));

@@ -5,12 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kube::{Api, Client};
+use portolan_authority::{AuthoritySecret, HasCaBundle, keep_authority, keep_ca_bundle};
 use portolan_watch::Followers;
 
 use crate::ServiceReference;
-use crate::ca_bundle::{HasCaBundle, keep_ca_bundle};
 use crate::listener::{Listener, Service};
-use crate::secret::{AuthoritySecret, keep_authority};
 
 /// Where a server listens, and how it is reached.
 #[derive(Clone, Debug)]

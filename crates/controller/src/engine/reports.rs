@@ -99,6 +99,8 @@ pub(super) enum Topic {
     Tenants,
     /// What its agent says.
     Agent,
+    /// Whether its ports are bound where they are to be.
+    Binding,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -122,9 +124,12 @@ impl Reports {
             | Topic::Addresses
             | Topic::Tenants
             | Topic::Agent => true,
-            Topic::Conditions | Topic::Request | Topic::Northbound | Topic::Finalizer | Topic::Prefixes => {
-                false
-            }
+            Topic::Conditions
+            | Topic::Request
+            | Topic::Northbound
+            | Topic::Finalizer
+            | Topic::Prefixes
+            | Topic::Binding => false,
         });
     }
 
@@ -352,6 +357,7 @@ impl Engine {
             Topic::Addresses,
             Topic::Tenants,
             Topic::Agent,
+            Topic::Binding,
         ];
         for topic in topics {
             self.reports.told.remove(&(subject.clone(), topic));

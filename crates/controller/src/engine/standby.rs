@@ -43,6 +43,7 @@ impl Engine {
         self.drop_actions();
         self.end_releases();
         self.reports.forget_decisions();
+        self.bindings.clear();
         self.blocked = Blocked::default();
     }
 

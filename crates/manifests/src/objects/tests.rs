@@ -81,7 +81,8 @@ fn a_pod_that_needs_no_api_server_gets_no_token() {
     let objects = made(|_| {});
     for (object, pod) in pods(&objects) {
         let account = pod["serviceAccountName"].as_str();
-        let needs = ["portolan-controller", "portolan-agent", "ovn-central"].contains(&object.name());
+        let needs = ["portolan-controller", "portolan-agent", "ovn-central", "ovn-controller"]
+            .contains(&object.name());
         assert_eq!(account.is_some(), needs, "{}", object.description());
         assert_eq!(pod["automountServiceAccountToken"] == false, !needs, "{}", object.description());
         if let Some(account) = account {
@@ -176,11 +177,61 @@ fn the_api_servers_own_address_reaches_all_that_ask_it() {
         ("DaemonSet", "portolan-agent"),
         ("Deployment", "portolan-controller"),
         ("StatefulSet", "ovn-central"),
+        ("DaemonSet", "ovn-controller"),
     ] {
         let text = named(&objects, object, name).to_string();
         assert!(text.contains(r#"{"name":"KUBERNETES_SERVICE_HOST","value":"192.0.2.1"}"#), "{text}");
         assert!(text.contains(r#"{"name":"KUBERNETES_SERVICE_PORT","value":"6443"}"#), "{text}");
     }
+}
+
+#[test]
+fn everything_that_speaks_with_ovns_databases_does_so_by_tls() {
+    let objects = made(|_| {});
+    let flags = |kind: &str, name: &str, container: usize| {
+        arguments(&named(&objects, kind, name)["spec"]["template"]["spec"]["containers"][container])
+    };
+    for container in [0, 1] {
+        assert!(flags("StatefulSet", "ovn-central", container).contains(&"--tls=portolan-system"));
+    }
+    assert!(flags("DaemonSet", "ovn-controller", 0).contains(&"--tls=portolan-system"));
+    assert!(flags("Deployment", "portolan-controller", 0).contains(&"--ovn-tls=portolan-system"));
+    assert!(flags("DaemonSet", "portolan-agent", 0).contains(&"--ovn-tls"));
+}
+
+#[test]
+fn only_controllers_sign_and_read_authorities_and_only_those_two() {
+    let objects = made(|_| {});
+    for object in &objects {
+        for rule in object.value()["rules"].as_array().into_iter().flatten() {
+            let has = |part: &str, what: &str| {
+                rule[part].as_array().into_iter().flatten().any(|entry| entry == what)
+            };
+            let is_signer = object.name() == "portolan-ovn-signer";
+            if has("resources", "signers") {
+                assert!(is_signer, "{}", object.description());
+                let signers = json!(["portolan.dev/ovn-central", "portolan.dev/ovn-chassis"]);
+                assert_eq!(rule["resourceNames"], signers);
+            }
+            if has("resources", "secrets") && !has("verbs", "create") {
+                assert!(rule["resourceNames"].is_array(), "{}: {rule}", object.description());
+            }
+            if has("resources", "certificatesigningrequests/approval") {
+                assert!(is_signer, "{}", object.description());
+            }
+        }
+        if object.value()["roleRef"]["name"] == "portolan-ovn-signer" {
+            let subjects = object.value()["subjects"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let names: Vec<_> = subjects.iter().map(|subject| &subject["name"]).collect();
+            assert_eq!(names, ["portolan-controller"]);
+        }
+    }
+    let agents = ["portolan-ovn-certificates", "portolan-ovn-signer"].map(|role| {
+        let bindings =
+            ["ClusterRoleBinding", "RoleBinding"].map(|kind| named(&objects, kind, role).to_string());
+        bindings.concat().contains("portolan-agent")
+    });
+    assert_eq!(agents, [false, false], "an agent needs no certificate");
 }
 
 #[test]

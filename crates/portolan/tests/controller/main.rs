@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod any_order;
+mod bindings;
 mod chassis;
 mod debug;
 mod election;

@@ -8,6 +8,7 @@ mod daemons;
 mod doctor;
 mod manifest;
 mod support_bundle;
+mod tls;
 
 use portolan_testbed::{Command, Daemon, KubeApiServer, Process, TestLab, built_program};
 

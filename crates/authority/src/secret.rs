@@ -17,18 +17,18 @@ use crate::authority::Authority;
 use crate::pauses;
 
 /// How often the authority's age is looked at. A sleep of that length does not count the time that a machine was suspended.
-pub(crate) const LOOK: Duration = Duration::from_secs(3600);
+pub const LOOK: Duration = Duration::from_secs(3600);
 
 /// The annotation of Secrets whose authority was made here, and is therefore replaced here.
 const GENERATED: (&str, &str) = ("portolan.dev/generated", "true");
 
 /// Which Secret has the authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AuthoritySecret {
+pub struct AuthoritySecret {
     /// Its namespace.
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// Its name, which is also the authority's.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 impl fmt::Display for AuthoritySecret {
@@ -46,7 +46,7 @@ impl AuthoritySecret {
 /// Follows the authority in a Secret, creates it where there is none, and replaces it before it expires if it was made here; all
 /// for as long as the future is polled. A Secret with something else is left alone, and logged. While the Secret is missing or
 /// unusable, the last authority stays in use.
-pub(crate) fn keep_authority(
+pub fn keep_authority(
     client: &Client,
     followers: &mut Followers,
     secret: AuthoritySecret,

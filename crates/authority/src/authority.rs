@@ -1,7 +1,7 @@
 //! A certificate authority as a Secret has it: which certificates it vouches for, how long it is good, and what it signs.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -10,14 +10,11 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PublicKeyData as _, SanType,
+    KeyUsagePurpose, PublicKeyData, SanType,
 };
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
-
-use crate::ServiceReference;
 
 /// Keys of the Secret: the authority's certificate and private key, and all certificates that callers should trust.
 const CERTIFICATE: &str = "tls.crt";
@@ -28,8 +25,7 @@ const BUNDLE: &str = "ca.crt";
 const AUTHORITY_DAYS: i64 = 3650;
 /// An authority is replaced once less than this part of its life is left. Its certificates live much shorter.
 const AUTHORITY_LAST_PART: i32 = 5;
-/// How long a server's certificate is valid at most, and after which part of that it is replaced.
-const CERTIFICATE_DAYS: i64 = 90;
+/// After which part of its life a certificate is replaced.
 const CERTIFICATE_FIRST_PART: i32 = 3;
 /// A certificate is not replaced earlier than this, also if its authority is about to expire: each takes a new key.
 const CERTIFICATE_LEAST: SignedDuration = SignedDuration::from_mins(1);
@@ -37,15 +33,15 @@ const CERTIFICATE_LEAST: SignedDuration = SignedDuration::from_mins(1);
 /// Why a Secret has no authority that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
-pub(crate) struct Unusable {
+pub struct Unusable {
     /// The key in the Secret's data.
-    pub(crate) key: &'static str,
+    pub key: &'static str,
     /// What is wrong.
-    pub(crate) problem: String,
+    pub problem: String,
 }
 
 /// A certificate authority.
-pub(crate) struct Authority {
+pub struct Authority {
     certificate: CertificateDer<'static>,
     /// The name in the certificate, written as OpenSSL does.
     subject: String,
@@ -55,10 +51,49 @@ pub(crate) struct Authority {
     not_after: Timestamp,
 }
 
-/// A server's certificate, and when to replace it.
-pub(crate) struct Identity {
-    pub(crate) key: Arc<CertifiedKey>,
-    pub(crate) replace_at: Timestamp,
+/// What a certificate is to say of whoever shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its name.
+    pub common_name: String,
+    /// What it belongs to. With one, the name of a certificate is never that of an authority, whatever the common names are: OpenSSL takes
+    /// such a certificate for a self-signed one.
+    pub organization: Option<String>,
+    /// The host names of a server.
+    pub dns_names: Vec<String>,
+    /// The addresses of a server.
+    pub addresses: Vec<IpAddr>,
+    /// What it is good for.
+    pub usages: Usages,
+    /// How long it is valid at most.
+    pub life: SignedDuration,
+}
+
+/// What a certificate is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usages {
+    /// Servers.
+    Server,
+    /// Clients.
+    Client,
+    /// Both: members of a cluster connect to each other.
+    ServerAndClient,
+}
+
+/// A certificate that an authority has signed.
+#[derive(Clone, Debug)]
+pub struct Signed {
+    /// The certificate.
+    pub certificate: CertificateDer<'static>,
+    /// The same in PEM.
+    pub pem: String,
+    /// Until when it is valid.
+    pub expires: Timestamp,
+}
+
+/// When to replace a certificate that is made now: well before its end, and not all the time if that is near.
+pub fn replace_at(now: Timestamp, expires: Timestamp) -> Timestamp {
+    now + (expires.duration_since(now) / CERTIFICATE_FIRST_PART).max(CERTIFICATE_LEAST)
 }
 
 impl Authority {
@@ -66,7 +101,7 @@ impl Authority {
     ///
     /// # Errors
     /// When the Secret has something else. The error names the key.
-    pub(crate) fn read(secret: &Secret) -> Result<Self, Unusable> {
+    pub fn read(secret: &Secret) -> Result<Self, Unusable> {
         let unusable = |key: &'static str, problem: &str| Unusable { key, problem: problem.to_owned() };
         let text = |key: &'static str| {
             let value = secret.data.as_ref().and_then(|data| data.get(key))?;
@@ -109,7 +144,10 @@ impl Authority {
 
     /// The data of a Secret with a new authority. The certificate of the one that it follows stays trusted, so that servers which
     /// do not know the new one yet are still reached.
-    pub(crate) fn make(
+    ///
+    /// # Errors
+    /// When the library that makes keys and certificates fails.
+    pub fn make(
         name: &str,
         follows: Option<&Authority>,
         now: Timestamp,
@@ -129,67 +167,79 @@ impl Authority {
     }
 
     /// The certificates that callers should trust, in PEM.
-    pub(crate) fn bundle(&self) -> &str {
+    pub fn bundle(&self) -> &str {
         &self.bundle
     }
 
     /// Whether it is time for another authority: this one has expired or soon will.
-    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+    pub fn is_due(&self, now: Timestamp) -> bool {
         let life = self.not_after.duration_since(self.not_before);
         now + life / AUTHORITY_LAST_PART >= self.not_after
     }
 
+    /// Its own certificate, as it is in a bundle.
+    pub fn certificate(&self) -> String {
+        to_pem(&self.certificate)
+    }
+
     /// Until when it is valid.
-    pub(crate) fn expires(&self) -> Timestamp {
+    pub fn expires(&self) -> Timestamp {
         self.not_after
     }
 
     /// Whether it has the name that [`Authority::make`] gives, and no other.
-    pub(crate) fn is_named(&self, name: &str) -> bool {
+    pub fn is_named(&self, name: &str) -> bool {
         self.subject == format!("CN={name}")
     }
 
     /// Whether another is the same authority.
-    pub(crate) fn is_same(&self, other: &Authority) -> bool {
+    pub fn is_same(&self, other: &Authority) -> bool {
         self.certificate == other.certificate
     }
 
-    /// A new certificate for the server behind a Service.
-    pub(crate) fn sign(&self, service: &ServiceReference, now: Timestamp) -> Result<Identity, SignError> {
+    /// Signs a certificate for whoever has this key.
+    ///
+    /// # Errors
+    /// When the authority has expired, or a name cannot be in a certificate.
+    pub fn sign(&self, leaf: &Leaf, key: &impl PublicKeyData, now: Timestamp) -> Result<Signed, SignError> {
         if self.not_after <= now {
             return Err(SignError::Expired(self.not_after));
         }
         let mut params = CertificateParams::default();
-        let end = set_validity(&mut params, now, self.not_after.min(now + days(CERTIFICATE_DAYS)));
-        params.distinguished_name.push(DnType::CommonName, service.name.as_str());
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let expires = set_validity(&mut params, now, self.not_after.min(now + leaf.life));
+        params.distinguished_name.push(DnType::CommonName, leaf.common_name.as_str());
+        if let Some(organization) = &leaf.organization {
+            params.distinguished_name.push(DnType::OrganizationName, organization.as_str());
+        }
+        params.extended_key_usages = match leaf.usages {
+            Usages::Server => vec![ExtendedKeyUsagePurpose::ServerAuth],
+            Usages::Client => vec![ExtendedKeyUsagePurpose::ClientAuth],
+            Usages::ServerAndClient => {
+                vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth]
+            }
+        };
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
-        for name in service.dns_names() {
+        for name in &leaf.dns_names {
             params.subject_alt_names.push(SanType::DnsName(name.as_str().try_into()?));
         }
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &self.issuer)?;
-        let key = PrivateKeyDer::try_from(key.serialize_der())
-            .map_err(|problem| rustls::Error::General(problem.to_owned()))?;
-        let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)?;
-        let key = Arc::new(CertifiedKey::new(vec![certificate.der().clone()], key));
-        let replace_at = now + (end.duration_since(now) / CERTIFICATE_FIRST_PART).max(CERTIFICATE_LEAST);
-        Ok(Identity { key, replace_at })
+        params.subject_alt_names.extend(leaf.addresses.iter().copied().map(SanType::IpAddress));
+        let certificate = params.signed_by(key, &self.issuer)?;
+        Ok(Signed { certificate: certificate.der().clone(), pem: to_pem(certificate.der()), expires })
     }
 }
 
 /// Why a certificate cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SignError {
+pub enum SignError {
+    /// Nobody would believe it.
     #[error(
         "the authority expired at {0}: put another into its Secret, or delete the Secret, and a new one is created"
     )]
     Expired(Timestamp),
+    /// A name cannot be in a certificate, or the library fails.
     #[error("a certificate cannot be made: {0}")]
     Make(#[from] rcgen::Error),
-    #[error("the certificate cannot be used: {0}")]
-    Use(#[from] rustls::Error),
 }
 
 fn days(days: i64) -> SignedDuration {
@@ -267,18 +317,27 @@ mod tests {
         let (_, mut authority) = made(None, now());
         authority.not_after = authority.not_before + days(90);
         assert!(!authority.is_due(authority.not_before + days(60)), "cert-manager renews after two thirds");
-        let service = ServiceReference { namespace: "a".into(), name: "b".into() };
-        let identity = authority.sign(&service, authority.not_before + days(60)).unwrap();
-        assert_eq!(identity.replace_at, authority.not_before + days(70), "it does not outlive its authority");
+        let signed_at = authority.not_before + days(60);
+        let signed = sign(&authority, signed_at).unwrap();
+        let replaced = replace_at(signed_at, signed.expires);
+        assert_eq!(replaced, authority.not_before + days(70), "it does not outlive its authority");
     }
 
-    fn service() -> ServiceReference {
-        ServiceReference { namespace: "a".into(), name: "b".into() }
+    fn sign(authority: &Authority, now: Timestamp) -> Result<Signed, SignError> {
+        let leaf = Leaf {
+            common_name: "b".into(),
+            organization: None,
+            dns_names: vec!["b.a.svc".into()],
+            addresses: Vec::new(),
+            usages: Usages::Server,
+            life: days(90),
+        };
+        authority.sign(&leaf, &KeyPair::generate().unwrap(), now)
     }
 
     /// The times between which a certificate is valid.
-    fn validity(identity: &Identity) -> (Timestamp, Timestamp) {
-        let (_, certificate) = X509Certificate::from_der(&identity.key.cert[0]).unwrap();
+    fn validity(signed: &Signed) -> (Timestamp, Timestamp) {
+        let (_, certificate) = X509Certificate::from_der(&signed.certificate).unwrap();
         let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).unwrap();
         (time(certificate.validity().not_before), time(certificate.validity().not_after))
     }
@@ -288,11 +347,12 @@ mod tests {
         let (_, mut authority) = made(None, now());
         for minutes in [3, 60, 11 * 60, 13 * 60, 40 * 60] {
             authority.not_after = now() + SignedDuration::from_mins(minutes);
-            let identity = authority.sign(&service(), now()).unwrap();
-            let (not_before, not_after) = validity(&identity);
+            let signed = sign(&authority, now()).unwrap();
+            let (not_before, not_after) = validity(&signed);
             assert!(not_before < now(), "{minutes}");
             assert_eq!(not_after, authority.not_after, "{minutes}");
-            assert_eq!(identity.replace_at, now() + SignedDuration::from_mins(minutes) / 3, "{minutes}");
+            let replaced = replace_at(now(), signed.expires);
+            assert_eq!(replaced, now() + SignedDuration::from_mins(minutes) / 3, "{minutes}");
         }
     }
 
@@ -300,10 +360,10 @@ mod tests {
     fn an_authority_that_has_expired_signs_nothing_and_one_about_to_not_all_the_time() {
         let (_, mut authority) = made(None, now());
         authority.not_after = now();
-        assert!(authority.sign(&service(), now()).is_err());
+        assert!(sign(&authority, now()).is_err());
         authority.not_after = now() + SignedDuration::from_secs(3);
-        let identity = authority.sign(&service(), now()).unwrap();
-        assert_eq!(identity.replace_at, now() + SignedDuration::from_mins(1));
+        let signed = sign(&authority, now()).unwrap();
+        assert_eq!(replace_at(now(), signed.expires), now() + SignedDuration::from_mins(1));
     }
 
     #[test]

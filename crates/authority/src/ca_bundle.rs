@@ -1,5 +1,7 @@
-//! `caBundle`: by which the API server knows the certificates of a server. It is a copy of what the Secret has.
+//! What others trust: `caBundle`, by which the API server knows the certificates of a server, or a ConfigMap. It is a copy of what the
+//! Secret has.
 
+mod config_map;
 mod webhook_configuration;
 
 use std::convert::Infallible;
@@ -14,11 +16,12 @@ use portolan_watch::{Followers, Object, Observed};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+pub use self::config_map::BUNDLE;
 use crate::authority::Authority;
 use crate::pauses;
 use crate::secret::AuthoritySecret;
 
-/// An object by which the API server knows a server.
+/// An object that says which authorities to trust.
 pub trait HasCaBundle: Object {
     /// What to change so that it has this bundle; none if it has it.
     fn with_bundle(&self, bundle: &str) -> Option<Value>;
@@ -42,7 +45,7 @@ impl HasCaBundle for APIService {
 
 /// Keeps the bundle of an object what the Secret says, for as long as the future is polled. The object itself is part of the
 /// installation: it is never created.
-pub(crate) fn keep_ca_bundle<K: HasCaBundle>(
+pub fn keep_ca_bundle<K: HasCaBundle>(
     client: &Client,
     followers: &mut Followers,
     (api, name): (Api<K>, &str),
@@ -92,7 +95,7 @@ impl<K: HasCaBundle> Keeper<K> {
                 Err(error) => {
                     let pause = pauses.lengthen();
                     let kind = K::kind(&());
-                    tracing::warn!(%error, ?pause, "{kind} {}: caBundle cannot be written; trying again", self.name);
+                    tracing::warn!(%error, ?pause, "{kind} {}: the certificates to trust cannot be written; trying again", self.name);
                     Some(pause)
                 }
             };
@@ -131,7 +134,12 @@ impl<K: HasCaBundle> Keeper<K> {
             .map_err(portolan_watch::Error::from)
         {
             Ok(_) => {
-                tracing::info!("{} {}: caBundle is what {} says", K::kind(&()), self.name, self.secret);
+                tracing::info!(
+                    "{} {}: the certificates to trust are what {} says",
+                    K::kind(&()),
+                    self.name,
+                    self.secret
+                );
                 Ok(Step::Done)
             }
             Err(error) if error.code() == Some(409) => Ok(Step::Overtaken),

@@ -1,0 +1,134 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
+use portolan_authority::{Authority, Leaf, Usages};
+use rcgen::KeyPair;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+use tokio_rustls::TlsConnector;
+
+use super::*;
+
+fn authority() -> Authority {
+    let data = Authority::make("ovn-central-authority", None, Timestamp::now()).unwrap();
+    Authority::read(&Secret { data: Some(data), ..Secret::default() }).unwrap()
+}
+
+/// A certificate that was signed so many days ago and is valid for one, with its key.
+fn signed(authority: &Authority, usages: Usages, days_ago: i64) -> (String, String) {
+    let leaf = Leaf {
+        common_name: "somebody".into(),
+        organization: None,
+        dns_names: Vec::new(),
+        addresses: vec!["127.0.0.1".parse().unwrap()],
+        usages,
+        life: SignedDuration::from_hours(24),
+    };
+    let key = KeyPair::generate().unwrap();
+    let now = Timestamp::now() - SignedDuration::from_hours(24 * days_ago);
+    (authority.sign(&leaf, &key, now).unwrap().pem, key.serialize_pem())
+}
+
+fn credentials(authority: &Authority) -> Arc<Credentials> {
+    let (certificate, private_key) = signed(authority, Usages::ServerAndClient, 0);
+    Arc::new(Credentials { private_key, certificate, own: authority.bundle().to_owned() })
+}
+
+/// A front of something that answers every byte with the next one.
+struct Stage {
+    address: SocketAddr,
+    credentials: watch::Sender<Option<Arc<Credentials>>>,
+    _tasks: JoinSet<()>,
+    _place: tempfile::TempDir,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("socket");
+        let server = UnixListener::bind(&socket).unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            loop {
+                let (mut stream, _) = server.accept().await.unwrap();
+                tokio::spawn(async move {
+                    while let Ok(byte) = stream.read_u8().await {
+                        stream.write_u8(byte + 1).await.unwrap();
+                    }
+                });
+            }
+        });
+        let front = Front::bind("127.0.0.1:0".parse().unwrap(), socket).await.unwrap();
+        let address = front.listener.local_addr().unwrap();
+        let (sender, receiver) = watch::channel(None);
+        tasks.spawn(async move { match front.serve(receiver).await {} });
+        Self { address, credentials: sender, _tasks: tasks, _place: place }
+    }
+
+    /// Whether somebody is served who trusts this authority and shows this certificate.
+    async fn serves(&self, trusted: &Authority, shown: Option<&(String, String)>) -> bool {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots(trusted.bundle()).unwrap());
+        let config = match shown {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let Ok(mut stream) = TlsConnector::from(Arc::new(config)).connect(name, stream).await else {
+            return false;
+        };
+        stream.write_u8(1).await.is_ok() && stream.read_u8().await.is_ok_and(|byte| byte == 2)
+    }
+}
+
+#[tokio::test]
+async fn only_who_shows_a_certificate_of_the_same_authority_gets_through() {
+    let (own, foreign) = (authority(), authority());
+    let stage = Stage::new().await;
+    stage.credentials.send_replace(Some(credentials(&own)));
+    assert!(stage.serves(&own, Some(&signed(&own, Usages::Client, 0))).await);
+    assert!(!stage.serves(&own, None).await, "without one");
+    for (who, shown) in [
+        ("another authority's of the same name", signed(&foreign, Usages::Client, 0)),
+        ("one that has expired", signed(&own, Usages::Client, 3)),
+        ("a server's", signed(&own, Usages::Server, 0)),
+    ] {
+        assert!(!stage.serves(&own, Some(&shown)).await, "{who}");
+    }
+    assert!(stage.serves(&own, Some(&signed(&own, Usages::ServerAndClient, 0))).await, "and still serves");
+}
+
+#[tokio::test]
+async fn new_credentials_hold_from_the_next_connection_on() {
+    let (former, successor) = (authority(), authority());
+    let stage = Stage::new().await;
+    let client = signed(&former, Usages::Client, 0);
+    stage.credentials.send_replace(Some(credentials(&former)));
+    assert!(stage.serves(&former, Some(&client)).await);
+    stage.credentials.send_replace(Some(credentials(&successor)));
+    assert!(!stage.serves(&former, Some(&client)).await);
+    assert!(stage.serves(&successor, Some(&signed(&successor, Usages::Client, 0))).await);
+}
+
+#[tokio::test]
+async fn those_who_connect_and_say_nothing_keep_nobody_out() {
+    let own = authority();
+    let stage = Stage::new().await;
+    stage.credentials.send_replace(Some(credentials(&own)));
+    let mut silent = Vec::new();
+    for _ in 0..HANDSHAKES * 3 {
+        silent.push(TcpStream::connect(stage.address).await.unwrap());
+    }
+    assert!(stage.serves(&own, Some(&signed(&own, Usages::Client, 0))).await);
+}
