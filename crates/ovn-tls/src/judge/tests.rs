@@ -143,7 +143,7 @@ fn only_pods_of_the_one_account_are_signed_for_and_only_while_their_node_is_ther
         assert_eq!(judge(&request, Some(&of_node)), Err("NodeUnknown"));
     }
     assert_eq!(judge(&good, None), Err("NodeGone"));
-    let again = NodeFacts { uid: "2".into(), ..of_node };
+    let again = NodeFacts { uid: "2".into(), ..node("node1", "node1") };
     assert_eq!(judge(&good, Some(&again)), Err("NodeGone"));
 }
 
