@@ -172,11 +172,8 @@ impl Doctor<'_> {
         let directory = self.0.lab.directory("bundle")?;
         let bundle = directory.join("bundle.tar.gz");
         self.0.portolan(&["support-bundle", "-o", bundle.to_str().unwrap()]).read()?;
-        let tar = |arguments: &[&str]| {
-            let command = self.0.lab.command("tar").arg("-C").arg(&directory);
-            command.args(arguments).arg("bundle.tar.gz").read()
-        };
-        tar(&["-xz", "--strip-components=1", "-f"])?;
+        let tar = self.0.lab.command("tar").args(["-xz", "--strip-components=1", "-f"]).arg(&bundle);
+        tar.arg("-C").arg(&directory).read()?;
         let read = |name: &str| {
             std::fs::read_to_string(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
         };
