@@ -186,6 +186,10 @@ impl<'w> Evaluation<'w> {
         };
         // Nodes and Vips are in no namespace.
         let is_namespaced = self.request.holder.kind.is_namespaced();
+        if is_namespaced {
+            // A VPC may let the namespace in.
+            self.topics.insert(Topic::Namespace(self.namespace.clone()));
+        }
         if let Some(node) = subnet.node() {
             let is_port = matches!(self.request.holder.kind, HolderKind::Pod | HolderKind::Node);
             if !is_port || *node != *self.request.node {

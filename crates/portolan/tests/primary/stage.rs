@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use portolan_testbed::cluster::Programs;
 use portolan_testbed::{Daemon, Namespace, Node, Northbound, Pod, Process, Ready, TestLab, Testbed};
@@ -167,7 +167,11 @@ impl Stage {
     #[track_caller]
     pub(crate) fn node_reaches(&self, node: &Node, pod: &Pod) {
         for address in pod.addresses() {
-            node.command("ping").args(["-c1", "-w30", &address.to_string()]).read().unwrap();
+            let (begun, address) = (Instant::now(), address.to_string());
+            // It ends early where its neighbour does not answer, as while Open vSwitch has no flows yet.
+            while let Err(error) = node.command("ping").args(["-c1", "-w30", &address]).read() {
+                assert!(begun.elapsed() < PATIENCE, "{error}");
+            }
         }
     }
 
