@@ -17,7 +17,7 @@ use crate::group::Group;
 use crate::life::Life;
 use crate::node_subnet::node_subnet;
 use crate::pod::Pod;
-use crate::request::{InterfaceRequest, Pool, Wait};
+use crate::request::{InterfaceRequest, Pool, Requester, Wait};
 use crate::subnet::{DEFAULT_VPC, Subnet};
 use crate::unit::UnitState;
 
@@ -137,6 +137,7 @@ impl<'w> Evaluation<'w> {
             self.topics.extend(world.default_subnets().map(|name| Topic::Subnet(name.to_owned())));
             self.topics.insert(Topic::Subnet(node_subnet(&self.request.node)));
             let found = world.first_subnet(&self.namespace, &self.request.node);
+            let found = found.or_else(|| self.decided_subnet(&wanted.interface));
             if found.is_none() {
                 self.request.waits.push(Wait::DefaultSubnet { namespace: self.namespace.clone() });
             }
@@ -169,6 +170,16 @@ impl<'w> Evaluation<'w> {
                 None
             }
         }
+    }
+
+    /// The subnet on which a pod has an interface already. What was decided stands: a pod whose sandbox is made anew has it there, also if no
+    /// Subnet is for the pods of its namespace any more.
+    fn decided_subnet(&self, interface: &str) -> Option<String> {
+        let Requester::Pod { namespace, name } = &self.request.requester else { return None };
+        let pod = self.world.pod(namespace, name)?;
+        let held = self.world.holdings_of(&self.request.requester);
+        let held = held.iter().filter(|id| id.interface() == interface).find_map(|id| self.world.attachment(id));
+        held.filter(|held| held.pod_uid().is_some_and(|uid| pod.uid == uid)).map(|held| held.subnet().to_string())
     }
 
     /// A subnet that the requester may use. What it has to wait for is noted; the request goes on without it, so that those

@@ -344,3 +344,22 @@ fn a_pod_that_runs_keeps_its_routes_whatever_its_namespace_is_given() {
     assert_eq!(routes(&decided(&plain, &[]), "eth0"), before);
     assert_eq!(before, ["0.0.0.0/0 via 10.16.1.1"]);
 }
+
+#[test]
+fn a_pod_keeps_its_first_interface_when_no_subnet_is_for_its_namespace_any_more() {
+    let mut world = World::new(Settings { first_interface: FirstInterface::Portolan });
+    let mut own = for_shop("own", "10.3.0.0/24", "ovn-cluster", 1);
+    own.spec.allowed_namespaces = vec!["*".to_owned()];
+    drop(world.apply(&own));
+    let routes_of_pod = r#"[{"dst": "10.9.0.0/16", "gw": "10.3.0.7"}]"#;
+    drop(world.apply(&mk_pod("shop", "a", &[("ovn.kubernetes.io/routes", routes_of_pod)])));
+    lock(&mut world, "vpc/ovn-cluster", "own", "10.3.0.9", "eth0", &["eth0"]);
+    let before = routes(&decided(&world, &[]), "eth0");
+    assert_eq!(before, ["10.9.0.0/16 via 10.3.0.7", "0.0.0.0/0 via 10.3.0.1"]);
+    own.spec.namespaces = vec!["other".to_owned()];
+    drop(world.apply(&own));
+    let guest = decided(&world, &[]);
+    assert_eq!((guest.missing.len(), routes(&guest, "eth0")), (0, before));
+    // A pod that has nothing yet waits.
+    assert!(answer(&mut world, &mk_pod("shop", "b", &[])).starts_with("waiting for a Subnet for the pods"));
+}

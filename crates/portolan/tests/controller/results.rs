@@ -103,13 +103,13 @@ fn pods_are_told_what_they_got_on_kube_apiserver() {
 const PRIMARY: &str = r#"
 apiVersion: v1
 kind: Node
-metadata: {name: node-2}
+metadata: {name: node-1}
 spec: {podCIDR: 10.244.2.0/24, podCIDRs: [10.244.2.0/24]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: plain, namespace: default}
-spec: {nodeName: node-2, automountServiceAccountToken: false, containers: [{name: main, image: none}]}
+spec: {nodeName: node-1, automountServiceAccountToken: false, containers: [{name: main, image: none}]}
 "#;
 
 /// A pod that asks for nothing costs one write: that of its lock.
