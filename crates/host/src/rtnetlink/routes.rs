@@ -305,14 +305,14 @@ mod tests {
     #[test]
     fn the_kernel_lists_the_routes_that_are_asked_for_and_no_others() {
         portolan_testbed::test(async |lab| {
-            let links = "link add a type veth peer name b\nlink set a up\nlink set b up\n\
-                         address add 192.0.2.1/24 dev a\naddress add 198.51.100.1/24 dev b\n\
-                         address add fd00::1/64 dev a nodad\nroute add fd01::/64 dev b\n";
+            let links = "link add veth0 type veth peer name veth1\nlink set veth0 up\nlink set veth1 up\n\
+                         address add 192.0.2.1/24 dev veth0\naddress add 198.51.100.1/24 dev veth1\n\
+                         address add fd00::1/64 dev veth0 nodad\nroute add fd01::/64 dev veth1\n";
             let others =
-                (0..1000).map(|number| format!("route add 10.1.{}.{} dev b\n", number / 250, number % 250));
+                (0..1000).map(|number| format!("route add 10.1.{}.{} dev veth1\n", number / 250, number % 250));
             lab.home().ip(&(links.to_owned() + &others.collect::<String>())).unwrap();
             let mut host = Rtnetlink::open().unwrap();
-            let link = host.link("a").unwrap().unwrap();
+            let link = host.link("veth0").unwrap().unwrap();
             let by_link = host.list_routes(By::Link(link.index)).unwrap();
             assert!(
                 by_link.len() >= 2 && by_link.iter().all(|one| one.link == Some(link.index)),
@@ -322,7 +322,7 @@ mod tests {
             assert!(by_protocol.len() >= 3, "{by_protocol:?}");
             assert!(by_protocol.iter().all(|one| one.message.header.protocol == RouteProtocol::Kernel));
             assert_eq!(host.routes_to("0.0.0.0/0".parse().unwrap()).unwrap().len(), 0);
-            lab.home().ip("link del a").unwrap();
+            lab.home().ip("link del veth0").unwrap();
             assert_eq!(host.routes(&link).unwrap(), []);
         });
     }
