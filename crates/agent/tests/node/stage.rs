@@ -157,8 +157,42 @@ impl Stage {
             "spec": {} }),
         );
         stage.subnet("sea", "10.0.0.0/24,fd00::/64", "aegean", None);
+        if stage.settings.first_interface.is_portolan() {
+            stage.node_ports();
+        }
         stage.start_agents();
         stage
+    }
+
+    /// The nodes' own ports in the primary network, as the controller gives them addresses. No agent is ready without.
+    fn node_ports(&self) {
+        self.subnet("nodes", "10.128.0.0/24", "ovn-cluster", None);
+        let interface =
+            DecidedInterface { interface: "node".into(), families: vec![Family::IPv4, Family::IPv4] };
+        let mut locks = Vec::new();
+        for (number, node) in self.testbed.nodes().iter().enumerate() {
+            let uid = self.kubectl(&["get", "node", node.name(), "-o=jsonpath={.metadata.uid}"], "");
+            for address in [10 + 2 * number, 11 + 2 * number] {
+                let address: LockAddress = format!("10.128.0.{address}").parse().unwrap();
+                let spec = IPLockSpec {
+                    subnet: "nodes".into(),
+                    mac: Some(format!("0a:58:0a:80:00:{number:02x}")),
+                    holder: Holder {
+                        kind: HolderKind::Node,
+                        name: node.name().into(),
+                        uid: uid.clone(),
+                        interface: Some("node".into()),
+                        ..Holder::default()
+                    },
+                    node: Some(node.name().into()),
+                    interfaces: vec![interface.clone()],
+                    ..IPLockSpec::default()
+                };
+                let lock = IPLock::of(&Domain::Vpc("ovn-cluster".into()), address, spec);
+                locks.push(serde_json::to_value(lock).unwrap());
+            }
+        }
+        self.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": locks }));
     }
 
     pub(crate) fn start_agents(&mut self) {
