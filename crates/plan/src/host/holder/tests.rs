@@ -484,7 +484,7 @@ fn a_change_of_one_of_many_plans_that_one_alone() {
     assert_eq!(changes.len(), 201);
     // All links are reported, and so on.
     for change in &changes {
-        case.observed.set_guard(change.unit(), Guard::Present(Admits::Nothing));
+        case.observed.set_guard(change.unit(), Guard::Present(Admits::OwnAddresses));
         case.apply(change);
     }
     let mut rounds = 0;
