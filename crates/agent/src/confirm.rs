@@ -202,7 +202,7 @@ mod tests {
         let (cluster, _followers) =
             Cluster::follow(&api.client(), "node1", Settings::default(), &engine, &status);
         let pod = PodArgs { namespace: "default".into(), name: "argo".into(), uid: Some("1".into()) };
-        let ended = tokio::spawn({
+        let mut ended = tokio::spawn({
             let (client, cluster, pod) = (api.client(), Arc::clone(&cluster), pod.clone());
             async move { pod_ends(&client, &cluster, &pod).await }
         });
@@ -215,9 +215,14 @@ mod tests {
         api.script(LIST, 1, Answer::EmptyList);
         api.cut_watches();
         cluster.wait_for(|known| facts(known, &pod).is_none().then_some(())).await;
-        api.requested(READ, 2).await;
-        tokio::time::sleep(BETWEEN_READS).await;
-        assert!(!ended.is_finished(), "it is there");
+        let read_again = async {
+            api.requested(READ, 2).await;
+            tokio::time::sleep(BETWEEN_READS).await;
+        };
+        tokio::select! {
+            _ = &mut ended => panic!("it is there"),
+            () = read_again => {}
+        }
         api.remove::<Pod>("default", "argo");
         ended.await.unwrap();
     }

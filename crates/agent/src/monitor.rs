@@ -257,7 +257,7 @@ mod tests {
     fn read_slowly(monitor: &UnixStream) -> io::Result<Vec<u8>> {
         let read = read(monitor)?;
         BEGUN.store(true, Ordering::Relaxed);
-        let answered = ANSWERS.lock().unwrap().1.recv_timeout(Duration::from_secs(60));
+        let answered = ANSWERS.lock().unwrap().1.recv_timeout(Duration::from_secs(5));
         answered.map(|()| read).map_err(io::Error::other)
     }
 

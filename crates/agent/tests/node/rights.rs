@@ -162,7 +162,7 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
                     "{said}"
                 );
             }
-            // Labels say who gets the traffic of Services, owners who is deleted with whom. This one has a status as its kubelet writes it.
+            // Labels say who gets the traffic of Services. Owners the API server itself keeps. This one has a status as its kubelet writes it.
             stage.pod_with("near", "node1", &json!({ "example.com/note": "x" }));
             let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } }).to_string();
             stage.kubectl(&["patch", "pod", "near", "--subresource=status", "--type=merge", "-p", &ready], "");
@@ -170,7 +170,6 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
             for more in [
                 json!({ "metadata": { "labels": { "k8s-app": "kube-dns" } } }),
                 json!({ "metadata": { "finalizers": ["example.com/mine"] } }),
-                json!({ "metadata": { "ownerReferences": [owner()] } }),
                 json!({ "metadata": { "annotations": { "k8s.v1.cni.cncf.io/networks": "blue" } } }),
                 json!({ "metadata": { "annotations": { "example.com/note": null } } }),
                 json!({ "status": { "conditions": [], "podIP": "10.0.0.9" } }),
