@@ -304,3 +304,54 @@ pub(crate) fn in_model<K>(object: &Unreadable<K>) -> portolan_model::Unreadable<
     let Unreadable { object, content, field, problem } = object;
     portolan_model::Unreadable { metadata: &object.metadata, content, field, problem }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use portolan_model::FirstInterface;
+    use portolan_model::fixtures::mk_subnet;
+    use portolan_model::subnet::DEFAULT_VPC;
+    use portolan_watch::fake::FakeApi;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pods_concern_nothing_that_the_node_itself_goes_by_and_subnets_do_also_if_they_are_held() {
+        let api = FakeApi::default();
+        api.define::<portolan::Subnet>();
+        let settings = Settings { first_interface: FirstInterface::Portolan };
+        let (cluster, _followers) =
+            Cluster::follow(&api.client(), "node1", settings, &Arc::new(Engine::new()), &Arc::default());
+        cluster.status().in_step().await;
+        let mut of_node = cluster.revisions_of_node();
+        api.put_raw::<Pod>(&json!({
+            "metadata": { "name": "argo", "namespace": "default", "uid": "1" },
+            "spec": { "nodeName": "node1", "containers": [] },
+        }));
+        cluster.wait_for(|known| known.pods.get("default", "argo").map(drop)).await;
+        assert!(!of_node.has_changed().unwrap());
+        let mut subnet = mk_subnet("apps", "10.50.0.0/24", DEFAULT_VPC);
+        // Then it is held, and edited: what there is of its networks on the node goes by that too.
+        let edits: [fn(&mut portolan::Subnet); 3] =
+            [|_| {}, |subnet| subnet.status = None, |subnet| subnet.spec.cidr_block = "10.51.0.0/24".into()];
+        for (number, edit) in edits.into_iter().enumerate() {
+            edit(&mut subnet);
+            api.put(&subnet);
+            let is_there = |known: &Known| match number {
+                0 => known.world.subnet("apps").is_some(),
+                1 => known.world.subnet("apps").is_none(),
+                _ => {
+                    let subnet = known.world.known_subnet("apps");
+                    subnet.is_some_and(|subnet| {
+                        subnet.config.cidr.nets().any(|net| net.to_string() == "10.51.0.0/24")
+                    })
+                }
+            };
+            cluster.wait_for(|known| is_there(known).then_some(())).await;
+            assert!(of_node.has_changed().unwrap(), "edit {number}");
+            of_node.borrow_and_update();
+        }
+    }
+}
