@@ -2,7 +2,6 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -15,13 +14,12 @@ use portolan_plan::host::{Datapath, Note, Sandbox};
 use crate::call::{NetworkConfig, PodArgs, Selection};
 use crate::calls::Threads;
 use crate::cluster::Known;
+use crate::confirm::{BETWEEN_READS, pod_ends};
 use crate::server::Agent;
 use crate::steps::{Step, Steps};
+use crate::vswitch::UnusableLink;
 use crate::wanted::{Call, Planned, Wanted, pod_ended, wanted};
 use crate::{device, links};
-
-/// The pause after a live read that settled nothing, before the next one.
-const BETWEEN_READS: Duration = Duration::from_secs(5);
 
 /// What one ADD works on.
 pub(crate) struct Add<'a> {
@@ -47,7 +45,8 @@ impl Add<'_> {
         }
         tokio::select! {
             result = self.make() => result,
-            refusal = self.pod_gone() => Err(refusal),
+            // Its sandbox is not needed any more.
+            () = pod_ends(&self.agent.client, &self.agent.cluster, &self.pod) => Err(pod_ended(&self.pod)),
             refusal = self.cannot_be_known() => Err(refusal),
         }
     }
@@ -133,25 +132,6 @@ impl Add<'_> {
         }
     }
 
-    /// Waits until the pod, once it was seen, is being deleted or is gone: its sandbox is not needed any more.
-    async fn pod_gone(&self) -> CniError {
-        let mut seen = false;
-        let PodArgs { namespace, name, uid } = &self.pod;
-        let gone = self.agent.cluster.wait_for(|known| {
-            let facts = known.pods.get(namespace, name).filter(|facts| facts.is(uid.as_deref()));
-            match facts {
-                Some(facts) if facts.terminating => Some(()),
-                Some(_) => {
-                    seen = true;
-                    None
-                }
-                None => seen.then_some(()),
-            }
-        });
-        gone.await;
-        pod_ended(&self.pod)
-    }
-
     /// Ends if a live read finds that a pod which was not seen yet does not exist; and if something is missing while the API server,
     /// from which it would come, cannot be reached. Nobody could say how long that lasts: the runtime tries again.
     async fn cannot_be_known(&self) -> CniError {
@@ -225,7 +205,13 @@ impl Add<'_> {
             let waiting = format!("port {} of Open vSwitch", note.link());
             steps.wait(Step::Plug, waiting, vswitch.plugged(note)).await;
             let waiting = format!("OVN to install port {}", plan.iface_id);
-            let installed = steps.wait(Step::Installed, waiting, vswitch.installed(note)).await;
+            let installed = async {
+                vswitch.installed(note).await?;
+                // In the kernel's datapath it is set up once it is a port.
+                self.agent.engine.is_up(&note.link()).await;
+                Ok(())
+            };
+            let installed: Result<(), UnusableLink> = steps.wait(Step::Installed, waiting, installed).await;
             installed.map_err(|error| CniError::new(Code::Setup, error.to_string(), ""))
         };
         let (link, ()) = tokio::try_join!(configure, installed)?;

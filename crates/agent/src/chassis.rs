@@ -25,7 +25,7 @@ use self::desired::{Found, Problem, SYSTEM_ID, TUNNEL_INTERFACE, chassis};
 pub(crate) use self::report::{Report, run as report};
 use crate::blocking::{blocking, until_done};
 use crate::links::with_causes;
-use crate::reconcile::{next, watched};
+use crate::monitor::{next, watched};
 use crate::server::Agent;
 
 /// Annotations of Nodes with this prefix are Portolan's.
@@ -87,7 +87,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     let mut host = list().await;
     let mut changes = agent.vswitch.changes();
     let mut connected = agent.vswitch.connected();
-    let mut cluster = agent.cluster.revisions();
+    let mut cluster = agent.cluster.revisions_of_node();
     let mut southbound = agent.config.southbound.clone();
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut offload_off = None;

@@ -1,7 +1,6 @@
 //! CHECK: whether what an ADD made is still there as it was made, and what differs. It needs no API server.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use ipnet::IpNet;
@@ -23,6 +22,8 @@ struct Expected {
     mtu: Option<u32>,
     addresses: Vec<IpNet>,
     iface_id: Option<String>,
+    /// The routes by it that ADD would make now.
+    planned_routes: Vec<Route>,
 }
 
 /// The pod's end of an interface as it is.
@@ -56,6 +57,7 @@ pub(crate) async fn check(
     for one in &mut expected {
         let plan = planned.iter().find(|plan| plan.interface == one.interface);
         one.iface_id = plan.map(|plan| plan.iface_id.clone());
+        one.planned_routes = plan.map(|plan| plan.end.routes.clone()).unwrap_or_default();
     }
     let mut differences: Vec<String> =
         expected.iter().flat_map(|one| on_the_node(agent, sandbox, one)).collect();
@@ -134,7 +136,7 @@ fn made_before(result: &Value, sandbox: &Sandbox) -> Option<Vec<Expected>> {
             mac: one["mac"].as_str().filter(|mac| !mac.is_empty()).map(str::to_lowercase),
             mtu: one["mtu"].as_u64().and_then(|mtu| u32::try_from(mtu).ok()),
             addresses: own.filter_map(|ip| ip["address"].as_str()?.parse().ok()).collect(),
-            iface_id: None,
+            ..Expected::default()
         })
     });
     Some(made.collect())
@@ -160,7 +162,7 @@ fn expected_of(planned: &[Planned], sandbox: &Sandbox) -> (Vec<Expected>, Vec<Ro
         mac: Some(plan.end.mac.to_string()),
         mtu: Some(plan.end.mtu.into()),
         addresses: plan.end.addresses.clone(),
-        iface_id: None,
+        ..Expected::default()
     });
     (expected.collect(), planned.iter().flat_map(|plan| plan.end.routes.clone()).collect())
 }
@@ -211,11 +213,18 @@ fn in_the_pod(expected: &[Expected], routes: &[Route], found: &[Option<Found>]) 
         let missing = one.addresses.iter().filter(|address| !addresses.contains(address));
         differences.extend(missing.map(|address| format!("{interface}: it does not have address {address}")));
     }
-    let is_by = |one: &Expected, gateway: IpAddr| one.addresses.iter().any(|net| net.contains(&gateway));
+    let is_planned = |one: &Expected, route: &Route| one.planned_routes.contains(route);
+    // The routers of other plugins' interfaces are on no network of these.
+    let is_by = |one: &Expected, route: &Route| {
+        route.gateway.is_some_and(|gateway| one.addresses.iter().any(|net| net.contains(&gateway)))
+    };
     for route in routes {
-        // The routers of other plugins' interfaces are on no network of these. Two interfaces may be on one network.
-        let Some(gateway) = route.gateway else { continue };
-        let mut ways = expected.iter().zip(found).filter(|(one, _)| is_by(one, gateway)).peekable();
+        let by = match expected.iter().any(|one| is_planned(one, route)) {
+            true => is_planned as fn(&Expected, &Route) -> bool,
+            false => is_by,
+        };
+        // Two interfaces may be on one network.
+        let mut ways = expected.iter().zip(found).filter(|(one, _)| by(one, route)).peekable();
         let Some((first, _)) = ways.peek() else { continue };
         let name = first.interface.clone();
         if !ways.any(|(_, found)| found.as_ref().is_some_and(|found| found.routes.contains(route))) {
@@ -280,6 +289,27 @@ mod tests {
         ] {
             assert_eq!(differences(change), [said]);
         }
+        // Where it is known by which interface a route goes, the way there does not matter: neither of these is by a router of its network.
+        let route = |destination: &str, gateway: Option<&str>| Route {
+            destination: destination.parse().unwrap(),
+            gateway: gateway.map(|gateway| gateway.parse().unwrap()),
+        };
+        let others = [route("10.7.0.0/16", None), route("10.8.0.0/16", Some("192.0.2.1"))];
+        assert_eq!(
+            in_the_pod(&expected, &others, &[Some(found())]),
+            Vec::<String>::new(),
+            "another plugin's"
+        );
+        let mut planned = expected.clone();
+        planned[0].planned_routes = others.to_vec();
+        let mut whole = found();
+        whole.routes.extend(others);
+        assert_eq!(in_the_pod(&planned, &others, &[Some(whole)]), Vec::<String>::new());
+        let said = [
+            "net1: it does not have route 10.7.0.0/16",
+            "net1: it does not have route 10.8.0.0/16 via 192.0.2.1",
+        ];
+        assert_eq!(in_the_pod(&planned, &others, &[Some(found())]), said);
         let missing = in_the_pod(&expected, &[], &[None]);
         assert_eq!(missing, ["net1: there is no such link in the container"]);
     }

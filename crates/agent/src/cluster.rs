@@ -8,6 +8,7 @@ use kube::{Client, ResourceExt};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, portolan};
+use portolan_model::holder::Read;
 use portolan_model::{Attachment, Dirty, Settings, Source, Unit, World};
 use portolan_plan::host::LinkName;
 use portolan_watch::{Change, Followers, Listed, Object, Selection, Status, Unreadable};
@@ -23,18 +24,22 @@ use crate::pods::{self, PodKey, Pods};
 pub(crate) struct Cluster {
     known: RwLock<Known>,
     revision: watch::Sender<u64>,
+    of_node: watch::Sender<u64>,
+    missing: Pending<Read>,
     status: Status,
     engine: Arc<Engine>,
     network_status: Arc<Pending<PodKey>>,
 }
 
 /// All that was reported.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) world: World,
     pub(crate) pods: Pods,
     pub(crate) holders: Holders,
     pub(crate) node: NodeFacts,
+    /// How many lists there were of kinds of which what a list lacks stays until it is read.
+    pub(crate) lists: u64,
 }
 
 impl Cluster {
@@ -48,13 +53,10 @@ impl Cluster {
     ) -> (Arc<Self>, Followers) {
         let mut followers = Followers::new(client.clone());
         let cluster = Arc::new(Self {
-            known: RwLock::new(Known {
-                world: World::new(settings),
-                pods: Pods::default(),
-                holders: Holders::default(),
-                node: NodeFacts::default(),
-            }),
+            known: RwLock::new(Known { world: World::new(settings), ..Known::default() }),
             revision: watch::Sender::new(0),
+            of_node: watch::Sender::new(0),
+            missing: Pending::default(),
             status: followers.status(),
             engine: Arc::clone(engine),
             network_status: Arc::clone(network_status),
@@ -75,8 +77,8 @@ impl Cluster {
             this.node_changed(&name, &change);
             std::future::ready(())
         });
-        cluster.feed::<portolan::Subnet>(&mut followers, Selection::all());
-        cluster.feed::<kubeovn::Subnet>(&mut followers, Selection::all());
+        cluster.feed_lasting::<portolan::Subnet>(&mut followers);
+        cluster.feed_lasting::<kubeovn::Subnet>(&mut followers);
         cluster.feed::<portolan::Vpc>(&mut followers, Selection::all());
         cluster.feed::<kubeovn::Vpc>(&mut followers, Selection::all());
         cluster.feed::<NetworkAttachmentDefinition>(&mut followers, Selection::all());
@@ -100,9 +102,29 @@ impl Cluster {
         }
     }
 
-    /// Changes with everything that is reported.
-    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
+    /// Changes with what the node itself goes by: its Node, the addresses of its port, and Subnets. Not with its pods, which change much more often.
+    pub(crate) fn revisions_of_node(&self) -> watch::Receiver<u64> {
+        self.of_node.subscribe()
+    }
+
+    /// Objects that a list lacked, to be read.
+    pub(crate) fn missing(&self) -> &Pending<Read> {
+        &self.missing
+    }
+
+    /// How many lists there were, if one lacked an object that was not seen since and is still here.
+    pub(crate) fn lists_without(&self, read: &Read) -> Option<u64> {
+        self.read(|known| known.world.is_missing(read).then_some(known.lists))
+    }
+
+    /// A live read, begun after so many lists, found an object or not. False if there was another list meanwhile: then it is to be read again.
+    pub(crate) fn settle_missing(&self, read: &Read, lists: u64, found: &World) -> bool {
+        let mut settled = false;
+        self.change(|known| {
+            settled = known.lists == lists;
+            if settled { known.world.settle_missing(read, found) } else { Dirty::default() }
+        });
+        settled
     }
 
     /// Which followers are in step with the API server.
@@ -114,6 +136,25 @@ impl Cluster {
         let cluster = Arc::clone(self);
         followers.follow::<K, _>(selection, move |change| {
             cluster.change(|known| apply(&mut known.world, &change));
+            std::future::ready(())
+        });
+    }
+
+    /// Feeds a kind that routes of the node go by: what a list lacks of it stays until a live read confirms that it is gone.
+    fn feed_lasting<K: Source + Object>(self: &Arc<Self>, followers: &mut Followers) {
+        let cluster = Arc::clone(self);
+        followers.follow::<K, _>(Selection::all(), move |change| {
+            let mut missing = Vec::new();
+            cluster.change(|known| match &change {
+                Change::Listed(Listed { objects, unreadable }) => {
+                    known.lists += 1;
+                    let dirty = known.world.relist(objects, unreadable.iter().map(in_model));
+                    missing.extend(known.world.missing().cloned());
+                    dirty
+                }
+                _ => apply(&mut known.world, &change),
+            });
+            missing.into_iter().for_each(|read| cluster.missing.check(read));
             std::future::ready(())
         });
     }
@@ -199,12 +240,15 @@ impl Cluster {
             dirty
         });
         self.engine.holders_changed(holders);
+        // Also what is no part of the World: its annotations.
+        self.of_node.send_modify(|revision| *revision += 1);
     }
 
     fn change(&self, change: impl FnOnce(&mut Known) -> Dirty) {
-        let (attachments, holders) = {
+        let (attachments, holders, is_of_node) = {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
             let dirty = change(&mut known);
+            let is_of_node = dirty.units.iter().any(is_of_node_itself);
             let (mut attachments, mut holders) = (Vec::new(), BTreeSet::new());
             for unit in dirty.units {
                 match unit {
@@ -223,11 +267,23 @@ impl Cluster {
                     Unit::Vpc(_) | Unit::Peering(_) | Unit::Node(_) => {}
                 }
             }
-            (attachments, holders)
+            (attachments, holders, is_of_node)
         };
         self.engine.attachments_changed(&attachments);
         self.engine.holders_changed(holders);
         self.revision.send_modify(|revision| *revision += 1);
+        if is_of_node {
+            self.of_node.send_modify(|revision| *revision += 1);
+        }
+    }
+}
+
+/// Whether what the node itself goes by depends on a unit.
+fn is_of_node_itself(unit: &Unit) -> bool {
+    match unit {
+        Unit::Node(_) | Unit::Subnet(_) => true,
+        Unit::Attachment(id) => id.kind() == HolderKind::Node,
+        Unit::Vpc(_) | Unit::Peering(_) => false,
     }
 }
 
@@ -236,7 +292,7 @@ fn apply<K: Source>(world: &mut World, change: &Change<K>) -> Dirty {
         Change::Applied(object) => world.apply(object),
         Change::Unreadable(object) => world.apply_unreadable::<K>(&in_model(object)),
         Change::Deleted(object) => world.delete_named::<K>(&object.metadata),
-        // What a list lacks is not waited for here: nothing of a node is removed for it. Whatever removes something reads the pod live.
+        // What a list lacks is not waited for: nothing of the node goes by these alone. Whatever removes something reads the pod live.
         Change::Listed(Listed { objects, unreadable }) => {
             world.reset_with(objects, unreadable.iter().map(in_model))
         }
@@ -244,7 +300,58 @@ fn apply<K: Source>(world: &mut World, change: &Change<K>) -> Dirty {
 }
 
 /// An object that cannot be decoded, as the model has it.
-fn in_model<K>(object: &Unreadable<K>) -> portolan_model::Unreadable<'_> {
+pub(crate) fn in_model<K>(object: &Unreadable<K>) -> portolan_model::Unreadable<'_> {
     let Unreadable { object, content, field, problem } = object;
     portolan_model::Unreadable { metadata: &object.metadata, content, field, problem }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use portolan_model::FirstInterface;
+    use portolan_model::fixtures::mk_subnet;
+    use portolan_model::subnet::DEFAULT_VPC;
+    use portolan_watch::fake::FakeApi;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pods_concern_nothing_that_the_node_itself_goes_by_and_subnets_do_also_if_they_are_held() {
+        let api = FakeApi::default();
+        api.define::<portolan::Subnet>();
+        let settings = Settings { first_interface: FirstInterface::Portolan };
+        let (cluster, _followers) =
+            Cluster::follow(&api.client(), "node1", settings, &Arc::new(Engine::new()), &Arc::default());
+        cluster.status().in_step().await;
+        let mut of_node = cluster.revisions_of_node();
+        api.put_raw::<Pod>(&json!({
+            "metadata": { "name": "argo", "namespace": "default", "uid": "1" },
+            "spec": { "nodeName": "node1", "containers": [] },
+        }));
+        cluster.wait_for(|known| known.pods.get("default", "argo").map(drop)).await;
+        assert!(!of_node.has_changed().unwrap());
+        let mut subnet = mk_subnet("apps", "10.50.0.0/24", DEFAULT_VPC);
+        // Then it is held, and edited: what there is of its networks on the node goes by that too.
+        let edits: [fn(&mut portolan::Subnet); 3] =
+            [|_| {}, |subnet| subnet.status = None, |subnet| subnet.spec.cidr_block = "10.51.0.0/24".into()];
+        for (number, edit) in edits.into_iter().enumerate() {
+            edit(&mut subnet);
+            api.put(&subnet);
+            let is_there = |known: &Known| match number {
+                0 => known.world.subnet("apps").is_some(),
+                1 => known.world.subnet("apps").is_none(),
+                _ => {
+                    let subnet = known.world.known_subnet("apps");
+                    subnet.is_some_and(|subnet| {
+                        subnet.config.cidr.nets().any(|net| net.to_string() == "10.51.0.0/24")
+                    })
+                }
+            };
+            cluster.wait_for(|known| is_there(known).then_some(())).await;
+            assert!(of_node.has_changed().unwrap(), "edit {number}");
+            of_node.borrow_and_update();
+        }
+    }
 }

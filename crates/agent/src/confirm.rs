@@ -1,7 +1,8 @@
 //! Live reads: whether what ports were made for is gone: the pods of ports whose links are gone, and the `NetworkAttachment`s that a list
-//! lacks. A few at a time, in the order in which they were asked for.
+//! lacks. A few at a time, in the order in which they were asked for. And the pods of calls that a list lacks.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -13,10 +14,16 @@ use portolan_api::portolan::NetworkAttachment;
 use portolan_plan::reconciler::Absence;
 use portolan_watch::Object;
 
+use crate::call::PodArgs;
+use crate::cluster::{Cluster, Known};
 use crate::engine::{OwnerKind, OwnerOfUnit};
+use crate::pods::PodFacts;
 
 /// How many objects are read at a time. After a restart of the node the pods of all its ports may be asked for at once.
 const AT_A_TIME: usize = 8;
+
+/// The pause after a live read for a call that settled nothing, before the next one.
+pub(crate) const BETWEEN_READS: Duration = Duration::from_secs(5);
 
 /// Live reads under way, and those that wait for their turn.
 pub(crate) struct Confirmations {
@@ -57,6 +64,40 @@ impl Confirmations {
             None => std::future::pending().await,
         }
     }
+}
+
+/// Waits until a pod, once it was seen, is being deleted or is gone. That a list lacks it is a reason to read it, and no answer.
+pub(crate) async fn pod_ends(client: &Client, cluster: &Cluster, pod: &PodArgs) {
+    let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace);
+    let mut seen = None;
+    loop {
+        let is_terminating = cluster.wait_for(|known| match facts(known, pod) {
+            Some(facts) => {
+                seen = Some(facts.uid.clone());
+                facts.terminating.then_some(true)
+            }
+            None => seen.is_some().then_some(false),
+        });
+        if is_terminating.await {
+            return;
+        }
+        match portolan_watch::get(client, &api, &pod.name).await {
+            Ok(Some(found)) if found.uid() == seen && found.metadata.deletion_timestamp.is_none() => {}
+            Ok(_) => return,
+            Err(error) => {
+                let error = portolan_watch::Plain(&error);
+                tracing::warn!(%pod, %error, "cannot read the pod of an ADD, which a list lacks; trying again");
+            }
+        }
+        tokio::select! {
+            () = cluster.wait_for(|known| facts(known, pod).map(drop)) => {}
+            () = tokio::time::sleep(BETWEEN_READS) => {}
+        }
+    }
+}
+
+fn facts<'k>(known: &'k Known, PodArgs { namespace, name, uid }: &PodArgs) -> Option<&'k PodFacts> {
+    known.pods.get(namespace, name).filter(|facts| facts.is(uid.as_deref()))
 }
 
 async fn confirm(client: Client, node: String, owner: OwnerOfUnit) -> (OwnerOfUnit, Absence) {
@@ -111,10 +152,14 @@ async fn of_node<K: Object>(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+    use std::sync::Arc;
+
+    use portolan_model::Settings;
     use portolan_plan::host::LinkName;
     use portolan_watch::fake::{Answer, FakeApi};
 
     use super::*;
+    use crate::engine::Engine;
 
     const READ: &str = "/api/v1/namespaces/default/pods/";
 
@@ -144,6 +189,42 @@ mod tests {
         let unanswered = answers.iter().filter(|answer| **answer == Absence::Unknown).count();
         let gone = answers.iter().filter(|answer| **answer == Absence::Confirmed).count();
         assert_eq!((unanswered, gone), (AT_A_TIME, 100 - AT_A_TIME));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_whose_add_is_under_way_ends_when_it_is_deleted_and_not_because_a_list_lacks_it() {
+        const LIST: &str = "GET /api/v1/pods";
+        const WATCH: &str = "WATCH /api/v1/pods";
+        let api = FakeApi::default();
+        let metadata = serde_json::json!({"name": "argo", "namespace": "default", "uid": "1"});
+        let spec = serde_json::json!({"nodeName": "node1", "containers": []});
+        let (engine, status) = (Arc::new(Engine::new()), Arc::default());
+        let (cluster, _followers) =
+            Cluster::follow(&api.client(), "node1", Settings::default(), &engine, &status);
+        let pod = PodArgs { namespace: "default".into(), name: "argo".into(), uid: Some("1".into()) };
+        let mut ended = tokio::spawn({
+            let (client, cluster, pod) = (api.client(), Arc::clone(&cluster), pod.clone());
+            async move { pod_ends(&client, &cluster, &pod).await }
+        });
+        api.put_raw::<Pod>(&serde_json::json!({"metadata": metadata, "spec": spec}));
+        cluster.wait_for(|known| facts(known, &pod).map(drop)).await;
+        // A list lacks it, and so does what a server that is starting answers.
+        api.script(WATCH, 1, Answer::ExpiredEvent);
+        api.always(WATCH, Answer::Silence);
+        api.script(READ, 1, Answer::NamelessNotFound);
+        api.script(LIST, 1, Answer::EmptyList);
+        api.cut_watches();
+        cluster.wait_for(|known| facts(known, &pod).is_none().then_some(())).await;
+        let read_again = async {
+            api.requested(READ, 2).await;
+            tokio::time::sleep(BETWEEN_READS).await;
+        };
+        tokio::select! {
+            _ = &mut ended => panic!("it is there"),
+            () = read_again => {}
+        }
+        api.remove::<Pod>("default", "argo");
+        ended.await.unwrap();
     }
 
     #[tokio::test]

@@ -88,9 +88,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::chassis::NodeFacts;
-    use crate::holders::Holders;
-    use crate::pods::Pods;
 
     #[test]
     fn a_device_is_the_address_of_one_and_goes_to_the_interface_that_the_call_names() {
@@ -143,8 +140,7 @@ mod tests {
     #[test]
     fn a_device_is_only_for_interfaces_of_definitions_that_name_a_resource_and_no_device() {
         let world = World::new(Settings::default());
-        let mut known =
-            Known { world, pods: Pods::default(), holders: Holders::default(), node: NodeFacts::default() };
+        let mut known = Known { world, ..Known::default() };
         let pod = PodArgs { namespace: "default".into(), name: "argo".into(), uid: None };
         let one: PciAddress = "0000:03:00.2".parse().unwrap();
         let refusal = |known: &Known, interface: &str| {

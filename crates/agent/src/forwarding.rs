@@ -8,8 +8,7 @@ use portolan_plan::host::NODE_LINK;
 use tokio::sync::watch;
 
 use crate::blocking::until_done;
-use crate::links::with_causes;
-use crate::reconcile::{next, watched};
+use crate::monitor::{Monitor, News};
 use crate::server::Agent;
 
 /// What may stop it, for the Node's annotation.
@@ -23,17 +22,11 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
     if !agent.config.settings.first_interface.is_portolan() {
         return std::future::pending().await;
     }
-    let opened = ForwardMonitor::open(NODE_LINK).map_err(|error| with_causes(&error));
-    let monitor = match opened.and_then(|monitor| watched(monitor).map_err(|error| error.to_string())) {
-        Ok(monitor) => monitor,
-        Err(error) => {
-            tracing::warn!(
-                error,
-                "cannot watch nftables: whether others drop what pods send out of the cluster is not known"
-            );
-            return std::future::pending().await;
-        }
-    };
+    // While it cannot be watched, whether others drop what pods send out of the cluster is not known.
+    let mut monitor = Monitor::new("firewalls", || ForwardMonitor::open(NODE_LINK), &agent.metrics);
+    if !monitor.is_open() {
+        _ = monitor.next(ForwardMonitor::read).await;
+    }
     loop {
         let what = "find out whether others drop what is forwarded";
         let chains = until_done(what, BETWEEN_LOOKS, || forward_policy::dropping_chains(NODE_LINK)).await;
@@ -47,8 +40,8 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
             changed
         });
         loop {
-            match next(Some(&monitor), ForwardMonitor::read).await {
-                Ok(changes) if changes.is_empty() => {}
+            match monitor.next(ForwardMonitor::read).await {
+                Ok(News::Changes(changes)) if changes.is_empty() => {}
                 Ok(_) => break,
                 Err(error) => {
                     tracing::warn!(%error, "cannot watch nftables; looking again");
@@ -57,7 +50,7 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
             }
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
-        while monitor.get_ref().read().is_ok() {}
+        while monitor.read_now(ForwardMonitor::read).is_some() {}
     }
 }
 

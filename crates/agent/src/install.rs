@@ -29,7 +29,7 @@ use portolan_watch::Pause;
 use tokio::io::unix::AsyncFd;
 
 use crate::blocking::blocking;
-use crate::reconcile::watched;
+use crate::monitor::watched;
 pub use conflist::{Mode, Problem};
 pub use examine::examine;
 

@@ -36,6 +36,8 @@ mod holders;
 mod host_work;
 mod links;
 mod metrics;
+mod missing;
+mod monitor;
 mod network_status;
 mod node_links;
 mod node_lock;
@@ -201,6 +203,7 @@ async fn work(
         never = server::serve(agent, listener) => match never {},
         never = network_status::run(agent) => match never {},
         never = attachment_status::run(agent) => match never {},
+        never = missing::run(&agent.client, &agent.cluster) => match never {},
         ended = reconcile::run(agent, recoveries) => ended,
         ended = chassis::run(agent) => ended,
         ended = node_network::run(agent) => ended,

@@ -28,7 +28,8 @@ pub(crate) struct PodEnd {
     pub(crate) kept: Vec<IpNet>,
 }
 
-/// Makes an interface's pair of links: the pod's end down, the node's end guarded, noted and up.
+/// Makes an interface's pair of links: the pod's end down, the node's end noted, and guarded and up or, in the kernel's datapath, down: the engine
+/// sets it up once it is a port.
 pub(crate) fn make(
     note: &Note,
     netns: &OwnedFd,
@@ -78,14 +79,24 @@ fn make_guarded(
         Ok(())
     })?;
     // With its note the link counts as one of a living sandbox: the engine gives it a port.
-    steps.during_work(Step::Note, || set_note(note))
+    steps.during_work(Step::Note, || match datapath {
+        Datapath::Netdev => {
+            let text = note.to_string();
+            let settings = LinkSettings { alias: Some(&text), up: true, ..Default::default() };
+            host.set_link(name.as_str(), settings)
+        }
+        Datapath::System => set_note(note),
+    })
 }
 
-/// Notes on a link what it is for, and sets it up. The kernel reports changes of links that are up only.
+/// Notes on a link what it is for.
 pub(crate) fn set_note(note: &Note) -> Result<()> {
-    let text = note.to_string();
-    let settings = LinkSettings { alias: Some(&text), up: true, ..Default::default() };
-    Rtnetlink::open()?.set_link(note.link().as_str(), settings)
+    let (name, text) = (note.link(), note.to_string());
+    let mut host = Rtnetlink::open()?;
+    host.set_link(name.as_str(), LinkSettings { alias: Some(&text), ..Default::default() })?;
+    // Of a link that is down the kernel reports no note; but that it was given an address, be it the one that it has.
+    let mac = host.link(name.as_str())?.and_then(|link| link.mac);
+    host.set_link(name.as_str(), LinkSettings { mac, ..Default::default() })
 }
 
 /// Makes a tap, down.
@@ -127,7 +138,7 @@ fn set_down(name: &str) -> Result<()> {
     }
 }
 
-/// Sets a link up again that somebody set down.
+/// Sets a link up: one that somebody set down, or that is a port of the kernel's datapath by now.
 fn set_up(name: &str) -> Result<()> {
     let mut host = Rtnetlink::open()?;
     match host.link(name)? {
@@ -138,9 +149,7 @@ fn set_up(name: &str) -> Result<()> {
     match host.set_link(name, LinkSettings { up: true, ..Default::default() }) {
         // It went meanwhile.
         Err(Error::NoLink(_)) => Ok(()),
-        outcome => {
-            outcome.inspect(|()| tracing::warn!(link = name, "somebody set a link down; it is up again"))
-        }
+        outcome => outcome.inspect(|()| tracing::info!(link = name, "set a link up")),
     }
 }
 

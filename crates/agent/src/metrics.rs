@@ -35,6 +35,11 @@ struct Failed {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfMonitor {
+    what: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfChange {
     change: &'static str,
     outcome: &'static str,
@@ -53,6 +58,7 @@ struct Inner {
     in_progress: Family<OfVerb, Gauge>,
     changes: Family<OfChange, Counter>,
     guards_missed: Counter,
+    watching: Family<OfMonitor, Gauge>,
     planned: Counter,
     gauges: Gauges,
 }
@@ -90,6 +96,7 @@ impl Metrics {
             in_progress: Family::default(),
             changes: Family::default(),
             guards_missed: Counter::default(),
+            watching: Family::default(),
             planned: Counter::default(),
             gauges: Gauges::default(),
         };
@@ -109,6 +116,9 @@ impl Metrics {
         registry.register("changes", help, inner.changes.clone());
         let help = "Guards of links that somebody else removed or changed";
         registry.register("guards_missed", help, inner.guards_missed.clone());
+        let help =
+            "1 while the kernel reports changes of this to the agent, 0 while that cannot be asked for";
+        registry.register("watching", help, inner.watching.clone());
         let help = "How often a unit was planned: an interface of a pod, or a port of the node";
         registry.register("units_planned", help, inner.planned.clone());
         let Gauges { units, units_failing, followers_behind, vswitch_connected, node_problem } =
@@ -165,6 +175,11 @@ impl Metrics {
 
     pub(crate) fn guard_missed(&self) {
         self.0.guards_missed.inc();
+    }
+
+    /// Whether changes of something are reported.
+    pub(crate) fn watches(&self, what: &'static str, is_watched: bool) {
+        self.0.watching.get_or_create(&OfMonitor { what }).set(is_watched.into());
     }
 
     /// So many units were planned.

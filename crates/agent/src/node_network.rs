@@ -5,6 +5,7 @@
 //! unit: a change costs a look at all of it, which is a link with a few addresses and routes.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -21,7 +22,7 @@ use tokio::sync::watch;
 
 use crate::blocking::blocking;
 use crate::links::with_causes;
-use crate::reconcile::{next, watched};
+use crate::monitor::{next, watched};
 use crate::server::Agent;
 
 /// How soon after one look the next may be: whoever changes routes all the time does not take all of a processor.
@@ -37,10 +38,32 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 pub(crate) enum Progress {
     /// It is as it should be; or this is not the primary network.
     Done,
+    /// It is, but for networks that cannot lead to pods.
+    Without(Refused),
     /// Something has to come first.
     Waits(&'static str),
     /// It cannot be made, and is tried again.
     Fails(String),
+}
+
+/// Networks that are not routed to pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    networks: Vec<IpNet>,
+    /// One of them is of `--cluster-network`: pods of the whole cluster are in it. Others are Subnets', which must not stop anybody else's pods.
+    is_of_cluster: bool,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let networks: Vec<String> = self.networks.iter().map(ToString::to_string).collect();
+        write!(
+            f,
+            "this node does not route {} to pods, as it has an address there itself, or is directly in a network around it: correct \
+             --cluster-network, or cidrBlock of the Subnet",
+            networks.join(", ")
+        )
+    }
 }
 
 /// Where the agent keeps it.
@@ -60,6 +83,7 @@ impl Progress {
     pub(crate) fn problem(&self) -> Option<String> {
         match self {
             Progress::Done | Progress::Waits(_) => None,
+            Progress::Without(refused) => Some(refused.to_string()),
             Progress::Fails(why) => {
                 Some(format!("the node's own part in the primary network is not as it should be: {why}"))
             }
@@ -69,7 +93,8 @@ impl Progress {
     /// Whether the node can take part.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
-            Progress::Done => Ok(()),
+            Progress::Without(refused) if refused.is_of_cluster => Err(refused.to_string()),
+            Progress::Done | Progress::Without(_) => Ok(()),
             Progress::Waits(what) => Err((*what).to_owned()),
             Progress::Fails(why) => Err(why.clone()),
         }
@@ -98,7 +123,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
     let mut nftables = watch_table();
     // Until all is listed, what is not known may be there all the same.
     agent.cluster.status().in_step().await;
-    let mut cluster = agent.cluster.revisions();
+    let mut cluster = agent.cluster.revisions_of_node();
     let mut vswitch = agent.vswitch.changes();
     let mut state = State::default();
     let mut pause = FIRST_PAUSE;
@@ -113,6 +138,11 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
             Ok(progress) => progress.clone(),
             Err(why) => Progress::Fails(why.clone()),
         };
+        if let Progress::Without(refused) = &progress
+            && *agent.node_network.borrow() != progress
+        {
+            tracing::warn!(problem = %refused, "not all networks of pods are routed");
+        }
         agent.node_network.send_if_modified(|is| {
             let differs = *is != progress;
             *is = progress;
@@ -137,7 +167,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
             changed = cluster.changed() => {
                 changed.expect("invariant: the agent keeps the sender alive");
                 cluster.borrow_and_update();
-                // Most of what changes in the cluster is none of this node's own.
+                // Most Subnets are tenants', and none of this node's own.
                 state.only_if_changed = failed.is_ok();
             }
             () = retry => {}
@@ -175,12 +205,10 @@ fn has_more(monitor: Option<&AsyncFd<ChangeMonitor>>) -> bool {
 /// What is known of earlier rounds.
 #[derive(Default)]
 struct State {
-    /// What was asked for, and was made.
-    made: Option<NodeNetwork>,
+    /// What was asked for and was made, if nothing was found missing since, and what became of it.
+    made: Option<(NodeNetwork, Progress)>,
     /// The networks of pods, with those that were kept.
     pods: Vec<IpNet>,
-    /// Networks that were left out because the node is in them by other links.
-    left_out: Vec<IpNet>,
     /// The table as nft listed it once it had been written, and what was written.
     table: Option<(Masquerade, Value)>,
     /// Somebody has changed nftables since that was listed.
@@ -189,24 +217,31 @@ struct State {
     only_if_changed: bool,
 }
 
+impl State {
+    /// What became of it, if nothing but the cluster has changed since and that asks for the same. Otherwise nothing counts as made until it was
+    /// looked at: what was reported of the kernel and of Open vSwitch meanwhile is not reported again.
+    fn unchanged(&mut self, wanted: Option<&NodeNetwork>) -> Option<Progress> {
+        let only_if_changed = std::mem::take(&mut self.only_if_changed);
+        let is_same = |made: &NodeNetwork| only_if_changed && wanted == Some(made);
+        self.made = self.made.take().filter(|(made, _)| is_same(made));
+        self.made.as_ref().map(|(_, progress)| progress.clone())
+    }
+}
+
 /// Makes the node as it should be, as far as that is known.
 async fn keep(agent: &Agent, state: &mut State) -> Result<Progress, String> {
-    let only_if_changed = std::mem::take(&mut state.only_if_changed);
     let config = &agent.config;
     let wanted = agent.cluster.read(|known| {
         let mtu = config.mtu_of_subnets(known)?;
         node_network(&known.world, &config.node, &config.cluster_networks, mtu)
     });
+    if let Some(progress) = state.unchanged(wanted.as_ref()) {
+        return Ok(progress);
+    }
     let Some(wanted) = wanted else {
         remove_if_deleted(agent, state).await?;
         return Ok(Progress::Waits(NO_ADDRESSES));
     };
-    if only_if_changed && state.made.as_ref() == Some(&wanted) {
-        return Ok(Progress::Done);
-    }
-    if state.made.as_ref().map(|made| &made.refused) != Some(&wanted.refused) && !wanted.refused.is_empty() {
-        tracing::warn!(networks = ?wanted.refused, "a network of --cluster-network or of a Subnet contains an address of this node, and is not routed to pods");
-    }
     let changed = agent.vswitch.assert_node_port(&config.node, &wanted).await?;
     if changed {
         tracing::info!(iface_id = wanted.iface_id, "made the node's port in Open vSwitch");
@@ -222,15 +257,21 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<Progress, String> {
     });
     let (outcome, table, left_out, pods) = done.await.map_err(|error| error.to_string())?;
     (state.table, state.pods) = (table, pods);
-    if state.left_out != left_out && !left_out.is_empty() {
-        tracing::warn!(networks = ?left_out, "a network of --cluster-network or of a Subnet is in one that this node is directly in, and is not routed to pods");
-    }
-    state.left_out = left_out;
     if !outcome? {
         return Ok(Progress::Waits(NO_LINK));
     }
-    state.made = Some(wanted);
-    Ok(Progress::Done)
+    let progress = done_without([&wanted.refused[..], &left_out].concat(), &config.cluster_networks);
+    state.made = Some((wanted, progress.clone()));
+    Ok(progress)
+}
+
+fn done_without(networks: Vec<IpNet>, of_cluster: &[IpNet]) -> Progress {
+    if networks.is_empty() {
+        return Progress::Done;
+    }
+    // Those that are next to each other may have been put together.
+    let is_of_cluster = networks.iter().any(|net| of_cluster.iter().any(|given| net.contains(given)));
+    Progress::Without(Refused { networks, is_of_cluster })
 }
 
 /// The networks that the node reaches by its port, as the kernel knows: what an earlier agent made is remembered there.
@@ -401,4 +442,68 @@ async fn try_remove(agent: &Agent, why: &str) -> Result<(), String> {
         tracing::info!("removed the node's port: {why}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+mod tests {
+    use portolan_model::HeldNetworks;
+
+    use super::*;
+
+    fn network(pods: &str) -> NodeNetwork {
+        NodeNetwork {
+            owner: "node-w1".into(),
+            iface_id: "port:w1/node/node-w1".into(),
+            mac: "0a:58:0a:10:01:02".parse().unwrap(),
+            mtu: 1400,
+            addresses: vec!["10.16.1.2/24".parse().unwrap()],
+            routers: vec!["10.16.1.1".parse().unwrap()],
+            pods: vec![pods.parse().unwrap()],
+            masquerade: vec!["10.16.1.3".parse().unwrap()],
+            own: Vec::new(),
+            refused: Vec::new(),
+            held: HeldNetworks::Known(Vec::new()),
+        }
+    }
+
+    #[test]
+    fn what_was_made_counts_only_until_something_else_than_the_cluster_changes_or_is_waited_for() {
+        let (wanted, other) = (network("10.16.0.0/16"), network("10.17.0.0/16"));
+        let made = |state: &mut State| state.made = Some((wanted.clone(), Progress::Done));
+        let after_event_of_cluster = |state: &mut State, wanted: Option<&NodeNetwork>| {
+            state.only_if_changed = true;
+            state.unchanged(wanted)
+        };
+        let mut state = State::default();
+        made(&mut state);
+        assert_eq!(after_event_of_cluster(&mut state, Some(&wanted)), Some(Progress::Done));
+        assert_eq!(after_event_of_cluster(&mut state, Some(&other)), None);
+        // The link is gone: it is looked at, and waited for. Then the cluster changes.
+        made(&mut state);
+        assert_eq!(state.unchanged(Some(&wanted)), None);
+        assert_eq!(
+            after_event_of_cluster(&mut state, Some(&wanted)),
+            None,
+            "/readyz must not say that it is made"
+        );
+        // The port has no addresses for a moment, in which somebody removes a route.
+        made(&mut state);
+        assert_eq!(after_event_of_cluster(&mut state, None), None);
+        assert_eq!(after_event_of_cluster(&mut state, Some(&wanted)), None, "the route would be missed");
+    }
+
+    #[test]
+    fn networks_that_are_not_routed_are_a_problem_and_stop_pods_only_if_they_are_the_clusters() {
+        let nets = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpNet>>();
+        let of_cluster = nets(&["10.16.0.0/16"]);
+        let done = done_without(Vec::new(), &of_cluster);
+        assert_eq!((done.problem(), done.check()), (None, Ok(())));
+        let subnets = done_without(nets(&["10.50.0.0/24", "fd00:50::/64"]), &of_cluster);
+        let problem = subnets.problem().unwrap();
+        assert!(problem.contains("does not route 10.50.0.0/24, fd00:50::/64 to pods"), "{problem}");
+        assert_eq!(subnets.check(), Ok(()), "a Subnet must not make every node not ready");
+        let all = done_without(nets(&["10.16.0.0/15"]), &of_cluster);
+        assert!(all.problem().is_some() && all.check().is_err());
+    }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use futures::stream::FuturesUnordered;
 use portolan_host::{Admits, GuardChange, GuardMonitor, LinkMonitor, guard};
 use portolan_plan::host::{Change, Guard, LinkName};
 use portolan_watch::{Recoveries, Retries};
-use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 use crate::blocking::{blocking, until_done};
@@ -24,6 +22,7 @@ use crate::engine::Failure;
 use crate::guard_news::Serial;
 use crate::host_work::{Done, HostWork};
 use crate::links;
+use crate::monitor::{News, SlowMonitor, next, watched};
 use crate::node_links::NodeLinks;
 use crate::server::Agent;
 
@@ -39,7 +38,9 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
     let engine = &agent.engine;
     // Before the lists: what changes after them is reported.
     let links = watched(LinkMonitor::open()?).context("watch links")?;
-    let guards = watch_guards();
+    // They are needed, and so watched, only where the kernel has them. Where it has not, making one says so.
+    let open = || GuardMonitor::open().map(Arc::new);
+    let mut guards = SlowMonitor::new("guards", open, GuardMonitor::read, &agent.metrics);
     let mut node_links = NodeLinks::new(engine, &agent.functions);
     node_links.list().await;
     let mut listings = FuturesUnordered::new();
@@ -67,7 +68,10 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
             // The API server is back: what could not be read need not wait any longer.
             () = recoveries.next() => later.hasten(Instant::now()),
             changes = next(Some(&links), LinkMonitor::read) => node_links.report(changes.context("watch links")?).await,
-            changes = next(guards.as_ref(), GuardMonitor::read) => guard_changes = changes.context("watch guards")?,
+            news = guards.next() => match news.context("watch guards")? {
+                News::Opened => engine.guard_reports_lost(),
+                News::Changes(changes) => guard_changes = changes,
+            },
             Some((began, guards)) = listings.next(), if !listings.is_empty() => {
                 report_all_guards(agent, began, &guards);
             }
@@ -91,9 +95,6 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
             node_links.report(changes).await;
         }
         // After the links: the guard of a link that is gone need not be missed.
-        while let Some(Ok(more)) = guards.as_ref().map(|monitor| monitor.get_ref().read()) {
-            guard_changes.extend(more);
-        }
         report_guards(agent, guard_changes);
         listings.extend(engine.begin_guard_listing().map(list_guards));
         for unit in later.take_due(Instant::now()) {
@@ -105,41 +106,6 @@ pub(crate) async fn run(agent: &Agent, mut recoveries: Recoveries) -> anyhow::Re
         apply(agent, work.changes, &mut host).await;
         for unit in engine.round_ended() {
             later.failed(unit, Instant::now());
-        }
-    }
-}
-
-pub(crate) fn watched<T: AsRawFd>(monitor: T) -> std::io::Result<AsyncFd<T>> {
-    #[expect(
-        deprecated,
-        reason = "its successor is unsafe; the monitor keeps its descriptor open as long as it lives"
-    )]
-    AsyncFd::new(monitor)
-}
-
-/// Guards are needed, and so watched, only where the kernel has them. Where it has not, making one says so.
-fn watch_guards() -> Option<AsyncFd<GuardMonitor>> {
-    let opened = GuardMonitor::open().map_err(|error| links::with_causes(&error));
-    let watched = opened.and_then(|monitor| watched(monitor).map_err(|error| error.to_string()));
-    watched.inspect_err(|error| tracing::warn!(error, "cannot watch the guards of links")).ok()
-}
-
-/// The next changes that a monitor has; never any without one.
-pub(crate) async fn next<T: AsRawFd, C>(
-    monitor: Option<&AsyncFd<T>>,
-    read: impl Fn(&T) -> std::io::Result<Vec<C>>,
-) -> std::io::Result<Vec<C>> {
-    let Some(monitor) = monitor else { return std::future::pending().await };
-    loop {
-        let mut ready = monitor.readable().await?;
-        match ready.try_io(|monitor| read(monitor.get_ref())) {
-            // What was read concerns nobody here, and there may be much more of it: others have their turn in between.
-            Ok(Ok(changes)) if changes.is_empty() => {
-                drop(ready);
-                tokio::task::yield_now().await;
-            }
-            Ok(changes) => return changes,
-            Err(_would_block) => {}
         }
     }
 }

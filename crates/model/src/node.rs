@@ -6,6 +6,8 @@ use portolan_api::{CidrBlock, FieldErrors};
 
 /// The annotation that names a node's chassis in OVN, where it is not called like the node.
 pub const CHASSIS_ANNOTATION: &str = "portolan.dev/chassis";
+/// The chassis that a Node has a certificate of, if that is not its own name. Controllers write it.
+pub const CERTIFIED_CHASSIS_ANNOTATION: &str = "portolan.dev/certified-chassis";
 
 /// The annotation by which a node's agent says how large a packet of pods may be that fits into the node's tunnels.
 pub const TUNNEL_MTU_ANNOTATION: &str = "portolan.dev/tunnel-mtu";

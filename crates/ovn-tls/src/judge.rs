@@ -169,6 +169,11 @@ pub(crate) fn may_clash(node: &NodeFacts) -> bool {
     node.chassis != node.name
 }
 
+/// Whether it is to be written on a node that its chassis is certified, before it is: so that no other node can take that away.
+pub(crate) fn is_to_be_noted(node: &NodeFacts) -> bool {
+    may_clash(node) && node.certified.as_ref() != Some(&node.chassis)
+}
+
 /// What the certificate says that a requester on this node may have.
 pub(crate) fn leaf(
     role: Role,
@@ -238,9 +243,12 @@ fn chassis(asked: &Asked, node: &NodeFacts, nodes: &[NodeFacts]) -> Result<(), D
         );
         return denied("ChassisNotOfNode", message);
     }
-    // A node whose name it is has it, whatever others say. Otherwise who came first is not known, and none gets it.
+    // A node whose name it is has it, whatever others say; and then the one that had it before, alone. Otherwise who came first is not known, and
+    // none gets it.
+    let has_it = |node: &NodeFacts| node.chassis == *name && node.certified.as_ref() == Some(name);
+    let takes_it = |other: &NodeFacts| other.chassis == *name && (has_it(other) || !has_it(node));
     let other =
-        nodes.iter().find(|other| other.name != node.name && (other.name == *name || other.chassis == *name));
+        nodes.iter().find(|other| other.name != node.name && (other.name == *name || takes_it(other)));
     match other.filter(|_| may_clash(node)) {
         None => Ok(()),
         Some(other) => denied(

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use portolan_authority::{Authority, SignError};
+use portolan_model::node::CERTIFIED_CHASSIS_ANNOTATION;
 use portolan_watch::{Change, Plain, Selection};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -245,6 +246,12 @@ impl Signer {
             Ok(leaf) => leaf,
             Err(denial) => return Ok(Decision::Deny(denial)),
         };
+        if self.role == Role::Chassis && judge::is_to_be_noted(node) {
+            let annotations = json!({(CERTIFIED_CHASSIS_ANNOTATION): leaf.common_name});
+            let patch = Patch::Merge(json!({"metadata": {"uid": node.uid, "annotations": annotations}}));
+            let noted = nodes.patch_status(&node.name, &PatchParams::default(), &patch).await;
+            noted.map_err(|error| format!("node {}: {}", node.name, Plain(&error)))?;
+        }
         match authority.sign(&leaf, &asked.key, Timestamp::now()) {
             Ok(signed) => Ok(Decision::Sign(signed.pem)),
             Err(error @ SignError::Expired(_)) => Err(error.to_string()),

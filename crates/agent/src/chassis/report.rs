@@ -30,10 +30,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// one again: a link that is small for a moment, as while its driver starts anew, must not count.
 const FALL_LASTS: Duration = Duration::from_secs(10);
 
-/// Since when less fits into tunnels than the Node says.
+/// Since when less fits into tunnels than the Node said last.
 #[derive(Debug, Default)]
 struct Fall {
     since: Option<Instant>,
+    /// Where the tunnels ended of which the Node said last what fits into them, and that: a link that goes and comes back, as while somebody
+    /// makes it anew, may be small at first too.
+    said: Option<(String, u32)>,
 }
 
 /// What is to be on the Node.
@@ -81,12 +84,15 @@ impl Fall {
         node: &NodeFacts,
         now: Instant,
     ) -> Option<Instant> {
-        let said = node.annotations.get(TUNNEL_MTU_ANNOTATION).and_then(|said| said.parse::<u32>().ok());
-        let falls = report.encapsulation.as_ref().zip(said).is_some_and(|(is, said)| {
-            // Somebody who chooses another end of tunnels means it.
-            let is_same = node.annotations.get(ENCAP_IP) == Some(&is.address.to_string());
-            is_same && is.tunnel_mtu() < said
-        });
+        let mtu = node.annotations.get(TUNNEL_MTU_ANNOTATION).and_then(|said| said.parse().ok());
+        if let (Some(address), Some(mtu)) = (node.annotations.get(ENCAP_IP), mtu) {
+            self.said = Some((address.clone(), mtu));
+        }
+        let falls =
+            report.encapsulation.as_ref().zip(self.said.as_ref()).is_some_and(|(is, (address, said))| {
+                // Somebody who chooses another end of tunnels means it.
+                *address == is.address.to_string() && is.tunnel_mtu() < *said
+            });
         if !falls {
             self.since = None;
             return None;
@@ -105,7 +111,7 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
     let api = Api::<Node>::all(agent.client.clone());
     let mut states = agent.chassis.subscribe();
     let mut network = agent.node_network.subscribe();
-    let mut cluster = agent.cluster.revisions();
+    let mut cluster = agent.cluster.revisions_of_node();
     let mut forwarding = agent.forwarding.subscribe();
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut fall = Fall::default();
@@ -201,6 +207,18 @@ mod tests {
             (Some("1342".into()), None),
             "somebody chose it"
         );
+        // The link goes, which is said at once, and is made anew; it is not given its size at once.
+        let mut nowhere = report(1500, "192.0.2.1");
+        nowhere.encapsulation = None;
+        assert_eq!(said(&nowhere, &usual), (None, None));
+        let without = node(&nowhere);
+        tokio::time::advance(FALL_LASTS).await;
+        let begun = Instant::now();
+        assert_eq!(said(&small, &without), (None, Some(begun + FALL_LASTS)));
+        assert_eq!(said(&report(1500, "192.0.2.1"), &without), (Some("1442".into()), None));
+        assert_eq!(said(&small, &without), (None, Some(begun + FALL_LASTS)));
+        tokio::time::advance(FALL_LASTS).await;
+        assert_eq!(said(&small, &without), (Some("1342".into()), None));
         // All else is said at once.
         let mut other = report(1400, "192.0.2.1");
         other.version = Some("3.1.0".into());

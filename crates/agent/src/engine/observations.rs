@@ -54,6 +54,11 @@ impl Engine {
         self.wait_for(|state| state.has_observed(revision).then_some(())).await;
     }
 
+    /// Waits until a link is up.
+    pub(crate) async fn is_up(&self, name: &LinkName) {
+        self.wait_for(|state| state.observed.link(name).filter(|link| link.up).map(drop)).await;
+    }
+
     /// A port was seen, or seen to be gone.
     pub(crate) fn port_changed(&self, name: &LinkName, port: Option<ObservedPort>) {
         let mut state = self.state();

@@ -8,11 +8,8 @@ use portolan_plan::host::{
 use portolan_plan::reconciler::Absence;
 
 use super::*;
-use crate::chassis::NodeFacts;
 use crate::cluster::Known;
 use crate::guard_news::Serial;
-use crate::holders::Holders;
-use crate::pods::Pods;
 
 fn link(note: Note) -> ObservedLink {
     let (tag, pod_end, switched) = (Tag::Sandbox(note), PodEnd::InSandbox, Switched::No);
@@ -21,7 +18,7 @@ fn link(note: Note) -> ObservedLink {
 
 fn known() -> Known {
     let world = World::new(Settings::default());
-    Known { world, pods: Pods::default(), holders: Holders::default(), node: NodeFacts::default() }
+    Known { world, ..Known::default() }
 }
 
 /// What a round changes, if everything succeeds.

@@ -16,8 +16,8 @@ use crate::engine::Engine;
 use crate::steps::{Reporter, Step};
 
 impl Functions {
-    /// Makes a function's link the pod's end of an interface and its representor the host-side link, guarded and up. Answers the note with
-    /// the function.
+    /// Makes a function's link the pod's end of an interface and its representor the host-side link, guarded and up or, in the kernel's datapath,
+    /// down. Answers the note with the function.
     pub(crate) fn take(
         &self,
         address: &PciAddress,
@@ -201,5 +201,11 @@ fn connect(
             Ethtool::open_in(netns.as_fd())?.checksum_offload_off(interface)?;
         }
     }
-    host.set_link(unit.as_str(), LinkSettings { up: true, ..LinkSettings::default() })
+    // The kernel reports the note with that.
+    host.set_link(unit.as_str(), LinkSettings { up: true, ..LinkSettings::default() })?;
+    match datapath {
+        Datapath::Netdev => Ok(()),
+        // Nothing guards it: the engine sets it up once it is a port.
+        Datapath::System => host.set_down(representor),
+    }
 }

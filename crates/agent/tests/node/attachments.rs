@@ -110,6 +110,11 @@ fn a_tenant_reaches_an_interface_of_the_node_by_its_own_address_and_nothing_else
             node.namespace()
                 .ip("address add 10.0.0.200/24 dev br-und\naddress add fd00::200/64 dev br-und nodad")
                 .unwrap();
+            // It forwards, to a host behind it too.
+            let beyond = node.namespace().network_beside("beyond").unwrap();
+            node.namespace().veth("to-beyond", &beyond, "eth0").unwrap();
+            node.namespace().ip("address add 203.0.113.1/24 dev to-beyond\nlink set to-beyond up").unwrap();
+            beyond.ip("address add 203.0.113.2/24 dev eth0\nlink set eth0 up").unwrap();
             node.command("sysctl").args(["-qw", "net.ipv4.ip_forward=1"]).read().unwrap();
             let uids = [stage.attachment("front", "node1", None), stage.attachment("same", "node1", None)];
             stage.address("node1", &[("front", &uids[0], 21), ("same", &uids[1], 200)]);
@@ -120,6 +125,13 @@ fn a_tenant_reaches_an_interface_of_the_node_by_its_own_address_and_nothing_else
             let argo = Runtime::new(node, "cafe01", "argo", &uid, &pod);
             argo.succeeds("ADD");
             use_interface(node.namespace(), &front, "10.0.0.21");
+            // Whatever it thinks of where that comes from.
+            for link in ["all", &front] {
+                let setting = format!("net.ipv4.conf.{link}.rp_filter=0");
+                node.command("sysctl").args(["-qw", &setting]).read().unwrap();
+            }
+            pod.ip("route add 203.0.113.0/24 dev eth0").unwrap();
+            let far: [IpAddr; 1] = ["203.0.113.2".parse().unwrap()];
 
             let own: [IpAddr; 2] = ["10.0.0.200".parse().unwrap(), "fd00::200".parse().unwrap()];
             let its: IpAddr = "10.0.0.21".parse().unwrap();
@@ -133,28 +145,29 @@ fn a_tenant_reaches_an_interface_of_the_node_by_its_own_address_and_nothing_else
                     send(&pod, "eth0", &own, &mac, "from the pod");
                 }
                 // Nor does the node forward what it is sent.
-                let beyond: IpAddr = "192.0.2.1".parse().unwrap();
-                pod.ip("route replace 192.0.2.0/24 via 10.0.0.21").unwrap();
-                assert!(!answers(&pod, beyond));
+                let forwarded = Receiver::at(&beyond, &far);
+                send(&pod, "eth0", &far, &macs(node)[0], "from the pod");
                 // What is sent after all that arrives: what was sent before has passed its link.
                 while hears.received().is_empty() {
                     send(&pod, "eth0", &[its], &macs(node)[0], "from the pod");
                     reaches(&pod, its);
                 }
                 assert_eq!(receives.received(), Vec::<String>::new(), "the node received what a pod sent");
+                assert_eq!(forwarded.received(), Vec::<String>::new(), "the node forwarded what a pod sent");
             };
             apart(node);
 
-            // Without guards, and nobody to make them again, the node hears the pod: so the test would notice.
+            // Without guards, and nobody to make them again, the node hears the pod and forwards what it sends: so the test would notice.
             stage.stop_agents();
             let node = &stage.testbed.nodes()[0];
             node.command("nft").args(["flush", "ruleset"]).read().unwrap();
-            let receives = Receiver::at(node.namespace(), &own[..1]);
-            while receives.received().is_empty() {
-                send(&pod, "eth0", &own[..1], &macs(node)[0], "from the pod");
-                reaches(&pod, its);
+            for (at, to) in [(node.namespace(), &own[..1]), (&beyond, &far[..])] {
+                let receives = Receiver::at(at, to);
+                while receives.received().is_empty() {
+                    send(&pod, "eth0", to, &macs(node)[0], "from the pod");
+                    reaches(&pod, its);
+                }
             }
-            drop(receives);
 
             // An agent that starts makes them again, and one that runs does too.
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();

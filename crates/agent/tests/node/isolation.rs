@@ -88,6 +88,11 @@ pub(crate) fn answers(from: &Namespace, address: IpAddr) -> bool {
     output.status.success()
 }
 
+/// What is known of a neighbour.
+fn known(namespace: &Namespace, address: IpAddr) -> String {
+    namespace.command("ip").args(["neighbour", "show", &address.to_string()]).read().unwrap()
+}
+
 /// Asserts that a pod and the node do not reach each other, though the witness reaches the pod all the while.
 fn assert_apart(node: &Node, pod: (&Namespace, &str), witness: (&Namespace, &Receiver), sides: &Sides) {
     let (pod, link) = pod;
@@ -95,7 +100,7 @@ fn assert_apart(node: &Node, pod: (&Namespace, &str), witness: (&Namespace, &Rec
         (Receiver::at(node.namespace(), &sides.node), Receiver::at(pod, &sides.pod));
     for address in &sides.node {
         assert!(!answers(pod, *address), "{address} of the node answers the pod");
-        let known = pod.command("ip").args(["neighbour", "show", &address.to_string()]).read().unwrap();
+        let known = known(pod, *address);
         assert!(!known.contains("lladdr"), "the pod heard an answer to ARP: {known}");
     }
     let (mac, node_mac) = (mac_of(node.namespace(), link), mac_of(node.namespace(), "br-und"));
@@ -166,6 +171,12 @@ fn a_tenant_whose_network_contains_the_nodes_own_addresses_is_apart_from_the_nod
             reaches(argo_netns, sides.witness[0]);
             assert_eq!(node_receives.received().len(), 1, "without its guard");
             drop(node_receives);
+            let heard = || {
+                answers(argo_netns, sides.node[0]);
+                known(argo_netns, sides.node[0]).contains("lladdr")
+            };
+            assert!(heard(), "without its guard the node answers ARP");
+            argo_netns.ip(&format!("neighbour flush to {}", sides.node[0])).unwrap();
 
             // An agent that starts makes the guards again, and one that runs does too.
             let monitor = node.namespace().run(GuardMonitor::open).unwrap();

@@ -133,8 +133,9 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
             assert!(said.contains("the agent of node node1 may write nothing of node elsewhere"), "{said}");
             patch(["node", "node1"], annotation()).unwrap();
             let status =
-                json!({ "metadata": { "annotations": { "k8s.v1.cni.cncf.io/network-status": "[]" } } });
-            let said = patch(["pod", "far"], status).unwrap_err();
+                || json!({ "metadata": { "annotations": { "k8s.v1.cni.cncf.io/network-status": "[]" } } });
+            let owner = || json!({ "apiVersion": "v1", "kind": "Node", "name": "elsewhere", "uid": "1" });
+            let said = patch(["pod", "far"], status()).unwrap_err();
             assert!(said.contains("may write nothing of node elsewhere"), "{said}");
             stage.attachment("abroad", "elsewhere", None);
             let uid = stage.attachment("uplink", "node1", None);
@@ -152,6 +153,8 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
                 json!({ "metadata": { "labels": { "node-role.kubernetes.io/control-plane": "" } } }),
                 json!({ "spec": { "taints": [{ "key": "x", "effect": "NoExecute" }] } }),
                 json!({ "spec": { "unschedulable": true } }),
+                json!({ "metadata": { "finalizers": ["example.com/mine"] } }),
+                json!({ "metadata": { "ownerReferences": [owner()] } }),
             ] {
                 let said = patch(["node", "node1"], more).unwrap_err();
                 assert!(
@@ -159,10 +162,25 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
                     "{said}"
                 );
             }
-            for told in ["portolan.dev/pod-cidrs", "portolan.dev/mtu"] {
+            // Labels say who gets the traffic of Services. Owners the API server itself keeps. This one has a status as its kubelet writes it.
+            stage.pod_with("near", "node1", &json!({ "example.com/note": "x" }));
+            let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } }).to_string();
+            stage.kubectl(&["patch", "pod", "near", "--subresource=status", "--type=merge", "-p", &ready], "");
+            patch(["pod", "near"], status()).unwrap();
+            for more in [
+                json!({ "metadata": { "labels": { "k8s-app": "kube-dns" } } }),
+                json!({ "metadata": { "finalizers": ["example.com/mine"] } }),
+                json!({ "metadata": { "annotations": { "k8s.v1.cni.cncf.io/networks": "blue" } } }),
+                json!({ "metadata": { "annotations": { "example.com/note": null } } }),
+                json!({ "status": { "conditions": [], "podIP": "10.0.0.9" } }),
+            ] {
+                let said = patch(["pod", "near"], more.clone()).unwrap_err();
+                assert!(said.contains("network-status of pods of its node and nothing else"), "{more}: {said}");
+            }
+            for told in ["portolan.dev/pod-cidrs", "portolan.dev/mtu", "portolan.dev/certified-chassis"] {
                 let more = json!({ "metadata": { "annotations": { told: "9" } } });
                 let said = patch(["node", "node1"], more).unwrap_err();
-                assert!(said.contains("by which the controller tells it what to do"), "{told}: {said}");
+                assert!(said.contains("which are the controller's to say"), "{told}: {said}");
             }
             // What the administrator's agent wrote is gone, so that this one writes it.
             stage.kubectl(

@@ -113,7 +113,8 @@ impl World {
             self.note_nodes_within(old, dirty);
         }
         let state = self.subnet_state(name);
-        if state_before != state || (old != new && state == UnitState::Live) {
+        // Of one that is held too: its networks are what there is of it that stays.
+        if state_before != state || old != new {
             dirty.units.insert(Unit::Subnet(name.to_owned()));
         }
         if state_before != state || attachment_facts(old) != attachment_facts(new) {

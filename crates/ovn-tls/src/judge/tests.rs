@@ -39,7 +39,7 @@ fn encoded(params: &CertificateParams) -> String {
 fn node(name: &str, chassis: &str) -> NodeFacts {
     let addresses = vec!["192.0.2.1".parse().unwrap(), "fd00::1".parse().unwrap()];
     let uid = name.trim_start_matches("node").to_owned();
-    NodeFacts { name: name.into(), uid, addresses, chassis: chassis.into() }
+    NodeFacts { name: name.into(), uid, addresses, chassis: chassis.into(), certified: None }
 }
 
 /// The whole decision, of a requester on `node1`.
@@ -106,6 +106,28 @@ fn a_node_that_takes_the_name_of_another_gets_nothing_and_takes_nothing_away() {
     // Of two that are called like none, none gets it: who was first is not known.
     let nodes = [node("node1", "5f9c"), node("node2", "5f9c")];
     assert_eq!(of_chassis("5f9c", &nodes[0], &nodes), Err("ChassisTwice"));
+}
+
+#[test]
+fn a_node_that_takes_the_name_that_another_was_certified_with_takes_nothing_away() {
+    let certified = |node: NodeFacts, name: &str| NodeFacts { certified: Some(name.into()), ..node };
+    let (holder, other) = (certified(node("node1", "5f9c"), "5f9c"), node("node2", "5f9c"));
+    of_chassis("5f9c", &holder, &[holder.clone(), other.clone()]).unwrap();
+    assert!(is_to_be_noted(&other) && !is_to_be_noted(&holder));
+    // The other way round: the requester is the one that takes it.
+    let (taker, holder) = (node("node1", "5f9c"), certified(node("node2", "5f9c"), "5f9c"));
+    let nodes = [taker.clone(), holder.clone()];
+    assert_eq!(of_chassis("5f9c", &taker, &nodes), Err("ChassisTwice"));
+    // Nor does it help to have been certified with another name; or if both were, which is not known to be.
+    let taker = certified(node("node1", "5f9c"), "6a0d");
+    assert_eq!(of_chassis("5f9c", &taker, &nodes), Err("ChassisTwice"));
+    let taker = certified(node("node1", "5f9c"), "5f9c");
+    assert_eq!(of_chassis("5f9c", &taker, &nodes), Err("ChassisTwice"));
+    // A node that has another name by now has left its earlier one to others, and one whose name it is has it.
+    let (taker, former) = (node("node1", "5f9c"), certified(node("node2", "node2"), "5f9c"));
+    of_chassis("5f9c", &taker, &[taker.clone(), former]).unwrap();
+    let (taker, named) = (certified(node("node1", "node2"), "node2"), node("node2", "other"));
+    assert_eq!(of_chassis("node2", &taker, &[taker.clone(), named]), Err("ChassisTwice"));
 }
 
 #[test]

@@ -11,9 +11,10 @@ use portolan_api::portolan::AttachmentConfig;
 use portolan_model::{Attachment, Requester, Subnet, World};
 
 use super::names::{HolderTag, LinkName, Tag};
-use super::observed::{Datapath, Internal, Switched};
+use super::observed::{Datapath, Internal};
 use super::planning::{
     Admits, Desired, DesiredLink, DesiredPort, DesiredTap, Facts, LinkState, guard_of_plugged,
+    state_of_plugged,
 };
 use crate::reconciler::Plan;
 
@@ -34,11 +35,9 @@ pub(super) fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
         Some(_) => guard_of_plugged(unit, observed),
         None => Some(Admits::OwnAddresses),
     };
-    let is_switched = observed.switched(unit).is_some_and(|switched| switched != Switched::No);
-    let state = match (config.tap, observed.datapath()) {
-        (Some(_), None) => LinkState::Kept,
-        (Some(_), Some(Datapath::System)) if !is_switched => LinkState::Down,
-        _ => LinkState::Up,
+    let state = match config.tap {
+        Some(_) => state_of_plugged(unit, observed),
+        None => LinkState::Up,
     };
     let plugged = plugged(facts.world, tag);
     let mtu = plugged.and_then(|(_, subnet)| subnet.config.mtu.or(facts.mtu));
@@ -46,7 +45,7 @@ pub(super) fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
     // Without a bridge nobody knows whether it needs a guard.
     let make = config.tap.zip(mtu).filter(|_| observed.datapath().is_some());
     let make = make.map(|(access, mtu)| DesiredTap { access, mtu });
-    let link = (has_link || make.is_some()).then(|| DesiredLink { tag: tag.clone(), make, state });
+    let link = (has_link || make.is_some()).then(|| DesiredLink { tag: tag.clone(), make });
     let port = plugged.and_then(|(attachment, _)| {
         let internal = match config.tap {
             Some(_) => None,
@@ -65,7 +64,7 @@ pub(super) fn plan(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
             internal,
         })
     });
-    Plan::Desired(Desired { port, guard: guard.filter(|_| has_link), link })
+    Plan::Desired(Desired { port, guard: guard.filter(|_| has_link), link, state })
 }
 
 /// The link of an internal port. It keeps the MTU that it was made with: connections would stall, and whoever uses it may have told others.

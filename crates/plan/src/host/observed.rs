@@ -18,6 +18,8 @@ pub struct Observed {
     unnoted: BTreeMap<LinkName, Switched>,
     /// Links and ports by the call that made them.
     by_sandbox: BTreeMap<Sandbox, BTreeSet<LinkName>>,
+    /// The same by the UID of the pod.
+    by_pod: BTreeMap<String, BTreeSet<LinkName>>,
     /// Links by pod UID and interface; of several the one with the highest index is the newest.
     links_by_pod: BTreeMap<(String, String), BTreeMap<u32, LinkName>>,
     /// The datapath of OVN's bridge; none while there is no bridge.
@@ -201,10 +203,7 @@ impl Observed {
 
     /// Every unit of a pod, by its UID.
     pub fn units_of_pod(&self, uid: &str) -> BTreeSet<LinkName> {
-        let of_pod = |tag: &Tag| tag.note().is_some_and(|note| note.pod_uid.as_deref() == Some(uid));
-        let links = self.links.iter().filter(|(_, link)| of_pod(&link.tag)).map(|(name, _)| name);
-        let ports = self.ports.iter().filter(|(_, port)| of_pod(&port.tag)).map(|(name, _)| name);
-        links.chain(ports).cloned().collect()
+        self.by_pod.get(uid).cloned().unwrap_or_default()
     }
 
     /// A link was seen, or seen to be gone. Answers the units that this concerns: which of several links of one pod's interface is the
@@ -263,27 +262,28 @@ impl Observed {
         self.index(name);
     }
 
-    /// The calls that made a link and a port: the same, unless somebody changed a note.
-    fn sandboxes(&self, name: &LinkName) -> [Option<Sandbox>; 2] {
+    /// What is noted on a link and its port: the same, unless somebody changed one.
+    fn notes(&self, name: &LinkName) -> Vec<Note> {
         let (link, port) = (self.links.get(name), self.ports.get(name));
-        let sandbox = |tag: &Tag| tag.note().map(|note| note.sandbox.clone());
-        [link.and_then(|link| sandbox(&link.tag)), port.and_then(|port| sandbox(&port.tag))]
+        let tags = [link.map(|link| &link.tag), port.map(|port| &port.tag)];
+        tags.into_iter().flatten().filter_map(Tag::note).cloned().collect()
     }
 
     fn unindex(&mut self, name: &LinkName) {
-        for sandbox in self.sandboxes(name).into_iter().flatten() {
-            if let Some(units) = self.by_sandbox.get_mut(&sandbox) {
-                units.remove(name);
-                if units.is_empty() {
-                    self.by_sandbox.remove(&sandbox);
-                }
+        for note in self.notes(name) {
+            remove(&mut self.by_sandbox, &note.sandbox, name);
+            if let Some(uid) = &note.pod_uid {
+                remove(&mut self.by_pod, uid, name);
             }
         }
     }
 
     fn index(&mut self, name: &LinkName) {
-        for sandbox in self.sandboxes(name).into_iter().flatten() {
-            self.by_sandbox.entry(sandbox).or_default().insert(name.clone());
+        for note in self.notes(name) {
+            self.by_sandbox.entry(note.sandbox).or_default().insert(name.clone());
+            if let Some(uid) = note.pod_uid {
+                self.by_pod.entry(uid).or_default().insert(name.clone());
+            }
         }
     }
 
@@ -298,6 +298,15 @@ impl Observed {
     /// The bridge was seen, or seen to be gone. True if that is a change.
     pub fn set_datapath(&mut self, datapath: Option<Datapath>) -> bool {
         std::mem::replace(&mut self.datapath, datapath) != datapath
+    }
+}
+
+fn remove<K: Ord>(index: &mut BTreeMap<K, BTreeSet<LinkName>>, key: &K, name: &LinkName) {
+    if let Some(names) = index.get_mut(key) {
+        names.remove(name);
+        if names.is_empty() {
+            index.remove(key);
+        }
     }
 }
 

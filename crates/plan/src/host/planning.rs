@@ -7,7 +7,7 @@ use portolan_model::{Attachment, Requester, World};
 
 use super::holder;
 use super::names::{HolderTag, LinkName, Note, Sandbox, Tag};
-use super::observed::{Datapath, Internal, Observed, ObservedLink, PodEnd};
+use super::observed::{Datapath, Internal, Observed, ObservedLink, PodEnd, Switched};
 use crate::reconciler::Plan;
 
 /// What a unit should have.
@@ -19,6 +19,8 @@ pub struct Desired {
     pub guard: Option<Admits>,
     /// What the engine itself makes of its link; none where a CNI call does.
     pub link: Option<DesiredLink>,
+    /// Whether its link is to be set up, if it has one.
+    pub state: LinkState,
 }
 
 /// A port of OVN's bridge, with its interface.
@@ -50,14 +52,13 @@ pub struct DesiredLink {
     pub tag: HolderTag,
     /// The tap to be made if there is none; any other link is made by Open vSwitch, for its port.
     pub make: Option<DesiredTap>,
-    /// Whether it is to be set up.
-    pub state: LinkState,
 }
 
 /// Whether a link is to be set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkState {
     /// It is.
+    #[default]
     Up,
     /// Not yet, or not any more: what comes in by it would go to the node's own stack.
     Down,
@@ -108,8 +109,8 @@ fn plan_sandbox(unit: &LinkName, facts: &Facts<'_>) -> Plan<Desired> {
         return plan;
     }
     if let Some(note) = observed.link(unit).and_then(|link| link.tag.note()) {
-        let guard = guard_of_plugged(unit, observed);
-        return Plan::Desired(Desired { port: port(unit, note, facts), guard, link: None });
+        let (guard, state) = (guard_of_plugged(unit, observed), state_of_plugged(unit, observed));
+        return Plan::Desired(Desired { port: port(unit, note, facts), guard, link: None, state });
     }
     if observed.is_unnoted(unit) && observed.port(unit).is_none() {
         // No call goes on with it.
@@ -150,6 +151,17 @@ pub(super) fn guard_of_plugged(unit: &LinkName, observed: &Observed) -> Option<A
         None => observed.is_guarded(unit),
     };
     guarded.then_some(Admits::Nothing)
+}
+
+/// Whether a link that Open vSwitch plugs is to be set up. In the kernel's datapath it has no guard: what comes in by one that is no port goes to
+/// the node's own stack.
+pub(super) fn state_of_plugged(unit: &LinkName, observed: &Observed) -> LinkState {
+    let is_switched = observed.switched(unit).is_some_and(|switched| switched != Switched::No);
+    match observed.datapath() {
+        None => LinkState::Kept,
+        Some(Datapath::System) if !is_switched => LinkState::Down,
+        Some(Datapath::System | Datapath::Netdev) => LinkState::Up,
+    }
 }
 
 fn is_known(pod_uid: Option<&str>, facts: &Facts<'_>) -> bool {

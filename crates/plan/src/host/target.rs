@@ -32,7 +32,7 @@ pub enum Change {
     Guard(LinkName, Admits),
     /// Guard the link, turn IPv6 off on it, let it answer ARP for its own addresses only, note on it whose it is, and set it up.
     Prepare(LinkName, Preparation),
-    /// Set the link up again, which somebody set down. After the guard.
+    /// Set the link up, which somebody set down, or which may be up by now. After the guard.
     SetUp(LinkName),
     /// Set the link down.
     SetDown(LinkName),
@@ -108,9 +108,9 @@ impl Target for Node {
         for unit in stale {
             comparison.changes.extend(removal(unit, observed));
         }
-        for (unit, Desired { port, guard, link }) in desired {
+        for (unit, Desired { port, guard, link, state }) in desired {
             let changes = &mut comparison.changes;
-            let of_link = change_of_link(&unit, link, guard, observed);
+            let of_link = change_of_link(&unit, (link, state), guard, observed);
             let is_prepared = matches!(of_link, Some(Change::Prepare(..)));
             match (guard, observed.guard(&unit)) {
                 (Some(admits), is) if is != Some(admits) && !is_prepared => {
@@ -146,6 +146,11 @@ impl Target for Node {
 fn removal(unit: LinkName, observed: &Observed) -> Vec<Change> {
     if unit.is_of_holder() {
         return removal_of_holder(unit, observed);
+    }
+    let is_pair = observed.note(&unit).is_none_or(|note| note.function.is_none());
+    if is_pair && observed.switched(&unit) == Some(Switched::Port) {
+        // The link goes before its port: without that, what comes in by it would go to the node's own stack.
+        return vec![Change::RemoveLink(unit)];
     }
     let mut changes = Vec::new();
     if observed.port(&unit).is_some() {
@@ -188,11 +193,10 @@ fn removal_of_holder(unit: LinkName, observed: &Observed) -> Vec<Change> {
 /// What makes a link as it should be.
 fn change_of_link(
     unit: &LinkName,
-    desired: Option<DesiredLink>,
+    (desired, state): (Option<DesiredLink>, LinkState),
     guard: Option<Admits>,
     observed: &Observed,
 ) -> Option<Change> {
-    let state = desired.as_ref().map_or(LinkState::Up, |desired| desired.state);
     let prepare = |tag| Some(Change::Prepare(unit.clone(), Preparation { tag, guard }));
     match (desired, observed.link(unit)) {
         _ if state == LinkState::Kept => None,

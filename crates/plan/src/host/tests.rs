@@ -92,13 +92,12 @@ impl Case {
                 }
                 Change::Unplug(_) => self.observed.set_port(&unit, None),
                 Change::RemoveLink(_) | Change::Release(..) => drop(self.observed.set_link(&unit, None)),
-                Change::MakeTap(..) | Change::Prepare(..) | Change::SetDown(_) => {
-                    panic!("calls make the links of sandboxes")
-                }
+                Change::MakeTap(..) | Change::Prepare(..) => panic!("calls make the links of sandboxes"),
                 Change::Guard(_, admits) => self.observed.set_guard(&unit, Guard::Present(*admits)),
                 Change::RemoveGuard(_) => self.observed.set_guard(&unit, Guard::Absent),
-                Change::SetUp(_) => {
-                    let link = ObservedLink { up: true, ..self.observed.link(&unit).unwrap().clone() };
+                Change::SetUp(_) | Change::SetDown(_) => {
+                    let up = matches!(change, Change::SetUp(_));
+                    let link = ObservedLink { up, ..self.observed.link(&unit).unwrap().clone() };
                     drop(self.observed.set_link(&unit, Some(&link)));
                 }
             }
@@ -291,6 +290,49 @@ fn a_link_that_somebody_set_down_is_guarded_and_then_set_up() {
 }
 
 #[test]
+fn in_the_kernels_datapath_the_link_of_a_sandbox_is_up_only_as_long_as_it_is_a_port_and_goes_before_its_port()
+{
+    for function in [false, true] {
+        let mut case = case();
+        case.observed.set_datapath(Some(Datapath::System));
+        let note = if function { noted_function("cafe01", Some("enp3s0f0v0")) } else { note("cafe01") };
+        let (name, sandbox) = (note.link(), note.sandbox.clone());
+        let is = move |case: &mut Case, up, switched| {
+            let link = ObservedLink { up, switched, ..link(5, note.clone()) };
+            drop(case.observed.set_link(&note.link(), Some(&link)));
+            case.touch_all();
+        };
+        // As ADD leaves it.
+        is(&mut case, false, Switched::No);
+        assert_eq!(kinds(&case.settle()), ["plug"], "nothing guards it before it is a port");
+        is(&mut case, false, Switched::Port);
+        assert_eq!(kinds(&case.settle()), ["set up"]);
+        // Somebody removes the port, or Open vSwitch has lost its database: what the pod sends would reach the node.
+        case.observed.set_port(&name, None);
+        is(&mut case, true, Switched::No);
+        assert_eq!(kinds(&case.settle()), ["set down", "plug"]);
+        is(&mut case, false, Switched::Port);
+        assert_eq!(kinds(&case.settle()), ["set up"]);
+        // Before the bridge is seen nobody knows what sees what comes in by a link.
+        case.observed.set_datapath(None);
+        is(&mut case, true, Switched::No);
+        assert_eq!(case.settle(), []);
+        case.observed.set_datapath(Some(Datapath::System));
+        is(&mut case, true, Switched::Port);
+        assert_eq!(case.settle(), []);
+
+        case.ended.insert(sandbox);
+        case.reconciler.removed(name.clone());
+        let expected: &[_] = if function { &["unplug", "release"] } else { &["remove link"] };
+        assert_eq!(kinds(&case.settle()), expected);
+        case.reconciler.removed(name.clone());
+        let expected: &[_] = if function { &[] } else { &["unplug"] };
+        assert_eq!(kinds(&case.settle()), expected);
+        assert!(!case.observed.has(&name));
+    }
+}
+
+#[test]
 fn a_link_without_a_note_goes_unless_it_has_a_port_or_had_a_note() {
     let mut case = case();
     let name = case.link("cafe01", 5);
@@ -313,7 +355,7 @@ fn a_link_without_a_note_goes_unless_it_has_a_port_or_had_a_note() {
 }
 
 #[test]
-fn what_a_call_made_is_found_by_its_sandbox_whatever_comes_and_goes() {
+fn what_a_call_made_is_found_by_its_sandbox_and_its_pod_whatever_comes_and_goes() {
     let mut observed = Observed::default();
     let sandboxes =
         ["cafe01", "cafe02"].map(|container| Sandbox { container: container.into(), call: "eth0".into() });
@@ -329,7 +371,9 @@ fn what_a_call_made_is_found_by_its_sandbox_whatever_comes_and_goes() {
         let note = Note {
             sandbox: noted,
             interface: interface.into(),
-            pod_uid: None,
+            // A static pod's is not known at first.
+            pod_uid: [Some("1"), Some("2"), None][usize::try_from(digit / 60 % 3).unwrap()]
+                .map(str::to_owned),
             network: String::new(),
             function: None,
         };
@@ -342,6 +386,15 @@ fn what_a_call_made_is_found_by_its_sandbox_whatever_comes_and_goes() {
             }
             3 => observed.set_port(&name, None),
             _ => observed.set_unnoted(&name, Switched::No),
+        }
+        for uid in ["1", "2"] {
+            let is_of = |unit: &LinkName| {
+                let tags =
+                    [observed.link(unit).map(|link| &link.tag), observed.port(unit).map(|port| &port.tag)];
+                tags.into_iter().flatten().any(|tag| tag.owner() == Some(uid))
+            };
+            let expected: BTreeSet<_> = observed.units().into_iter().filter(is_of).collect();
+            assert_eq!(observed.units_of_pod(uid), expected, "after change {number}");
         }
         for container in ["cafe01", "cafe02"] {
             for call in ["eth0", "net1"] {

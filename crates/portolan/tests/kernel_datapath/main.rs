@@ -44,6 +44,7 @@ fn inside() {
             assert_eq!(rules, "", "the kernel's datapath takes frames before the host sees them");
         }
         interfaces_of_the_node(&testbed, &a);
+        a_link_that_is_no_port_is_down(&testbed, [&a, &b]);
         for sandbox in [first, second] {
             sandbox.call("DEL").unwrap();
             let ports = sandbox.node().vsctl(&["list-ports", "br-int"]).unwrap();
@@ -85,6 +86,22 @@ fn interfaces_of_the_node(testbed: &Testbed, pod: &Pod) {
     kubectl(&["delete", "pna", "front", "vm"]);
     let is_gone = || [&front, &vm].iter().all(|link| shown(link).is_err());
     std::iter::repeat_with(is_gone).find(|is_gone| *is_gone).unwrap();
+}
+
+/// Somebody takes a pod's link out of the datapath, and nobody puts it back: what the pod sends would go to the node's own stack.
+fn a_link_that_is_no_port_is_down(testbed: &Testbed, [a, b]: [&Pod; 2]) {
+    let node = &testbed.nodes()[0];
+    let is_of_pod = |name: &&str| name.starts_with("pt") && name.len() == 14;
+    let links = node.command("ip").args(["-o", "link"]).read().unwrap();
+    let link = links.split([' ', ':', '@']).find(is_of_pod).unwrap();
+    let is_up = || node.command("ip").args(["-o", "link", "show", link]).read().unwrap().contains(",UP");
+    assert!(is_up());
+    node.vswitchd().kill().unwrap();
+    node.command("ovs-dpctl").args(["del-if", "ovs-system", link]).read().unwrap();
+    std::iter::repeat_with(is_up).find(|is_up| !is_up).unwrap();
+    node.vswitchd().restart().unwrap();
+    testbed.ping(a, b).patience(Duration::from_secs(60)).succeeds();
+    assert!(is_up());
 }
 
 fn sandbox(testbed: &Testbed, node: &str) -> Sandbox {
