@@ -2,6 +2,7 @@
 //! and tokens of pods; real databases and a real ovn-controller.
 
 mod clients;
+mod cluster;
 mod life;
 mod requests;
 mod stage;

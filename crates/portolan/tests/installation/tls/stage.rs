@@ -58,7 +58,11 @@ impl<'a> Stage<'a> {
 
     /// A kubeconfig with the token of a pod of this account on this node.
     pub(super) fn pod(&self, account: &str, node: &str) -> Result<PathBuf> {
-        let pod = format!("{account}-{node}");
+        self.pod_named(&format!("{account}-{node}"), account, node)
+    }
+
+    /// The same, for a pod of this name.
+    pub(super) fn pod_named(&self, pod: &str, account: &str, node: &str) -> Result<PathBuf> {
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": NAMESPACE},
             "spec": {"nodeName": node, "serviceAccountName": account, "containers": [{"name": "one", "image": "none"}]},
@@ -73,9 +77,14 @@ impl<'a> Stage<'a> {
             "users": [{"name": pod, "user": {"token": token.trim()}}],
             "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": pod}}],
         });
-        let path = self.directory.join(format!("{pod}.kubeconfig"));
+        let path = self.kubeconfig_of(pod);
         std::fs::write(&path, config.to_string()).unwrap();
         Ok(path)
+    }
+
+    /// Where that is.
+    pub(super) fn kubeconfig_of(&self, pod: &str) -> PathBuf {
+        self.directory.join(format!("{pod}.kubeconfig"))
     }
 
     /// A controller, which is ready once it has reached both databases.
