@@ -154,3 +154,43 @@ async fn halt(mut child: Child, daemon: &Daemon, socket: &Path) -> Result<(), Er
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::daemon::Control;
+
+    #[tokio::test]
+    async fn what_fails_at_the_beginning_is_tried_again_and_the_daemon_goes_on() {
+        let tries = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&tries);
+        let (reported, observed) = oneshot::channel();
+        let daemon = Daemon::new("sleep", Control::At("/nonexistent".into()))
+            .args(["1000"])
+            .begin(move |_| {
+                let tried = counted.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    let busy = || Error::Tool { what: "asking".into(), said: "busy".into() };
+                    if tried < 2 { Err(busy()) } else { Ok(()) }
+                }
+            })
+            .keep("beside", move |_, report| async move {
+                report.send_replace(Ok(())).unwrap_err();
+                let _ = reported.send(());
+                std::future::pending().await
+            });
+        let (ready, is_ready) = oneshot::channel();
+        let stop = async {
+            is_ready.await.unwrap();
+            observed.await.unwrap();
+        };
+        supervise(daemon, None, || ready.send(()).unwrap(), stop).await.unwrap();
+        assert_eq!(tries.load(Ordering::Relaxed), 3);
+    }
+}

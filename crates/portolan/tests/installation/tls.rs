@@ -4,6 +4,8 @@
 mod clients;
 mod cluster;
 mod life;
+mod member;
+mod nodes;
 mod requests;
 mod stage;
 

@@ -89,11 +89,21 @@ impl<'a> Stage<'a> {
 
     /// A controller, which is ready once it has reached both databases.
     pub(super) fn controller(&self, more: &[&str]) -> Result<Process> {
+        self.controller_of("controller", "portolan-system/ovn-central", more)
+    }
+
+    /// A controller that signs certificates, and finds no database.
+    pub(super) fn signer(&self) -> Result<Process> {
+        self.controller_of("signer", "portolan-system/nowhere", &[])
+    }
+
+    fn controller_of(&self, name: &str, addresses: &str, more: &[&str]) -> Result<Process> {
         let kubeconfig = self.pod("portolan-controller", "central")?;
-        let directory = self.directory.join("controller");
+        let directory = self.directory.join(name);
         let port = self.lab.port();
-        Daemon::new("controller", PORTOLAN)
-            .args(["controller", "--ovn-addresses=portolan-system/ovn-central", "--ovn-tls=portolan-system"])
+        Daemon::new(name, PORTOLAN)
+            .args(["controller", "--ovn-tls=portolan-system"])
+            .arg(format!("--ovn-addresses={addresses}"))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--ovn-tls-directory={}", directory.display()))
             .arg(format!("--health-address={port}"))
