@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use portolan_watch::{Followers, Object, Observed};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -22,9 +23,15 @@ use crate::pauses;
 use crate::secret::AuthoritySecret;
 
 /// An object that says which authorities to trust.
-pub trait HasCaBundle: Object {
+pub trait HasCaBundle: Object + Serialize {
     /// What to change so that it has this bundle; none if it has it.
     fn with_bundle(&self, bundle: &str) -> Option<Value>;
+
+    /// A new one of this name with this bundle, where it is made again if somebody deletes it; none where it is part of an installation.
+    fn made(name: &str, bundle: &str) -> Option<Self> {
+        let _ = (name, bundle);
+        None
+    }
 
     /// How that is merged into the object.
     fn patch(change: Value) -> Patch<Value> {
@@ -43,8 +50,8 @@ impl HasCaBundle for APIService {
     }
 }
 
-/// Keeps the bundle of an object what the Secret says, for as long as the future is polled. The object itself is part of the
-/// installation: it is never created.
+/// Keeps the bundle of an object what the Secret says, for as long as the future is polled. The object itself is created only if it is of
+/// a kind that says how ([`HasCaBundle::made`]).
 pub fn keep_ca_bundle<K: HasCaBundle>(
     client: &Client,
     followers: &mut Followers,
@@ -114,8 +121,13 @@ impl<K: HasCaBundle> Keeper<K> {
         seen: Observed<K>,
         followed: Option<Arc<Authority>>,
     ) -> Result<Step, portolan_watch::Error> {
-        let (Observed::Present(object), Some(followed)) = (seen, followed) else { return Ok(Step::Done) };
-        if object.with_bundle(followed.bundle()).is_none() {
+        let Some(followed) = followed else { return Ok(Step::Done) };
+        let is_done = match &seen {
+            Observed::NotRead => true,
+            Observed::Absent => K::made(&self.name, followed.bundle()).is_none(),
+            Observed::Present(object) => object.with_bundle(followed.bundle()).is_none(),
+        };
+        if is_done {
             return Ok(Step::Done);
         }
         // The watch of the Secret may be behind: another replica may have replaced the authority and written the bundle already.
@@ -124,15 +136,19 @@ impl<K: HasCaBundle> Keeper<K> {
             .await
             .map_err(portolan_watch::Error::from)?;
         let Some(Ok(authority)) = read.as_ref().map(Authority::read) else { return Ok(Step::NoAuthority) };
-        let Some(mut patch) = object.with_bundle(authority.bundle()) else { return Ok(Step::Done) };
-        // Only over what was compared.
-        patch["metadata"] = json!({"resourceVersion": object.meta().resource_version});
-        match self
-            .api
-            .patch(&self.name, &PatchParams::default(), &K::patch(patch))
-            .await
-            .map_err(portolan_watch::Error::from)
-        {
+        let written = match seen {
+            Observed::Present(object) => {
+                let Some(mut patch) = object.with_bundle(authority.bundle()) else { return Ok(Step::Done) };
+                // Only over what was compared.
+                patch["metadata"] = json!({"resourceVersion": object.meta().resource_version});
+                self.api.patch(&self.name, &PatchParams::default(), &K::patch(patch)).await
+            }
+            Observed::NotRead | Observed::Absent => {
+                let Some(object) = K::made(&self.name, authority.bundle()) else { return Ok(Step::Done) };
+                self.api.create(&PostParams::default(), &object).await
+            }
+        };
+        match written.map_err(portolan_watch::Error::from) {
             Ok(_) => {
                 tracing::info!(
                     "{} {}: the certificates to trust are what {} says",
@@ -152,7 +168,7 @@ impl<K: HasCaBundle> Keeper<K> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::Secret;
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     use kube::core::ObjectMeta;
     use portolan_watch::fake::FakeApi;
     use tokio::task::JoinSet;
@@ -233,6 +249,43 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(api.requests("PATCH").len(), written, "they do not write against each other");
         assert!(stored(&api).with_bundle(replaced.bundle()).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_config_map_that_is_deleted_is_made_again_and_what_an_installation_brings_is_not() {
+        let api = FakeApi::default();
+        api.put(&secret());
+        let client = api.client();
+        let mut followers = Followers::of_built_in_kinds(client.clone());
+        let (authority, kept) = keep_authority(&client, &mut followers, reference());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(kept);
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "system");
+        let services: Api<APIService> = Api::all(client.clone());
+        tasks.spawn(keep_ca_bundle(
+            &client,
+            &mut followers,
+            (services, NAME),
+            reference(),
+            authority.clone(),
+        ));
+        tasks.spawn(keep_ca_bundle(
+            &client,
+            &mut followers,
+            (maps.clone(), "ca"),
+            reference(),
+            authority.clone(),
+        ));
+        let mut seen = followers.follow_one::<ConfigMap>(maps, "ca");
+        let is_there = |seen: &Observed<ConfigMap>| match seen {
+            Observed::Present(map) => map.data.as_ref().is_some_and(|data| data.contains_key(BUNDLE)),
+            Observed::NotRead | Observed::Absent => false,
+        };
+        soon(seen.wait_for(is_there)).await;
+        api.remove::<ConfigMap>("system", "ca");
+        api.requested("POST /api/v1/namespaces/system/configmaps", 2).await;
+        soon(seen.wait_for(is_there)).await;
+        assert_eq!(api.stored::<APIService>("", NAME), None);
     }
 
     #[tokio::test(start_paused = true)]

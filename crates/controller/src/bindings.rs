@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ovn_schema::sb::{Chassis, PortBinding};
 use ovsdb::change::Change;
-use ovsdb::{Client, Condition, Endpoint, Members, Monitor, Row, TlsFiles, Uuid};
+use ovsdb::{Client, Condition, Endpoints, Members, Monitor, Row, TlsFiles, Uuid};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -46,7 +46,7 @@ struct Found {
 
 impl BindingWatch {
     pub(crate) fn connect(
-        endpoints: Vec<Endpoint>,
+        endpoints: Endpoints,
         tls: Option<TlsFiles>,
         engine: mpsc::Sender<Message>,
         acts: watch::Receiver<Option<Arc<NodesByChassis>>>,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use ovn_schema::sb::{Chassis, ChassisPrivate};
-use ovsdb::{Cache, Client, Endpoint, Members, Monitor, Rows, Status, TlsFiles, Transaction, Uuid};
+use ovsdb::{Cache, Client, Endpoints, Members, Monitor, Rows, Status, TlsFiles, Transaction, Uuid};
 use portolan_model::doors;
 use portolan_watch::{Pause, Plain};
 use tokio::sync::watch;
@@ -78,7 +78,7 @@ pub(crate) struct ChassisCleaner {
 
 impl ChassisCleaner {
     pub(crate) fn connect(
-        endpoints: Vec<Endpoint>,
+        endpoints: Endpoints,
         tls: Option<TlsFiles>,
         client: kube::Client,
         nodes: &KnownNodes,

@@ -63,7 +63,7 @@ pub(crate) async fn run(
     mut reads: Reads,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    anyhow::ensure!(!config.nb.is_empty(), "the northbound database needs an endpoint");
+    anyhow::ensure!(!config.nb.is_none(), "the northbound database needs an endpoint");
     let mut engine = Engine::new(config.settings, config.plan);
     engine.set_cluster_networks(config.cluster_networks);
     let metrics = Metrics::with(config.metrics);
@@ -77,7 +77,7 @@ pub(crate) async fn run(
     let mut election = Election::start(client.clone(), config.election);
     let actor = Actor::new(client.clone(), sender.clone(), metrics.clone(), config.settings.first_interface);
     let mut tasks = Tasks::default();
-    if !config.sb.is_empty() {
+    if !config.sb.is_none() {
         let (endpoints, tls) = (config.sb.clone(), config.nb_tls.clone());
         let bindings =
             BindingWatch::connect(endpoints, tls, sender.clone(), nodes.subscribe(), metrics.clone());

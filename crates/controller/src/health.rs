@@ -84,7 +84,9 @@ impl Health {
         let northbound = match &*self.northbound.borrow() {
             ovsdb::Status::Ready { .. } => Ok(()),
             ovsdb::Status::Connecting { error: Some(error), .. } => Err(error.to_string()),
-            ovsdb::Status::Connecting { error: None, .. } => Err("not connected yet".to_owned()),
+            ovsdb::Status::Connecting { error: None, .. } => {
+                Err("not connected yet: it is the first attempt, or its address is not known".to_owned())
+            }
             ovsdb::Status::Closed => Err("the session has ended".to_owned()),
         };
         vec![

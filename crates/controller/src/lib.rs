@@ -16,6 +16,7 @@
 mod act;
 mod bindings;
 mod chassis;
+mod completeness;
 mod control;
 mod debug;
 mod election;
@@ -45,10 +46,10 @@ pub struct Config {
     /// How to reach the API server.
     pub kube: kube::Config,
     /// Where OVN's northbound database is; all members of a cluster.
-    pub nb: Vec<ovsdb::Endpoint>,
+    pub nb: ovsdb::Endpoints,
     /// Where OVN's southbound database is; all members of a cluster. Without an endpoint nothing is ever `Ready`, and the chassis of
     /// nodes that are gone stay.
-    pub sb: Vec<ovsdb::Endpoint>,
+    pub sb: ovsdb::Endpoints,
     /// Certificates for `ssl:` endpoints of both databases.
     pub nb_tls: Option<ovsdb::TlsFiles>,
     /// What is the same for a whole cluster.
@@ -71,12 +72,12 @@ pub struct Config {
 
 impl Config {
     /// A controller of this cluster and this database, with the defaults.
-    pub fn new(kube: kube::Config, nb: Vec<ovsdb::Endpoint>) -> Self {
+    pub fn new(kube: kube::Config, nb: impl Into<ovsdb::Endpoints>) -> Self {
         let (settings, plan) = (portolan_model::Settings::default(), portolan_plan::Settings::default());
         Config {
             kube,
-            nb,
-            sb: Vec::new(),
+            nb: nb.into(),
+            sb: Vec::new().into(),
             nb_tls: None,
             settings,
             plan,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ovsdb::{
-    Changes, Client, ConnectionError, Endpoint, ErrorKind, Lock, LockState, Members, Monitor, Outcome,
+    Changes, Client, ConnectionError, Endpoints, ErrorKind, Lock, LockState, Members, Monitor, Outcome,
     Status, TlsFiles, TransactError, Transaction,
 };
 use portolan_plan::northbound::DATABASE;
@@ -19,6 +19,7 @@ use portolan_plan::{Batch, Urgency};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::completeness;
 use crate::election::Predecessor;
 use crate::engine::{Engine, NorthboundRole};
 use crate::metrics::{Metrics, Transacted};
@@ -37,6 +38,9 @@ const BATCH_ROWS: usize = 1000;
 /// The least time between two transactions. A change after a quiet time is written at once.
 const SPACING: Duration = Duration::from_millis(10);
 
+/// The least time between two attempts to say that everything is there.
+const SAY_AGAIN: Duration = Duration::from_secs(1);
+
 /// How long a removal waits for others to go with it.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -53,6 +57,8 @@ pub(crate) struct Northbound {
     term: Arc<AtomicU64>,
     /// Whether everything was compared with the copy since this controller has been the writer.
     compared: bool,
+    /// When it was said last that everything is there.
+    said: Option<Instant>,
     metrics: Metrics,
     writing: Option<Pin<Box<dyn Future<Output = Vec<Written>> + Send>>>,
     pace: Pace,
@@ -86,7 +92,7 @@ enum WriteResult {
 }
 
 impl Northbound {
-    pub(crate) fn connect(endpoints: Vec<Endpoint>, tls: Option<TlsFiles>, metrics: Metrics) -> Self {
+    pub(crate) fn connect(endpoints: Endpoints, tls: Option<TlsFiles>, metrics: Metrics) -> Self {
         let mut builder = Client::builder("OVN_Northbound", endpoints).members(Members::Leader);
         if let Some(tls) = tls {
             builder = builder.tls(tls);
@@ -95,7 +101,7 @@ impl Northbound {
             let monitor = Monitor::table(table).known_columns(DATABASE.columns(table));
             builder = builder.monitor(indexes.into_iter().fold(monitor, Monitor::index));
         }
-        let client = builder.connect();
+        let client = builder.monitor(completeness::monitor()).connect();
         let (changes, status) = (client.changes(), client.status());
         let pace = Pace::default();
         let term = Arc::default();
@@ -108,6 +114,7 @@ impl Northbound {
             waiting_since,
             term,
             compared: false,
+            said: None,
             metrics,
             writing,
             pace,
@@ -188,7 +195,11 @@ impl Northbound {
             engine.compare_all(&self.client.read());
             self.compared = true;
         }
-        if !self.pace.is_due(engine.northbound_urgency(), Instant::now()) {
+        let (urgency, now) = (engine.northbound_urgency(), Instant::now());
+        if !self.pace.is_due(urgency, now) {
+            if urgency.is_none() {
+                self.say_complete(now);
+            }
             return;
         }
         let batches = engine.plan(&self.client.read(), BATCH_ROWS);
@@ -203,6 +214,26 @@ impl Northbound {
                 batches,
             )));
         }
+    }
+
+    /// Nothing differs: says so to whoever serves the database, if it wants to know.
+    fn say_complete(&mut self, now: Instant) {
+        let Some(life) = completeness::unsaid(&self.client.read()) else { return };
+        if let Some(again) = self.said.map(|said| said + SAY_AGAIN).filter(|again| *again > now) {
+            self.pace.due = Some(again);
+            return;
+        }
+        self.said = Some(now);
+        let client = self.client.clone();
+        self.writing = Some(Box::pin(async move {
+            match client.transact(&completeness::transaction(life, LOCK)).await {
+                Ok(_) => tracing::info!("the northbound database has everything that is asked for"),
+                Err(error) => {
+                    tracing::info!(%error, "it cannot be said yet that the northbound database has everything")
+                }
+            }
+            Vec::new()
+        }));
     }
 
     /// Waits until something has changed that the engine should look at, and reports it. Cancel-safe.

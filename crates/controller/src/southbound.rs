@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ovn_schema::sb::{DatapathBinding, PortBinding};
 use ovsdb::change::Batch;
-use ovsdb::{Changes, Client, Condition, Endpoint, Members, Monitor, Status, TlsFiles};
+use ovsdb::{Changes, Client, Condition, Endpoints, Members, Monitor, Status, TlsFiles};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -60,8 +60,8 @@ impl News {
 
 impl Southbound {
     /// Follows the database. Without an endpoint it counts as out of reach.
-    pub(crate) fn connect(endpoints: Vec<Endpoint>, tls: Option<TlsFiles>) -> Self {
-        if endpoints.is_empty() {
+    pub(crate) fn connect(endpoints: Endpoints, tls: Option<TlsFiles>) -> Self {
+        if endpoints.is_none() {
             return Southbound { connection: None, patience: Some(Instant::now()), lost: false };
         }
         // Any member of a cluster shows what ovn-northd committed; the leader has enough to do.
@@ -143,6 +143,7 @@ impl Southbound {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+    use ovsdb::Endpoint;
     use portolan_testbed::{OVN_SB_SCHEMA, OvsdbServer};
 
     use super::*;

@@ -33,7 +33,7 @@ impl Stage {
             kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let endpoints = |text: String| Endpoint::parse_list(&text).unwrap();
         let mut config = Config::new(kube, endpoints(self.testbed.central().nb().endpoint()));
-        config.sb = endpoints(self.testbed.central().sb().endpoint());
+        config.sb = endpoints(self.testbed.central().sb().endpoint()).into();
         tokio::spawn(async move { portolan_controller::run(config, std::future::pending()).await.unwrap() })
     }
 

@@ -57,7 +57,7 @@ impl Stage {
         let kubeconfig = self.testbed.kubeconfig_for(USER).unwrap();
         let endpoints = Endpoint::parse_list(&self.testbed.central().nb().endpoint()).unwrap();
         let mut config = Config::new(kube_config(&kubeconfig).await, endpoints);
-        config.sb = Endpoint::parse_list(&self.testbed.central().sb().endpoint()).unwrap();
+        config.sb = Endpoint::parse_list(&self.testbed.central().sb().endpoint()).unwrap().into();
         tokio::spawn(async move { portolan_controller::run(config, std::future::pending()).await.unwrap() })
     }
 

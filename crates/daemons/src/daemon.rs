@@ -1,10 +1,13 @@
 //! A daemon to be run.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+
+use tokio::sync::watch;
 
 use crate::error::Error;
 
@@ -15,8 +18,13 @@ pub(crate) type Check =
 type Doing = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 /// What is done before the daemon starts.
 pub(crate) type Prepare = Box<dyn FnOnce() -> Doing + Send>;
-/// What is done when it is ready, given its control socket.
-pub(crate) type Begin = Box<dyn FnOnce(PathBuf) -> Doing + Send>;
+/// What is done when it is ready, given its control socket. It is tried again until it succeeds.
+pub(crate) type Begin = Box<dyn Fn(PathBuf) -> Doing + Send>;
+/// Says what is wrong, if something is.
+pub(crate) type Report = watch::Sender<Result<(), String>>;
+/// What goes on while it runs, once it is ready for the first time, given its control socket.
+pub(crate) type Keep =
+    Box<dyn FnOnce(PathBuf, Report) -> Pin<Box<dyn Future<Output = Infallible> + Send>> + Send>;
 
 /// A daemon: what is started, how it is asked whether it is ready, and how it is stopped.
 #[must_use = "a daemon does not run until it is supervised"]
@@ -30,8 +38,12 @@ pub struct Daemon {
     pub(crate) checks: Vec<(&'static str, Check)>,
     /// What is done before it starts.
     pub(crate) prepare: Option<Prepare>,
+    /// While this is true it counts as ready although it does not run yet.
+    pub(crate) idle: Option<watch::Receiver<bool>>,
     /// What is done when it is ready for the first time.
     pub(crate) begin: Option<Begin>,
+    /// What goes on beside it from then on, each with its name. What it reports decides whether the daemon is ready.
+    pub(crate) keeps: Vec<(&'static str, Keep)>,
     pub(crate) stop: Stop,
 }
 
@@ -62,7 +74,9 @@ impl Daemon {
             control,
             checks: Vec::new(),
             prepare: None,
+            idle: None,
             begin: None,
+            keeps: Vec::new(),
             stop: Stop::Signal,
         }
     }
@@ -94,11 +108,18 @@ impl Daemon {
         self
     }
 
-    pub(crate) fn prepare<F>(mut self, step: impl FnOnce() -> F + Send + 'static) -> Self
+    /// Has something done before it starts.
+    pub fn prepare<F>(mut self, step: impl FnOnce() -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         self.prepare = Some(Box::new(move || Box::pin(step())));
+        self
+    }
+
+    /// While this is true there is nothing that the daemon could do yet, so that it counts as ready before it runs.
+    pub fn idle_while(mut self, idle: watch::Receiver<bool>) -> Self {
+        self.idle = Some(idle);
         self
     }
 
@@ -117,11 +138,23 @@ impl Daemon {
         })
     }
 
-    pub(crate) fn begin<F>(mut self, step: impl FnOnce(PathBuf) -> F + Send + 'static) -> Self
+    pub(crate) fn begin<F>(mut self, step: impl Fn(PathBuf) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         self.begin = Some(Box::new(move |control| Box::pin(step(control))));
+        self
+    }
+
+    pub(crate) fn keep<F>(
+        mut self,
+        name: &'static str,
+        task: impl FnOnce(PathBuf, Report) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Infallible> + Send + 'static,
+    {
+        self.keeps.push((name, Box::new(move |control, report| Box::pin(task(control, report)))));
         self
     }
 

@@ -7,22 +7,45 @@ use tokio::process::Command;
 
 use crate::error::{Doing as _, Error};
 
+/// How long members of a cluster do without a word of their leader before they elect another. Longer than a leader that is busy with a
+/// large transaction is silent.
+const ELECTION_MILLISECONDS: u32 = 3000;
+
 /// A database in a file.
 #[derive(Clone, Debug)]
-pub(crate) struct DatabaseFile {
+pub struct DatabaseFile {
     /// The file.
     pub(crate) file: PathBuf,
     /// The schema that is installed.
     pub(crate) schema: PathBuf,
 }
 
+/// What is in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// There is none.
+    Nothing,
+    /// A database of one server.
+    Alone,
+    /// A server of a cluster.
+    Member(ClusterServer),
+}
+
+/// A server of a cluster, by the ids that were given to both when they were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterServer {
+    /// The cluster's.
+    pub cluster: String,
+    /// The server's.
+    pub server: String,
+}
+
 impl DatabaseFile {
-    /// Makes the file if there is none, and converts one of another version of the schema. Killed at any point, it does the rest the next time.
+    /// Makes the file if there is none, and converts one of another version of the schema, or of a cluster. Killed at any point, it does the rest the next time.
     /// Blocks while files are copied: nothing else is to be done meanwhile.
     pub(crate) async fn prepare(&self) -> Result<(), Error> {
         let Self { file, schema } = self;
-        let parent = file.parent().unwrap_or(Path::new("/"));
-        std::fs::create_dir_all(parent).doing("make directory", parent)?;
+        self.make_directory()?;
         if !std::fs::exists(file).doing("look for", file)? {
             let made = self.beside("new");
             remove(&made)?;
@@ -30,6 +53,9 @@ impl DatabaseFile {
             std::fs::rename(&made, file).doing("move a new database to", file)?;
             tracing::info!(file = %file.display(), "database made");
             return Ok(());
+        }
+        if let Stored::Member(_) = self.stored().await? {
+            self.leave_cluster().await?;
         }
         let answer = tool(&["needs-conversion".as_ref(), file.as_ref(), schema.as_ref()]).await?;
         if answer.trim() != "yes" {
@@ -43,6 +69,130 @@ impl DatabaseFile {
         std::fs::rename(&converted, file).doing("move the converted database to", file)?;
         tracing::info!(file = %file.display(), backup = %backup.display(), "database converted to the schema of this version");
         Ok(())
+    }
+
+    /// What there is.
+    pub async fn stored(&self) -> Result<Stored, Error> {
+        let Self { file, .. } = self;
+        if !std::fs::exists(file).doing("look for", file)? {
+            return Ok(Stored::Nothing);
+        }
+        let name: &OsStr = file.as_ref();
+        if !succeeds(&["db-is-clustered".as_ref(), name]).await? {
+            // A file that is no database at all is named by this.
+            tool(&["db-name".as_ref(), name]).await?;
+            return Ok(Stored::Alone);
+        }
+        let cluster = tool(&["db-cid".as_ref(), name]).await?.trim().to_owned();
+        let server = tool(&["db-sid".as_ref(), name]).await?.trim().to_owned();
+        Ok(Stored::Member(ClusterServer { cluster, server }))
+    }
+
+    /// Makes a cluster of this one server out of what there is, whether that is nothing, a database of one server or a server of another
+    /// cluster. What there was is kept beside it.
+    pub async fn make_cluster(&self, address: &Path) -> Result<ClusterServer, Error> {
+        let (made, alone) = (self.beside("new"), self.beside("alone"));
+        self.make_directory()?;
+        remove(&made)?;
+        remove(&alone)?;
+        let contents = match self.stored().await? {
+            Stored::Nothing => &self.schema,
+            Stored::Alone => &self.file,
+            Stored::Member(_) => {
+                tool(&["cluster-to-standalone".as_ref(), alone.as_ref(), self.file.as_ref()]).await?;
+                &alone
+            }
+        };
+        let address = raft(address);
+        let election = format!("--election-timer={ELECTION_MILLISECONDS}");
+        tool(&[
+            election.as_ref(),
+            "create-cluster".as_ref(),
+            made.as_ref(),
+            contents.as_ref(),
+            address.as_ref(),
+        ])
+        .await?;
+        remove(&alone)?;
+        self.replace_by(&made).await.inspect(
+            |made| tracing::info!(file = %self.file.display(), cluster = made.cluster, "cluster made"),
+        )
+    }
+
+    /// Makes a server that will join a cluster when it starts. What there was is kept beside it.
+    pub async fn join_cluster(
+        &self,
+        database: &str,
+        cluster: &str,
+        address: &Path,
+        others: &[PathBuf],
+    ) -> Result<ClusterServer, Error> {
+        let made = self.beside("new");
+        self.make_directory()?;
+        remove(&made)?;
+        let cluster = format!("--cid={cluster}");
+        let addresses: Vec<_> =
+            std::iter::once(raft(address)).chain(others.iter().map(|other| raft(other))).collect();
+        let mut arguments: Vec<&OsStr> =
+            vec![cluster.as_ref(), "join-cluster".as_ref(), made.as_ref(), database.as_ref()];
+        arguments.extend(addresses.iter().map(AsRef::<OsStr>::as_ref));
+        tool(&arguments).await?;
+        let made = self.replace_by(&made).await?;
+        tracing::info!(file = %self.file.display(), server = made.server, "made a server that joins the cluster");
+        Ok(made)
+    }
+
+    /// Makes a database of one server of a server of a cluster.
+    pub async fn leave_cluster(&self) -> Result<(), Error> {
+        let alone = self.beside("alone");
+        remove(&alone)?;
+        tool(&["cluster-to-standalone".as_ref(), alone.as_ref(), self.file.as_ref()]).await?;
+        self.keep_former()?;
+        std::fs::rename(&alone, &self.file).doing("move a database to", &self.file)?;
+        tracing::info!(file = %self.file.display(), "the database has one server again");
+        Ok(())
+    }
+
+    /// Takes a file from another directory if there is none here.
+    pub fn take_from(&self, directory: &Path) -> Result<(), Error> {
+        let Some(name) = self.file.file_name() else { return Ok(()) };
+        let other = directory.join(name);
+        if std::fs::exists(&self.file).doing("look for", &self.file)?
+            || !std::fs::exists(&other).doing("look for", &other)?
+        {
+            return Ok(());
+        }
+        self.make_directory()?;
+        std::fs::rename(&other, &self.file).doing("move", &other)?;
+        tracing::info!(from = %other.display(), to = %self.file.display(), "database moved");
+        Ok(())
+    }
+
+    fn make_directory(&self) -> Result<(), Error> {
+        let parent = self.file.parent().unwrap_or(Path::new("/"));
+        std::fs::create_dir_all(parent).doing("make directory", parent)
+    }
+
+    /// Puts a file that was made in the place of what there is.
+    async fn replace_by(&self, made: &Path) -> Result<ClusterServer, Error> {
+        self.keep_former()?;
+        std::fs::rename(made, &self.file).doing("move a new database to", &self.file)?;
+        match self.stored().await? {
+            Stored::Member(server) => Ok(server),
+            other => {
+                Err(Error::Tool { what: "making a cluster".into(), said: format!("the file is {other:?}") })
+            }
+        }
+    }
+
+    /// Keeps what there is, of which there is one generation: a link, so that the file is never missing.
+    fn keep_former(&self) -> Result<(), Error> {
+        let former = self.beside("former");
+        remove(&former)?;
+        match std::fs::hard_link(&self.file, &former) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).doing("keep", &former),
+            _ => Ok(()),
+        }
     }
 
     fn beside(&self, ending: &str) -> PathBuf {
@@ -60,17 +210,32 @@ fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-async fn tool(arguments: &[&OsStr]) -> Result<String, Error> {
-    let program = "ovsdb-tool";
-    let mut command = Command::new(program);
+/// How a raft address is written.
+fn raft(socket: &Path) -> String {
+    format!("unix:{}", socket.display())
+}
+
+const TOOL: &str = "ovsdb-tool";
+
+async fn output(arguments: &[&OsStr]) -> Result<std::process::Output, Error> {
+    let mut command = Command::new(TOOL);
     let output = command.args(arguments).kill_on_drop(true).output().await;
-    let output = output.map_err(|error| Error::Start { program: program.into(), error })?;
+    output.map_err(|error| Error::Start { program: TOOL.into(), error })
+}
+
+/// A question that is answered by the exit code.
+async fn succeeds(arguments: &[&OsStr]) -> Result<bool, Error> {
+    Ok(output(arguments).await?.status.success())
+}
+
+async fn tool(arguments: &[&OsStr]) -> Result<String, Error> {
+    let output = output(arguments).await?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::Tool { what: format!("{program} {}", words.join(" ")), said })
+    Err(Error::Tool { what: format!("{TOOL} {}", words.join(" ")), said })
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use tokio::net::UnixStream;
 
 /// How long a daemon may take to answer. It may be busy with a large transaction.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
+/// For how long a database is asked at a time to answer when something has changed.
+pub(crate) const AT_A_TIME: Duration = Duration::from_secs(3);
 /// The longest answer that is read. Those that are asked for here are short.
 const LONGEST: usize = 1 << 20;
 
@@ -52,6 +54,40 @@ pub(crate) async fn call(socket: &Path, method: &str, params: &Value) -> Result<
         Value::String(error) => Err(refused(error)),
         error => Err(refused(error.to_string())),
     }
+}
+
+/// Runs a transaction, and returns the results of its operations.
+pub(crate) async fn transact(
+    socket: &Path,
+    database: &str,
+    operations: impl IntoIterator<Item = Value>,
+) -> Result<Vec<Value>, Unanswered> {
+    let params: Vec<Value> = std::iter::once(json!(database)).chain(operations).collect();
+    let answer = call(socket, "transact", &json!(params)).await?;
+    let results = answer.as_array().cloned().unwrap_or_default();
+    match results.iter().find(|result| !result["error"].is_null()) {
+        None => Ok(results),
+        Some(failed) => Err(Unanswered::Refused {
+            socket: socket.into(),
+            method: format!("a transaction of {database}"),
+            answer: failed.to_string(),
+        }),
+    }
+}
+
+/// Waits until the rows of a table are other than these in these columns; or for [`AT_A_TIME`].
+pub(crate) async fn changed(
+    socket: &Path,
+    database: &str,
+    (table, columns): (&str, &[&str]),
+    rows: &Value,
+) -> Result<(), Unanswered> {
+    let wait = json!({
+        "op": "wait", "table": table, "where": [], "columns": columns, "until": "!=", "rows": rows,
+        "timeout": u64::try_from(AT_A_TIME.as_millis()).unwrap_or(u64::MAX),
+    });
+    // That the time is over is an error of the operation.
+    call(socket, "transact", &json!([database, wait])).await.map(drop)
 }
 
 /// Runs a command of a control socket, as ovs-appctl(8) does.

@@ -13,6 +13,8 @@
 
 mod chassis_listener;
 mod checks;
+mod cluster;
+mod completeness;
 mod daemon;
 mod database;
 mod error;
@@ -24,9 +26,13 @@ mod supervise;
 mod switch;
 mod transport;
 
+pub use completeness::{COMPLETE, LIFE};
 pub use daemon::Daemon;
+pub use database::{ClusterServer, DatabaseFile, Stored};
 pub use error::Error;
-pub use ovn_central::{OvnDatabase, northd, ovn_database};
+pub use ovn_central::{
+    OvnDatabase, begin_life_of_cluster, northd, ovn_cluster_member, ovn_database, remove_from_cluster,
+};
 pub use ovn_controller::{chassis_name, ovn_controller};
 pub use supervise::supervise;
 pub use switch::{switch_database, vswitchd};

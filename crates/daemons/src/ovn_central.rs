@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::chassis_listener;
+use crate::chassis_listener::ChassisListener;
 use crate::checks::{answers, serves};
+use crate::cluster;
+use crate::completeness::{Gate, Life};
 use crate::daemon::{Control, Daemon};
 use crate::database::DatabaseFile;
 use crate::transport::Listen;
 
 /// One of OVN's databases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OvnDatabase {
     /// What there is to be.
     Northbound,
@@ -18,7 +20,8 @@ pub enum OvnDatabase {
 }
 
 impl OvnDatabase {
-    fn name(self) -> &'static str {
+    /// Its name in its schema.
+    pub fn name(self) -> &'static str {
         match self {
             OvnDatabase::Northbound => "OVN_Northbound",
             OvnDatabase::Southbound => "OVN_Southbound",
@@ -52,21 +55,58 @@ impl OvnDatabase {
     pub fn socket(self, run: &Path) -> PathBuf {
         run.join(format!("{}.sock", self.stem()))
     }
+
+    /// Where another member of the same cluster has this one's socket for clients.
+    pub fn socket_of(self, run: &Path, ordinal: u8) -> PathBuf {
+        run.join(format!("{}-{ordinal}.sock", self.stem()))
+    }
+
+    /// The raft address of a member, which is the same on all of them: only the first listens there itself.
+    pub fn raft_socket(self, run: &Path, ordinal: u8) -> PathBuf {
+        run.join(format!("{}-{ordinal}.raft", self.stem()))
+    }
+
+    /// Its file.
+    pub fn file(self, data: &Path, schemas: &Path) -> DatabaseFile {
+        DatabaseFile { file: data.join(format!("{}.db", self.stem())), schema: schemas.join(self.schema()) }
+    }
 }
 
 /// The server of one of OVN's databases, standing alone. `listen` is where it listens for controllers and nodes; on its Unix socket it
 /// does so in any case.
-pub fn ovn_database(
+pub fn ovn_database(database: OvnDatabase, listen: Option<Listen>, run: &Path, file: DatabaseFile) -> Daemon {
+    let life = Life::of(run);
+    server(database, listen, run, &file).prepare(move || async move {
+        if database == OvnDatabase::Northbound {
+            life.of_pod()?;
+        }
+        file.prepare().await
+    })
+}
+
+/// The server of one member of a cluster. Whoever starts it has its file prepared first, by [`Daemon::prepare`], and says by
+/// [`begin_life_of_cluster`] which cluster it is.
+pub fn ovn_cluster_member(
     database: OvnDatabase,
     listen: Option<Listen>,
     run: &Path,
-    data: &Path,
-    schemas: &Path,
+    file: &DatabaseFile,
 ) -> Daemon {
-    let file = DatabaseFile {
-        file: data.join(format!("{}.db", database.stem())),
-        schema: schemas.join(database.schema()),
-    };
+    let (socket, schema) = (database.socket(run), file.schema.clone());
+    server(database, listen, run, file)
+        .check("cluster", {
+            let socket = socket.clone();
+            move |_| cluster::is_connected(socket.clone(), database.name())
+        })
+        .begin(move |_| cluster::convert(socket.clone(), database.name(), schema.clone()))
+}
+
+/// Says which cluster the northbound database of a member is.
+pub fn begin_life_of_cluster(run: &Path, cluster: &str) -> Result<(), crate::Error> {
+    Life::of(run).of_cluster(cluster)
+}
+
+fn server(database: OvnDatabase, listen: Option<Listen>, run: &Path, file: &DatabaseFile) -> Daemon {
     let (stem, socket) = (database.stem(), database.socket(run));
     let control = run.join(format!("{stem}.ctl"));
     let mut daemon = Daemon::new("ovsdb-server", Control::At(control.clone()))
@@ -77,42 +117,57 @@ pub fn ovn_database(
             format!("--remote=punix:{}", socket.display()),
         ])
         .args([file.file.clone()])
-        .env("OVN_RUNDIR", run)
-        .prepare(move || async move { file.prepare().await });
+        .env("OVN_RUNDIR", run);
     if let Some(listen) = listen {
-        daemon = listening(daemon, database, &listen, socket.clone());
+        daemon = listening(daemon, database, &listen, run);
     }
     daemon.check("database", move |_| serves(socket.clone(), database.name()))
 }
 
-fn listening(daemon: Daemon, database: OvnDatabase, listen: &Listen, socket: PathBuf) -> Daemon {
-    let address = listen.address;
-    let daemon = match &listen.tls {
-        Some(tls) => daemon.args(tls.arguments()).args(["--ssl-protocols=TLSv1.2"]),
-        None => daemon,
-    };
-    match (database, &listen.tls) {
-        (OvnDatabase::Southbound, Some(_)) => daemon
-            .args([chassis_listener::REMOTE])
-            .begin(move |_| async move { chassis_listener::keep(socket, address).await }),
-        _ => {
-            let remote = listen.transport().listen(address, database.port());
-            daemon.args([format!("--remote={remote}")])
+fn listening(daemon: Daemon, database: OvnDatabase, listen: &Listen, run: &Path) -> Daemon {
+    let (address, socket) = (listen.address, database.socket(run));
+    let remote = || format!("--remote={}", listen.transport().listen(address, database.port()));
+    let Some(tls) = &listen.tls else { return daemon.args([remote()]) };
+    let daemon = daemon.args(tls.arguments()).args(["--ssl-protocols=TLSv1.2"]);
+    let life = Life::of(run);
+    match database {
+        OvnDatabase::Northbound => {
+            daemon.args([remote()]).keep("life", move |_, report| life.keep(socket, report))
+        }
+        OvnDatabase::Southbound => {
+            let listener = ChassisListener { socket, address, gate: Gate { life } };
+            daemon.keep("nodes", move |control, report| listener.keep(control, report))
         }
     }
 }
 
-/// ovn-northd, for the databases in the same directory.
-pub fn northd(run: &Path) -> Daemon {
+/// Waits until a server of a cluster may have something new to say about who leads, and removes servers from it that others have replaced,
+/// if this is the one that leads. `replaced` is asked each time.
+pub async fn remove_from_cluster(
+    database: OvnDatabase,
+    run: &Path,
+    replaced: impl Fn() -> Vec<String>,
+) -> std::convert::Infallible {
+    let control = run.join(format!("{}.ctl", database.stem()));
+    cluster::remove(&control, &database.socket(run), database.name(), replaced).await
+}
+
+/// ovn-northd, for the databases in the same directory. As part of a cluster also for those of the other members, by the sockets that lead
+/// to them: it works with the leader, wherever that is. `others` are their ordinals.
+pub fn northd(run: &Path, others: &[u8]) -> Daemon {
     let control = run.join("ovn-northd.ctl");
-    let socket = |database: OvnDatabase| format!("unix:{}", database.socket(run).display());
+    let sockets = |database: OvnDatabase| {
+        let own = std::iter::once(database.socket(run));
+        let all = own.chain(others.iter().map(|other| database.socket_of(run, *other)));
+        all.map(|socket| format!("unix:{}", socket.display())).collect::<Vec<_>>().join(",")
+    };
     Daemon::new("ovn-northd", Control::At(control.clone()))
         .args(["-vconsole:info", "-vsyslog:off", "-vfile:off"])
         .args([
             format!("--pidfile={}", run.join("ovn-northd.pid").display()),
             format!("--unixctl={}", control.display()),
-            format!("--ovnnb-db={}", socket(OvnDatabase::Northbound)),
-            format!("--ovnsb-db={}", socket(OvnDatabase::Southbound)),
+            format!("--ovnnb-db={}", sockets(OvnDatabase::Northbound)),
+            format!("--ovnsb-db={}", sockets(OvnDatabase::Southbound)),
         ])
         .env("OVN_RUNDIR", run)
         .check("northd", |control| {

@@ -8,13 +8,11 @@ use serde_json::json;
 use crate::checks::answers;
 use crate::daemon::{Control, Daemon, Stop};
 use crate::error::Error;
-use crate::json_rpc::call;
+use crate::json_rpc::{AT_A_TIME, call};
 use crate::transport::TlsFiles;
 
 /// OVN's bridge.
 const BRIDGE: &str = "br-int";
-/// For how long the database is asked at a time to answer when there is the bridge.
-const AT_A_TIME: Duration = Duration::from_secs(3);
 /// The pauses while there is no database to ask.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 

@@ -1,5 +1,6 @@
 //! Runs a daemon until it ends or is to be stopped.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,8 +9,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
-use crate::daemon::{Begin, Daemon, Stop};
+use crate::daemon::{Begin, Daemon, Keep, Report, Stop};
 use crate::error::Error;
 use crate::json_rpc::control;
 use crate::served::{Served, State, serve};
@@ -29,8 +31,17 @@ pub async fn supervise(
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let (state, observed) = watch::channel(State::Preparing);
-    let served = Served::new(std::mem::take(&mut daemon.checks), observed);
+    let (reports, kept): (Vec<_>, Vec<_>) = daemon
+        .keeps
+        .iter()
+        .map(|(name, _)| {
+            let (report, kept) = watch::channel(Err("not begun yet".to_owned()));
+            (report, (*name, kept))
+        })
+        .unzip();
+    let served = Served::new(std::mem::take(&mut daemon.checks), kept, daemon.idle.take(), observed);
     let begin = daemon.begin.take();
+    let keeps = std::mem::take(&mut daemon.keeps).into_iter().map(|(_, keep)| keep).zip(reports).collect();
     tokio::pin!(stop);
     tokio::select! {
         ended = serve(health, served.clone()) => ended,
@@ -41,7 +52,7 @@ pub async fn supervise(
                     state.send_replace(State::Running(control.clone()));
                     tokio::select! {
                         ended = ended(&mut child, &daemon) => ended,
-                        failed = first_ready(&served, begin, &control, ready) => failed,
+                        failed = first_ready(&served, begin, keeps, &control, ready) => failed,
                         () = &mut stop => halt(child, &daemon, &control).await,
                     }
                 }
@@ -81,23 +92,39 @@ async fn ended(child: &mut Child, daemon: &Daemon) -> Result<(), Error> {
     }
 }
 
-/// Does what is to be done once it is ready, says so, and goes on for ever; ends only with an error.
+/// Does what is to be done once it is ready, says so, and goes on for ever with what goes on beside it; ends only with an error.
 async fn first_ready(
     served: &Served,
     begin: Option<Begin>,
+    keeps: Vec<(Keep, Report)>,
     control: &Path,
     ready: impl FnOnce(),
 ) -> Result<(), Error> {
     let mut pause = FIRST_PAUSE;
-    while served.ready().await.iter().any(|(_, outcome)| outcome.is_err()) {
+    while served.serving().await.iter().any(|(_, outcome)| outcome.is_err()) {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
     if let Some(begin) = begin {
-        begin(control.to_owned()).await?;
+        pause = FIRST_PAUSE;
+        // A daemon under load is slow to answer: that is no reason to end it.
+        while let Err(error) = begin(control.to_owned()).await {
+            tracing::warn!(%error, "what is to be done at the beginning has failed; trying again");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
     ready();
-    std::future::pending().await
+    // They end with this function.
+    let mut tasks: JoinSet<Infallible> = JoinSet::new();
+    for (keep, report) in keeps {
+        tasks.spawn(keep(control.to_owned(), report));
+    }
+    match tasks.join_next().await {
+        None => std::future::pending().await,
+        Some(Ok(never)) => match never {},
+        Some(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+    }
 }
 
 /// Stops it as it should be stopped, and by force if it does not end.
@@ -126,4 +153,44 @@ async fn halt(mut child: Child, daemon: &Daemon, socket: &Path) -> Result<(), Er
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::daemon::Control;
+
+    #[tokio::test]
+    async fn what_fails_at_the_beginning_is_tried_again_and_the_daemon_goes_on() {
+        let tries = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&tries);
+        let (reported, observed) = oneshot::channel();
+        let daemon = Daemon::new("sleep", Control::At("/nonexistent".into()))
+            .args(["1000"])
+            .begin(move |_| {
+                let tried = counted.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    let busy = || Error::Tool { what: "asking".into(), said: "busy".into() };
+                    if tried < 2 { Err(busy()) } else { Ok(()) }
+                }
+            })
+            .keep("beside", move |_, report| async move {
+                report.send_replace(Ok(())).unwrap_err();
+                let _ = reported.send(());
+                std::future::pending().await
+            });
+        let (ready, is_ready) = oneshot::channel();
+        let stop = async {
+            is_ready.await.unwrap();
+            observed.await.unwrap();
+        };
+        supervise(daemon, None, || ready.send(()).unwrap(), stop).await.unwrap();
+        assert_eq!(tries.load(Ordering::Relaxed), 3);
+    }
 }

@@ -29,7 +29,7 @@ pub fn switch_database(run: &Path, data: &Path, schema: &Path) -> Daemon {
         .env("OVS_RUNDIR", run)
         .check("database", move |_| serves(socket.clone(), DATABASE))
         .prepare(move || async move { file.prepare().await })
-        .begin(move |control| first_row(control, own))
+        .begin(move |control| first_row(control, own.clone()))
 }
 
 /// The one row that every program expects to be there, with the version as people look for it.

@@ -75,7 +75,7 @@ pub fn examination(installation: &Installation, examination: &Examination) -> Re
             Mode::Secondary => "--mode=chained".into(),
         });
     }
-    arguments.extend(ports::ALL.iter().map(|port| format!("--port={port}")));
+    arguments.extend(ports::PARTS.iter().map(|part| format!("--port={}", part.port)));
     if examination.extent == Extent::Everything {
         arguments.extend(pages().into_iter().map(|(name, source)| format!("--page={name}={source}")));
     }

@@ -69,6 +69,8 @@ pub struct ApiServer {
 pub enum Members {
     /// One: while its node is away nothing changes in the network, and what runs goes on.
     One,
+    /// Three, each on a node of its own: one may be away.
+    Three,
 }
 
 impl Members {
@@ -76,6 +78,7 @@ impl Members {
     pub fn number(self) -> u8 {
         match self {
             Members::One => 1,
+            Members::Three => 3,
         }
     }
 }

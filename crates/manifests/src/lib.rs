@@ -38,5 +38,5 @@ pub use installation::{
 pub use object::{Object, ObjectKind, Scope};
 pub use objects::{objects, workloads};
 pub use ovn_addresses::ADDRESSES;
-pub use ports::{Part, parts_at};
+pub use ports::{PARTS, Part};
 pub use render::manifest;

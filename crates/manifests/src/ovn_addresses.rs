@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::installation::Installation;
+use crate::installation::{Installation, Members};
 use crate::object::Object;
 use crate::pod;
 
@@ -28,13 +28,19 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
             "rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [ADDRESSES], "verbs": verbs}],
         })
     };
-    vec![
-        Object::new(map),
-        Object::new(role(READER, &["get", "list", "watch"])),
-        Object::new(role(WRITER, &["get", "patch"])),
-    ]
+    let mut writer = role(WRITER, &["get", "list", "watch", "patch"]);
+    // A pod writes as long as it is the one of its name.
+    let pods: Vec<String> =
+        (0..Members::Three.number()).map(|ordinal| format!("{MEMBERS}-{ordinal}")).collect();
+    if let Some(rules) = writer["rules"].as_array_mut() {
+        rules
+            .push(json!({"apiGroups": [""], "resources": ["pods"], "resourceNames": pods, "verbs": ["get"]}));
+    }
+    vec![Object::new(map), Object::new(role(READER, &["get", "list", "watch"])), Object::new(writer)]
 }
 
+/// What members are called, before their ordinals.
+const MEMBERS: &str = crate::ovn_central::NAME;
 const READER: &str = "ovn-addresses-reader";
 const WRITER: &str = "ovn-addresses-writer";
 

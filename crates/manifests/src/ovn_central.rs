@@ -48,6 +48,13 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
             },
         },
     });
+    // One that is away is enough: the others can go on, or there are no others.
+    let budget = json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": pod::metadata(installation, NAME),
+        "spec": {"maxUnavailable": 1, "selector": pod::selector(NAME)},
+    });
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": pod::metadata(installation, NAME)});
     let service = json!({
@@ -66,6 +73,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
     });
     vec![
         Object::new(stateful_set),
+        Object::new(budget),
         Object::new(account),
         Object::new(service),
         ovn_addresses::writer(installation, NAME),
@@ -88,28 +96,44 @@ enum Database {
 }
 
 fn database(installation: &Installation, database: Database) -> Value {
-    let (name, port, health) = match database {
-        Database::Northbound => ("northbound", ports::NORTHBOUND, ports::health::NORTHBOUND),
-        Database::Southbound => ("southbound", ports::SOUTHBOUND, ports::health::SOUTHBOUND),
+    let (name, port, of_members, health) = match database {
+        Database::Northbound => (
+            "northbound",
+            ports::NORTHBOUND,
+            ("nb-members", ports::NORTHBOUND_FOR_MEMBERS),
+            ports::health::NORTHBOUND,
+        ),
+        Database::Southbound => (
+            "southbound",
+            ports::SOUTHBOUND,
+            ("sb-members", ports::SOUTHBOUND_FOR_MEMBERS),
+            ports::health::SOUTHBOUND,
+        ),
     };
-    let mut arguments = vec![
+    let arguments = [
         "ovn-central".to_owned(),
         name.into(),
         "--listen=$(HOST_ADDRESS)".into(),
         ovn_tls::flag(installation),
+        format!("--publish={}/{}", installation.namespace, ovn_addresses::ADDRESSES),
+        "--member=$(POD_NAME)".into(),
+        "--pod-uid=$(POD_UID)".into(),
+        members(installation),
+        // A node may have been that of several members, one after the other.
+        "--data-dir=/var/lib/ovn/$(POD_NAME)".into(),
+        "--former-data-dir=/var/lib/ovn".into(),
         pod::health_address(health),
     ];
-    let mut environment = vec![pod::field("HOST_ADDRESS", "status.podIP")];
-    environment.extend(pod::api_server(installation));
-    // The southbound database says for both where they are: they are in one pod.
-    if database == Database::Southbound {
-        arguments.push(format!("--publish={}/{}", installation.namespace, ovn_addresses::ADDRESSES));
-        arguments.push("--member=$(POD_NAME)".into());
-        environment.push(pod::field("POD_NAME", "metadata.name"));
-    }
     let mut container = container(installation, name, &arguments, health);
+    let mut environment = vec![
+        pod::field("HOST_ADDRESS", "status.podIP"),
+        pod::field("POD_NAME", "metadata.name"),
+        pod::field("POD_UID", "metadata.uid"),
+    ];
+    environment.extend(pod::api_server(installation));
     container["env"] = json!(environment);
-    let mut taken = vec![(name, port)];
+    // Also where there is one member: it may become one of three.
+    let mut taken = vec![(name, port), of_members];
     if database == Database::Southbound {
         taken.push(("controllers", ports::SOUTHBOUND_FOR_CONTROLLERS));
     }
@@ -128,10 +152,21 @@ fn database(installation: &Installation, database: Database) -> Value {
     container
 }
 
+fn members(installation: &Installation) -> String {
+    format!("--members={}", installation.members.number())
+}
+
 fn northd(installation: &Installation) -> Value {
     let health = ports::health::NORTHD;
-    let arguments = ["ovn-central".to_owned(), "northd".into(), pod::health_address(health)];
+    let arguments = [
+        "ovn-central".to_owned(),
+        "northd".into(),
+        "--member=$(POD_NAME)".into(),
+        members(installation),
+        pod::health_address(health),
+    ];
     let mut container = container(installation, "northd", &arguments, health);
+    container["env"] = json!([pod::field("POD_NAME", "metadata.name")]);
     container["volumeMounts"] = json!([pod::mount("run", "/run/ovn")]);
     container["resources"] = pod::requests("50m", "64Mi");
     container

@@ -60,7 +60,8 @@ pub(crate) fn objects(installation: &Installation, signer: &str, requesters: &[&
             "rules": [
                 of_authorities("configmaps", &["list", "watch", "patch"]),
                 of_authorities("secrets", &["get", "list", "watch", "patch"]),
-                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+                // What is created cannot be limited by its name.
+                {"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["create"]},
             ],
         }),
     ]);

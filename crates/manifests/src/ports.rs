@@ -6,6 +6,10 @@ pub(crate) const NORTHBOUND: u16 = 6641;
 pub(crate) const SOUTHBOUND: u16 = 6642;
 /// The same, for controllers.
 pub(crate) const SOUTHBOUND_FOR_CONTROLLERS: u16 = 6643;
+/// The northbound database, for its other members.
+pub(crate) const NORTHBOUND_FOR_MEMBERS: u16 = 6644;
+/// The southbound database, for its other members.
+pub(crate) const SOUTHBOUND_FOR_MEMBERS: u16 = 6645;
 /// The trace server; `deploy/trace.yaml` names it.
 pub(crate) const TRACE: u16 = 9443;
 /// The webhook; `deploy/webhook.yaml` names it.
@@ -35,39 +39,29 @@ pub struct Part {
     pub programs: &'static [&'static str],
 }
 
-/// All ports of hosts that an installation takes.
-pub(crate) const ALL: &[u16] = &[
-    NORTHBOUND,
-    SOUTHBOUND,
-    TRACE,
-    WEBHOOK,
-    health::CONTROLLER,
-    health::AGENT,
-    health::NORTHBOUND,
-    health::SOUTHBOUND,
-    health::NORTHD,
-    health::OVN_CONTROLLER,
-    health::OVS_DATABASE,
-    health::VSWITCHD,
+/// What listens at the ports of hosts that an installation takes.
+pub const PARTS: &[Part] = &[
+    served(NORTHBOUND, "OVN's northbound database"),
+    served(SOUTHBOUND, "OVN's southbound database"),
+    own(SOUTHBOUND_FOR_CONTROLLERS, "OVN's southbound database for controllers"),
+    own(NORTHBOUND_FOR_MEMBERS, "OVN's northbound database for its members"),
+    own(SOUTHBOUND_FOR_MEMBERS, "OVN's southbound database for its members"),
+    own(TRACE, "traces"),
+    own(WEBHOOK, "the webhook"),
+    own(health::CONTROLLER, "health of the controller"),
+    own(health::AGENT, "health of the agent"),
+    own(health::NORTHBOUND, "health of the northbound database"),
+    own(health::SOUTHBOUND, "health of the southbound database"),
+    own(health::NORTHD, "health of ovn-northd"),
+    own(health::OVN_CONTROLLER, "health of ovn-controller"),
+    own(health::OVS_DATABASE, "health of Open vSwitch's database"),
+    own(health::VSWITCHD, "health of ovs-vswitchd"),
 ];
 
-/// What listens at these ports.
-pub fn parts_at() -> impl Iterator<Item = Part> {
-    ALL.iter().map(|&port| {
-        let (name, programs): (_, &[&str]) = match port {
-            NORTHBOUND => ("OVN's northbound database", &["ovsdb-server"]),
-            SOUTHBOUND => ("OVN's southbound database", &["ovsdb-server"]),
-            TRACE => ("traces", &["portolan"]),
-            WEBHOOK => ("the webhook", &["portolan"]),
-            health::CONTROLLER => ("health of the controller", &["portolan"]),
-            health::AGENT => ("health of the agent", &["portolan"]),
-            health::NORTHBOUND => ("health of the northbound database", &["portolan"]),
-            health::SOUTHBOUND => ("health of the southbound database", &["portolan"]),
-            health::NORTHD => ("health of ovn-northd", &["portolan"]),
-            health::OVN_CONTROLLER => ("health of ovn-controller", &["portolan"]),
-            health::OVS_DATABASE => ("health of Open vSwitch's database", &["portolan"]),
-            _ => ("health of ovs-vswitchd", &["portolan"]),
-        };
-        Part { port, name, programs }
-    })
+const fn own(port: u16, name: &'static str) -> Part {
+    Part { port, name, programs: &["portolan"] }
+}
+
+const fn served(port: u16, name: &'static str) -> Part {
+    Part { port, name, programs: &["ovsdb-server"] }
 }

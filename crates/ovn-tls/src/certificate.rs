@@ -28,8 +28,7 @@ impl Certificate {
     pub(crate) fn from_pem(pem: &[u8]) -> Result<Self, String> {
         let der = CertificateDer::from_pem_slice(pem).map_err(|error| error.to_string())?;
         let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| error.to_string())?;
-        let name = parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
-        let common_name = name.ok_or("it has no common name")?.to_owned();
+        let common_name = common_name(&der).ok_or("it has no common name")?;
         let expires = Timestamp::from_second(parsed.validity().not_after.timestamp())
             .map_err(|error| error.to_string())?;
         let alternative = parsed.subject_alternative_name().map_err(|error| error.to_string())?;
@@ -51,6 +50,13 @@ impl Certificate {
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now));
         verifier.verify_client_cert(&self.der, &[], now).is_ok()
     }
+}
+
+/// Whom a certificate is for.
+pub(crate) fn common_name(der: &CertificateDer<'_>) -> Option<String> {
+    let (_, parsed) = X509Certificate::from_der(der).ok()?;
+    let name = parsed.subject().iter_common_name().next()?;
+    name.as_str().ok().map(str::to_owned)
 }
 
 fn address(name: &GeneralName<'_>) -> Option<IpAddr> {

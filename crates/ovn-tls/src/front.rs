@@ -21,8 +21,10 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-use crate::certificate::roots;
+use crate::certificate::{common_name, roots};
+use crate::judge::SERVER_NAME;
 use crate::request::Credentials;
 
 /// How long a handshake may take.
@@ -42,6 +44,16 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub struct Front {
     listener: TcpListener,
     socket: PathBuf,
+    clients: Clients,
+}
+
+/// Who may come, of those whom the authority vouches for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// All.
+    All,
+    /// Servers alone: the members of a cluster among each other.
+    Servers,
 }
 
 impl Front {
@@ -49,8 +61,8 @@ impl Front {
     ///
     /// # Errors
     /// When the address cannot be listened at.
-    pub async fn bind(address: SocketAddr, socket: PathBuf) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind(address).await?, socket })
+    pub async fn bind(address: SocketAddr, socket: PathBuf, clients: Clients) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(address).await?, socket, clients })
     }
 
     /// Serves for as long as it is polled, as soon as there are credentials: to those who have a certificate of the same authority.
@@ -65,7 +77,7 @@ impl Front {
                 match current.map(|current| config(&current)) {
                     Some(Ok(config)) => acceptor = Some(TlsAcceptor::from(Arc::new(config))),
                     Some(Err(error)) => {
-                        tracing::error!(error, "a certificate cannot be used to serve controllers");
+                        tracing::error!(error, "a certificate cannot be used to serve others");
                     }
                     None => {}
                 }
@@ -95,6 +107,7 @@ impl Front {
             }
             // A task of its own from the handshake on, so that making room ends none that is past it.
             let (socket, connections) = (self.socket.clone(), Arc::clone(&connections));
+            let clients = self.clients;
             let handshake = tasks.spawn(async move {
                 let shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
                 let stream = match shaken {
@@ -102,6 +115,9 @@ impl Front {
                     Ok(Err(error)) => return tracing::debug!(%peer, %error, "a handshake failed"),
                     Err(_) => return tracing::debug!(%peer, "a handshake took too long"),
                 };
+                if !clients.has(&stream) {
+                    return tracing::warn!(%peer, "refused a connection: the certificate is no server's");
+                }
                 let Ok(place) = connections.try_acquire_owned() else {
                     return tracing::warn!(%peer, "refused a connection: there are {CONNECTIONS}");
                 };
@@ -117,15 +133,31 @@ impl Front {
     }
 }
 
-async fn forward(mut stream: tokio_rustls::server::TlsStream<TcpStream>, socket: &Path) -> io::Result<()> {
-    let peer = stream.get_ref().0;
+impl Clients {
+    fn has(self, stream: &TlsStream<TcpStream>) -> bool {
+        match self {
+            Clients::All => true,
+            Clients::Servers => {
+                let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                shown.and_then(common_name).as_deref() == Some(SERVER_NAME)
+            }
+        }
+    }
+}
+
+/// Notices a peer that is gone without a word. A server does not ask whether anybody is there at the other end of its Unix socket.
+pub(crate) fn keep_alive(peer: &TcpStream) -> io::Result<()> {
     // Messages are written whole; waiting to fill a segment only delays them.
     peer.set_nodelay(true)?;
-    // A server does not ask whether anybody is there at the other end of its Unix socket.
     sockopt::set_socket_keepalive(peer, true)?;
     sockopt::set_tcp_keepidle(peer, KEEPALIVE)?;
     sockopt::set_tcp_keepintvl(peer, KEEPALIVE)?;
     sockopt::set_tcp_keepcnt(peer, KEEPALIVES)?;
+    Ok(())
+}
+
+async fn forward(mut stream: TlsStream<TcpStream>, socket: &Path) -> io::Result<()> {
+    keep_alive(stream.get_ref().0)?;
     let mut server = UnixStream::connect(socket).await?;
     copy_bidirectional(&mut stream, &mut server).await.map(drop)
 }

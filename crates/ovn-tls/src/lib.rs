@@ -26,6 +26,7 @@ mod front;
 mod judge;
 mod nodes;
 mod own;
+mod remote;
 mod request;
 mod signer;
 
@@ -33,8 +34,9 @@ use std::fmt;
 
 pub use authorities::Authorities;
 pub use files::{Files, Paths};
-pub use front::Front;
+pub use front::{Clients, Front};
 pub use own::Own;
+pub use remote::Remote;
 pub use request::{Credentials, Request, Wanted};
 pub use signer::sign_requests;
 

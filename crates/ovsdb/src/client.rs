@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::changes::{Changes, Publisher};
 use crate::connection::Traffic;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Endpoints};
 use crate::error::{ConditionError, ConnectionError, TransactError};
 use crate::lock::{Lock, LockMode, LockState};
 use crate::monitor::{Condition, Monitor};
@@ -68,7 +68,7 @@ pub struct Builder {
 }
 
 pub(crate) struct Config {
-    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) endpoints: Endpoints,
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) members: Members,
     pub(crate) probe_interval: Option<Duration>,
@@ -92,15 +92,16 @@ pub(crate) struct Shared {
 }
 
 impl Client {
-    /// Describes a client of `database` that tries the endpoints in turn.
-    pub fn builder(database: impl Into<SmolStr>, endpoints: impl IntoIterator<Item = Endpoint>) -> Builder {
+    /// Describes a client of `database` that tries the endpoints in turn. Where a channel tells of them, a connection that is there stays,
+    /// and the next attempt goes by what was told last.
+    pub fn builder(database: impl Into<SmolStr>, endpoints: impl Into<Endpoints>) -> Builder {
         Builder {
             database: database.into(),
             monitors: Vec::new(),
             tls: None,
             connector: None,
             config: Config {
-                endpoints: endpoints.into_iter().collect(),
+                endpoints: endpoints.into(),
                 connector: Arc::new(Sockets::default()),
                 members: Members::Any,
                 probe_interval: Some(Duration::from_secs(5)),
@@ -290,10 +291,10 @@ impl Builder {
     /// Starts connecting in the background, on the current tokio runtime.
     ///
     /// # Panics
-    /// Outside of a runtime, without an endpoint, and when a table is monitored twice.
+    /// Outside of a runtime, where there will never be an endpoint, and when a table is monitored twice.
     pub fn connect(self) -> Client {
         let Builder { database, monitors, tls, connector, mut config } = self;
-        assert!(!config.endpoints.is_empty(), "a client of {database} needs an endpoint");
+        assert!(!config.endpoints.is_none(), "a client of {database} needs an endpoint");
         for (at, monitor) in monitors.iter().enumerate() {
             let twice = monitors[..at].iter().any(|other| other.table == monitor.table);
             assert!(!twice, "table {} is monitored twice; ask for all columns at once", monitor.table);

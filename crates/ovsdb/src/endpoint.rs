@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use tokio::sync::watch;
+
 /// One way to reach a server, as OVS writes it: `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
@@ -23,6 +25,58 @@ pub enum Endpoint {
         /// The port.
         port: u16,
     },
+}
+
+/// The servers of a database: always the same, or those of which a channel tells, which may be none for a while.
+#[derive(Clone, Debug)]
+pub struct Endpoints(watch::Receiver<Vec<Endpoint>>);
+
+impl Endpoints {
+    /// Whether there is no server, and will be none.
+    pub fn is_none(&self) -> bool {
+        self.0.borrow().is_empty() && self.0.has_changed().is_err()
+    }
+
+    /// Those that there are now.
+    pub fn now(&self) -> Vec<Endpoint> {
+        self.0.borrow().clone()
+    }
+
+    /// Whether there are others than were taken last.
+    pub(crate) fn have_changed(&self) -> bool {
+        self.0.has_changed().unwrap_or(false)
+    }
+
+    /// The same, as those that were taken last.
+    pub(crate) fn take(&mut self) -> Vec<Endpoint> {
+        self.0.borrow_and_update().clone()
+    }
+
+    /// Waits until there are others than were taken last.
+    pub(crate) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            // Nobody tells any more: they stay as they are.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl From<watch::Receiver<Vec<Endpoint>>> for Endpoints {
+    fn from(told: watch::Receiver<Vec<Endpoint>>) -> Self {
+        Endpoints(told)
+    }
+}
+
+impl From<Vec<Endpoint>> for Endpoints {
+    fn from(always: Vec<Endpoint>) -> Self {
+        Endpoints(watch::channel(always).1)
+    }
+}
+
+impl<const N: usize> From<[Endpoint; N]> for Endpoints {
+    fn from(always: [Endpoint; N]) -> Self {
+        Vec::from(always).into()
+    }
 }
 
 /// The text does not name an endpoint.

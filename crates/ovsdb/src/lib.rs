@@ -35,7 +35,7 @@ pub mod transport;
 
 pub use changes::Changes;
 pub use client::{Builder, Client, Status};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Endpoints};
 pub use error::{ConditionError, ConnectionError, ErrorKind, Outcome, TransactError};
 pub use lock::{Lock, LockState};
 pub use monitor::{Condition, Monitor};

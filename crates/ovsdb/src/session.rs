@@ -82,6 +82,36 @@ pub(crate) struct Session {
     pub(crate) progress: Progress,
 }
 
+/// The servers in the order in which they are tried.
+struct Turns {
+    order: Vec<Endpoint>,
+    next: usize,
+    tried: usize,
+}
+
+impl Turns {
+    fn new(mut order: Vec<Endpoint>) -> Self {
+        // Clients that start together should not all choose the same server.
+        fastrand::shuffle(&mut order);
+        Self { order, next: 0, tried: 0 }
+    }
+
+    fn next(&mut self) -> Option<Endpoint> {
+        let endpoint = self.order.get(self.next)?.clone();
+        self.next = (self.next + 1) % self.order.len();
+        self.tried += 1;
+        Some(endpoint)
+    }
+
+    fn begin_round(&mut self) {
+        self.tried = 0;
+    }
+
+    fn is_round_over(&self) -> bool {
+        self.tried % self.order.len().max(1) == 0
+    }
+}
+
 /// Why the session stops working with a server.
 pub(crate) enum End {
     /// All clients are gone.
@@ -99,26 +129,44 @@ impl<E: Into<ConnectionError>> From<E> for End {
 impl Session {
     pub(crate) async fn run(mut self) {
         let _close = CloseOnDrop(self.shared.clone());
-        let mut endpoints = self.config.endpoints.clone();
-        // Clients that start together should not all choose the same server.
-        fastrand::shuffle(&mut endpoints);
+        let mut told = self.config.endpoints.clone();
+        let mut turns = Turns::new(told.take());
         let mut backoff = Backoff::new(self.config.backoff);
-        let mut failures = 0;
-        for endpoint in endpoints.iter().cycle() {
-            match self.connect(endpoint).await {
+        loop {
+            if told.have_changed() {
+                turns = Turns::new(told.take());
+            }
+            let Some(endpoint) = turns.next() else {
+                if self.offline(told.changed()).await.is_none() {
+                    return;
+                }
+                turns = Turns::new(told.take());
+                continue;
+            };
+            match self.connect(&endpoint).await {
                 Err(End::Dropped) => return,
-                Err(End::Lost(error)) => self.lost(endpoint, error),
+                Err(End::Lost(error)) => self.lost(&endpoint, error),
             }
             // A server that is in step only to die at once is no better than one that is not there.
             if self.ready_since.take().is_some_and(|since| since.elapsed() > backoff.next) {
                 backoff.reset();
-                failures = 0;
+                turns.begin_round();
                 continue;
             }
-            failures += 1;
-            // Each server is tried once before the next round waits.
-            if failures % endpoints.len() == 0 && self.offline(sleep(backoff.next())).await.is_none() {
-                return;
+            // Each server is tried once before the next round waits; others may be told of meanwhile.
+            if turns.is_round_over() {
+                let pause = sleep(backoff.next());
+                let other = told.clone();
+                let waited = self.offline(async move {
+                    let mut other = other;
+                    tokio::select! {
+                        () = pause => {}
+                        () = other.changed() => {}
+                    }
+                });
+                if waited.await.is_none() {
+                    return;
+                }
             }
         }
     }

@@ -1,6 +1,5 @@
 //! `portolan controller`.
 
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -8,9 +7,8 @@ use anyhow::Context as _;
 use clap::Args;
 use futures::future::OptionFuture;
 use ipnet::IpNet;
-use ovsdb::Endpoint;
+use ovsdb::{Endpoint, Endpoints};
 use portolan_controller::{Config, LeaderElection, Log, Reader};
-use portolan_daemons::OvnDatabase;
 use portolan_model::World;
 use portolan_model::node::LEAST_IPV4_MTU;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
@@ -18,7 +16,7 @@ use portolan_trace_server::ServiceReference;
 use tokio::sync::watch;
 
 use crate::cluster;
-use crate::ovn_addresses::{OvnAddresses, Place, client_endpoints};
+use crate::ovn_addresses::{OvnAddresses, Place, Told};
 use crate::ovn_tls::{Certification, OvnTls};
 
 #[derive(Debug, Args)]
@@ -86,8 +84,8 @@ struct OvnDatabases {
         default_value = "unix:/run/ovn/ovnsb_db.sock"
     )]
     ovn_sb: Vec<Endpoint>,
-    /// The ConfigMap, NAMESPACE/NAME, in which the members of ovn-central write their addresses; instead of --ovn-nb and --ovn-sb. With
-    /// another address the controller ends, to be started again.
+    /// The ConfigMap, NAMESPACE/NAME, in which the members of ovn-central write their addresses; instead of --ovn-nb and --ovn-sb.
+    /// It is followed.
     #[arg(long, value_name = "CONFIGMAP", conflicts_with_all = ["ovn_nb", "ovn_sb"])]
     ovn_addresses: Option<Place>,
     #[command(flatten)]
@@ -195,7 +193,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Runs everything but the signing of certificates, once there is one for this process if it needs one.
+/// Runs everything but the signing of certificates.
 async fn control(
     arguments: Arguments,
     kube: kube::Config,
@@ -204,27 +202,23 @@ async fn control(
     log: Log,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let OvnDatabases { mut ovn_nb, mut ovn_sb, ovn_addresses, tls } = arguments.ovn;
-    tokio::pin!(stop);
-    let mut addresses = ovn_addresses.map(|place| OvnAddresses::follow(&client, place));
-    let mut known = BTreeSet::new();
-    if let Some(addresses) = &mut addresses {
-        known = tokio::select! {
-            first = addresses.first() => first?,
-            () = &mut stop => return Ok(()),
-        };
-        ovn_nb = client_endpoints(OvnDatabase::Northbound, tls.transport(), &known)?;
-        ovn_sb = client_endpoints(OvnDatabase::Southbound, tls.transport(), &known)?;
-    }
-    if let Some(mut certified) = certified {
-        tokio::select! {
-            there = certified.wait_for(|there| *there) => drop(there?),
-            () = &mut stop => return Ok(()),
+    let OvnDatabases { ovn_nb, ovn_sb, ovn_addresses, tls } = arguments.ovn;
+    let (mut northbound, mut southbound) = (Endpoints::from(ovn_nb), Endpoints::from(ovn_sb));
+    // Everything begins at once, health checks too, and says that it waits for OVN's databases until these are known.
+    let told = ovn_addresses.map(|place| {
+        let (told, endpoints) = Told::new(tls.transport());
+        (northbound, southbound) = endpoints;
+        let addresses = OvnAddresses::follow(&client, place);
+        async move {
+            if let Some(mut certified) = certified {
+                tracing::info!("waiting for a certificate of its own, to connect to OVN's databases");
+                certified.wait_for(|there| *there).await?;
+            }
+            told.follow(addresses).await
         }
-    }
-    let moved = addresses.as_mut().map(|addresses| addresses.other_than(&known));
-    let mut config = Config::new(kube, ovn_nb.clone());
-    config.sb.clone_from(&ovn_sb);
+    });
+    let mut config = Config::new(kube, northbound.clone());
+    config.sb = southbound.clone();
     config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;
     config.plan.service_cidrs = arguments.service_cidr.iter().map(IpNet::trunc).collect();
@@ -238,7 +232,7 @@ async fn control(
     // Whether an address can be listened at is known before anything begins.
     let traces = match arguments.trace.trace_address {
         Some(listen) => {
-            let databases = Databases { northbound: ovn_nb, southbound: ovn_sb, tls: tls.files() };
+            let databases = Databases { northbound, southbound, tls: tls.files() };
             let tracer = Tracer::connect(&databases, config.plan.clone());
             let server = portolan_trace_server::Config { listen, service: arguments.trace.trace_service };
             let server = portolan_trace_server::Server::bind(server).await.context("--trace-address")?;
@@ -258,10 +252,7 @@ async fn control(
     // If one ends, the process ends: it is started again whole.
     tokio::select! {
         ended = portolan_controller::run_with_readers(config, reads, stop) => ended,
-        Some(found) = OptionFuture::from(moved) => {
-            tracing::info!(addresses = ?found?, "there are other addresses of OVN's databases; ending, to begin anew with them");
-            Ok(())
-        }
+        Some(ended) = OptionFuture::from(told) => match ended.context("nobody follows the addresses of OVN's databases any more")? {},
         Some(ended) = OptionFuture::from(traces) => match ended.context("the trace server has ended")? {},
         Some(ended) = OptionFuture::from(webhook) => match ended.context("the webhook server has ended")? {},
     }

@@ -4,12 +4,13 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use portolan_daemons::{Daemon, Listen, OvnDatabase, TlsFiles, chassis_name, ovn_controller, ovn_database};
-use portolan_ovn_tls::{Files, Front, Request, Role, Wanted};
-use tokio::sync::oneshot;
+use portolan_daemons::{Daemon, Listen, OvnDatabase, TlsFiles, chassis_name, ovn_controller};
+use portolan_ovn_tls::{Clients, Credentials, Files, Front, Request, Role, Wanted};
+use tokio::sync::{oneshot, watch};
 
 use crate::cluster;
 use crate::ovn_addresses::CONTROLLERS_PORT;
@@ -20,62 +21,82 @@ pub(crate) struct Certificates {
     /// Speak TLS, with a certificate that is asked for by a CertificateSigningRequest; controllers with `--ovn-tls` of this namespace
     /// sign it. It is kept in the directory of sockets, which should be in memory, and replaced in time.
     #[arg(long = "tls", value_name = "NAMESPACE")]
-    namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 }
 
 /// What goes on beside a daemon. It ends only with an error.
 pub(crate) type Beside = Pin<Box<dyn Future<Output = anyhow::Result<Infallible>> + Send>>;
 
-/// The server of a database with the certificate that it needs.
-pub(crate) async fn database(
+/// The certificate of the server of a database.
+pub(crate) struct DatabaseCertificate {
     database: OvnDatabase,
-    listen: Option<IpAddr>,
-    certificates: Certificates,
-    kubeconfig: Option<&Path>,
-    [run, data, schemas]: [&Path; 3],
-) -> anyhow::Result<(Daemon, Beside)> {
-    let Some((address, namespace)) = listen.zip(certificates.namespace) else {
-        let listen = listen.map(|address| Listen { address, tls: None });
-        return Ok((ovn_database(database, listen, run, data, schemas), Box::pin(std::future::pending())));
-    };
-    let (name, clients) = match database {
-        OvnDatabase::Northbound => ("northbound", Role::Central),
-        OvnDatabase::Southbound => ("southbound", Role::Chassis),
-    };
-    let files = Files::new(run.join(format!("{name}-tls")));
-    let listen = Listen { address, tls: Some(tls_files(&files)) };
-    let client = client(kubeconfig, "portolan-ovn-central").await?;
-    let request = Request::new(client, &namespace, Wanted::server(address, clients), files);
-    let credentials = request.credentials();
-    let mut first = credentials.clone();
-    let daemon = ovn_database(database, Some(listen), run, data, schemas).after(move || async move {
-        // It ends before that only with the process.
-        let _ = first.wait_for(Option::is_some).await;
-    });
-    let socket = database.socket(run);
-    let beside = async move {
-        let front = match database {
-            OvnDatabase::Northbound => None,
-            OvnDatabase::Southbound => Some(front(address, socket).await?),
-        };
-        let front = async {
-            match front {
-                Some(front) => front.serve(credentials).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            ended = request.keep() => ended.context("nobody keeps the certificate any more"),
-            never = front => match never {},
-        }
-    };
-    Ok((daemon, Box::pin(beside)))
+    address: IpAddr,
+    socket: PathBuf,
+    files: Files,
+    request: Request,
 }
 
-/// Where controllers reach the southbound database.
-async fn front(address: IpAddr, socket: PathBuf) -> anyhow::Result<Front> {
-    let address = SocketAddr::new(address, CONTROLLERS_PORT);
-    Front::bind(address, socket).await.with_context(|| format!("cannot listen at {address} for controllers"))
+impl DatabaseCertificate {
+    /// One for this address, with its files in the directory of sockets.
+    pub(crate) fn new(
+        database: OvnDatabase,
+        address: IpAddr,
+        namespace: &str,
+        client: kube::Client,
+        run: &Path,
+    ) -> Self {
+        let (name, clients) = match database {
+            OvnDatabase::Northbound => ("northbound", Role::Central),
+            OvnDatabase::Southbound => ("southbound", Role::Chassis),
+        };
+        let files = Files::new(run.join(format!("{name}-tls")));
+        let request = Request::new(client, namespace, Wanted::server(address, clients), files.clone());
+        Self { database, address, socket: database.socket(run), files, request }
+    }
+
+    /// Where a server listens that may have one.
+    pub(crate) fn listen(own: Option<&Self>, address: IpAddr) -> Listen {
+        Listen { address, tls: own.map(|own| tls_files(&own.files)) }
+    }
+
+    pub(crate) fn credentials(&self) -> watch::Receiver<Option<Arc<Credentials>>> {
+        self.request.credentials()
+    }
+
+    /// Lets a daemon wait until it is there.
+    pub(crate) fn awaited_by(&self, daemon: Daemon) -> Daemon {
+        let mut first = self.credentials();
+        daemon.after(move || async move {
+            // It ends before that only with the process.
+            let _ = first.wait_for(Option::is_some).await;
+        })
+    }
+
+    /// Keeps it, and where controllers reach the southbound database by it.
+    pub(crate) async fn keep(self) -> anyhow::Result<Beside> {
+        let front = match self.database {
+            OvnDatabase::Northbound => None,
+            OvnDatabase::Southbound => {
+                let address = SocketAddr::new(self.address, CONTROLLERS_PORT);
+                let front = Front::bind(address, self.socket, Clients::All).await;
+                Some(front.with_context(|| format!("cannot listen at {address} for controllers"))?)
+            }
+        };
+        let credentials = self.request.credentials();
+        let request = self.request.keep();
+        Ok(Box::pin(async move {
+            let front = async {
+                match front {
+                    Some(front) => front.serve(credentials).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                ended = request => ended.context("nobody keeps the certificate any more"),
+                never = front => match never {},
+            }
+        }))
+    }
 }
 
 /// ovn-controller with the certificate that it needs, which names its chassis.

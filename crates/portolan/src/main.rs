@@ -18,6 +18,7 @@ mod near;
 mod notify;
 mod output;
 mod ovn_addresses;
+mod ovn_central;
 mod ovn_tls;
 mod plan;
 #[cfg(test)]
@@ -64,7 +65,7 @@ enum Command {
     /// Run the node agent: it serves the CNI plugin and plugs pods into Open vSwitch.
     Agent(agent::Invocation),
     /// Run one of OVN's central daemons in a container: a database, or ovn-northd.
-    OvnCentral(daemons::OvnCentral),
+    OvnCentral(ovn_central::OvnCentral),
     /// Run ovn-controller in a container.
     OvnController(daemons::OvnController),
     /// Run Open vSwitch in a container: its database, or ovs-vswitchd.
@@ -131,7 +132,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Command::Controller(arguments) => controller::run(arguments, log, stop_signal()?).await?,
             Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await?,
             Command::Agent(arguments) => agent::start(arguments, stop_signal()?).await?,
-            Command::OvnCentral(arguments) => daemons::run_ovn_central(arguments, stop_signal()?).await?,
+            Command::OvnCentral(arguments) => ovn_central::run(arguments, stop_signal()?).await?,
             Command::OvnController(arguments) => {
                 daemons::run_ovn_controller(arguments, stop_signal()?).await?;
             }

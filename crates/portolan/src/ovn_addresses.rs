@@ -3,24 +3,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
-use ovsdb::Endpoint;
+use ovsdb::{Endpoint, Endpoints};
 use portolan_daemons::{OvnDatabase, Transport};
-use portolan_watch::{Followers, Observed, Pause};
-use serde_json::json;
+use portolan_watch::{Followers, Observed};
 use tokio::sync::watch;
 
 /// A ConfigMap, as `NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    namespace: String,
-    name: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 impl FromStr for Place {
@@ -57,7 +61,7 @@ impl OvnAddresses {
     /// Waits until there are addresses.
     pub(crate) async fn first(&mut self) -> anyhow::Result<Addresses> {
         tracing::info!(
-            config_map = format!("{}/{}", self.place.namespace, self.place.name),
+            config_map = %self.place,
             "waiting for the addresses of OVN's databases, which ovn-central writes there"
         );
         self.next(|addresses| !addresses.is_empty()).await
@@ -129,6 +133,33 @@ pub(crate) fn client_endpoints(
     endpoints.split(',').map(|one| one.parse().map_err(anyhow::Error::from)).collect()
 }
 
+/// Tells the clients of a controller where the databases are.
+pub(crate) struct Told {
+    transport: Transport,
+    northbound: watch::Sender<Vec<Endpoint>>,
+    southbound: watch::Sender<Vec<Endpoint>>,
+}
+
+impl Told {
+    /// Nothing yet, to clients of the northbound and the southbound database.
+    pub(crate) fn new(transport: Transport) -> (Self, (Endpoints, Endpoints)) {
+        let (northbound, of_northbound) = watch::channel(Vec::new());
+        let (southbound, of_southbound) = watch::channel(Vec::new());
+        (Self { transport, northbound, southbound }, (of_northbound.into(), of_southbound.into()))
+    }
+
+    /// All addresses, with every one that comes to be known, for ever.
+    pub(crate) async fn follow(self, mut addresses: OvnAddresses) -> anyhow::Result<Infallible> {
+        let mut known = addresses.first().await?;
+        loop {
+            tracing::info!(addresses = ?known, "OVN's databases are there");
+            self.northbound.send_replace(client_endpoints(OvnDatabase::Northbound, self.transport, &known)?);
+            self.southbound.send_replace(client_endpoints(OvnDatabase::Southbound, self.transport, &known)?);
+            known = addresses.other_than(&known).await?;
+        }
+    }
+}
+
 /// Tells a receiver where nodes find the southbound database, with every address that comes to be known, for ever.
 pub(crate) async fn tell(
     mut addresses: OvnAddresses,
@@ -140,32 +171,6 @@ pub(crate) async fn tell(
         tracing::info!(addresses = ?known, "OVN's databases are there");
         told.send_replace(Some(endpoints(OvnDatabase::Southbound, transport, &known)));
         known = addresses.other_than(&known).await?;
-    }
-}
-
-/// Writes the address of a member, until that has succeeded.
-pub(crate) async fn publish(client: kube::Client, place: Place, member: String, address: IpAddr) {
-    let api: Api<ConfigMap> = Api::namespaced(client, &place.namespace);
-    let patch = Patch::Merge(json!({"data": {member.clone(): address.to_string()}}));
-    let mut pause = Pause::new(Duration::from_millis(100), Duration::from_secs(5));
-    loop {
-        match api.patch(&place.name, &PatchParams::default(), &patch).await {
-            Ok(_) => {
-                tracing::info!(member, %address, "the address is published");
-                return;
-            }
-            Err(error) => {
-                let error = portolan_watch::Plain(&error).to_string();
-                tracing::warn!(
-                    member,
-                    error,
-                    "the address cannot be written to ConfigMap {}/{}; trying again",
-                    place.namespace,
-                    place.name
-                );
-            }
-        }
-        pause.wait().await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ovn_schema::nb;
 use ovn_schema::sb::{Chassis, DatapathBinding, Encap, LogicalFlow, PortBinding};
-use ovsdb::{Client, Endpoint, Members, OperationResult, Status, TlsFiles};
+use ovsdb::{Client, Endpoints, Members, OperationResult, Status, TlsFiles};
 use ovsdb_core::column::ClauseOf;
 use ovsdb_core::{Clause, Operation, Row, SmolStr, Transaction, TypedRow, Uuid};
 use portolan_plan::tag;
@@ -48,7 +48,7 @@ impl Database {
     fn connect(
         name: &'static str,
         schema: &'static str,
-        endpoints: Vec<Endpoint>,
+        endpoints: Endpoints,
         tls: Option<&TlsFiles>,
     ) -> Self {
         let builder = Client::builder(schema, endpoints).members(Members::Any);
@@ -100,7 +100,7 @@ fn typed<R: TypedRow>(clauses: impl IntoIterator<Item = ClauseOf<R>>) -> Operati
 }
 
 impl Northbound {
-    pub(crate) fn connect(endpoints: Vec<Endpoint>, tls: Option<&TlsFiles>) -> Self {
+    pub(crate) fn connect(endpoints: Endpoints, tls: Option<&TlsFiles>) -> Self {
         Self(Database::connect("northbound", "OVN_Northbound", endpoints, tls))
     }
 
@@ -147,7 +147,7 @@ impl Northbound {
 }
 
 impl Southbound {
-    pub(crate) fn connect(endpoints: Vec<Endpoint>, tls: Option<&TlsFiles>) -> Self {
+    pub(crate) fn connect(endpoints: Endpoints, tls: Option<&TlsFiles>) -> Self {
         Self(Database::connect("southbound", "OVN_Southbound", endpoints, tls))
     }
 

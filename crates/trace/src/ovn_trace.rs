@@ -9,7 +9,7 @@ pub mod output;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ovsdb::TlsFiles;
+use ovsdb::{Endpoints, TlsFiles};
 
 use self::output::{End, Traced};
 use crate::error::OvnError;
@@ -25,8 +25,8 @@ const MOST_NEXT_HOPS: u16 = 8;
 /// A southbound database to trace in.
 #[derive(Clone, Debug)]
 pub struct OvnTrace {
-    /// The endpoints, as OVN's tools write them.
-    pub endpoints: String,
+    /// The southbound database.
+    pub endpoints: Endpoints,
     /// Certificates for `ssl:` endpoints.
     pub tls: Option<TlsFiles>,
 }
@@ -58,7 +58,8 @@ impl OvnTrace {
 
     async fn run(&self, packet: &Packet, select: Option<u16>) -> Result<Traced, OvnError> {
         let mut command = Command::new("ovn-trace");
-        command.arg(format!("--db={}", self.endpoints));
+        let endpoints: Vec<_> = self.endpoints.now().iter().map(ToString::to_string).collect();
+        command.arg(format!("--db={}", endpoints.join(",")));
         if let Some(tls) = &self.tls {
             let file = |option: &str, path: &std::path::Path| format!("--{option}={}", path.display());
             command

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ovsdb::{Endpoint, TlsFiles};
+use ovsdb::{Endpoints, TlsFiles};
 use ovsdb_core::Uuid;
 use portolan_model::{Unit, World};
 use portolan_plan::Settings;
@@ -38,9 +38,9 @@ pub struct NotAvailable;
 #[derive(Clone, Debug)]
 pub struct Databases {
     /// The endpoints of the northbound database.
-    pub northbound: Vec<Endpoint>,
+    pub northbound: Endpoints,
     /// The endpoints of the southbound database.
-    pub southbound: Vec<Endpoint>,
+    pub southbound: Endpoints,
     /// Certificates for `ssl:` endpoints.
     pub tls: Option<TlsFiles>,
 }
@@ -69,11 +69,10 @@ impl Tracer {
     /// Outside of a runtime, and without an endpoint.
     pub fn connect(databases: &Databases, settings: Settings) -> Self {
         let Databases { northbound, southbound, tls } = databases;
-        let endpoints: Vec<_> = southbound.iter().map(ToString::to_string).collect();
         Self {
             northbound: Northbound::connect(northbound.clone(), tls.as_ref()),
             southbound: Southbound::connect(southbound.clone(), tls.as_ref()),
-            ovn_trace: OvnTrace { endpoints: endpoints.join(","), tls: tls.clone() },
+            ovn_trace: OvnTrace { endpoints: southbound.clone(), tls: tls.clone() },
             settings,
         }
     }

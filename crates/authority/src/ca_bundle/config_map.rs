@@ -1,6 +1,7 @@
 //! A ConfigMap that says which authorities to trust, for those who may not read the Secret.
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::HasCaBundle;
@@ -12,6 +13,13 @@ impl HasCaBundle for ConfigMap {
     fn with_bundle(&self, bundle: &str) -> Option<Value> {
         let present = self.data.as_ref().and_then(|data| data.get(BUNDLE));
         (present.map(String::as_str) != Some(bundle)).then(|| json!({"data": {BUNDLE: bundle}}))
+    }
+
+    /// Nobody else brings it again, and nothing is signed without it.
+    fn made(name: &str, bundle: &str) -> Option<Self> {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let data = [(BUNDLE.to_owned(), bundle.to_owned())].into();
+        Some(Self { metadata, data: Some(data), ..Self::default() })
     }
 }
 

@@ -34,6 +34,7 @@ impl Values<'_> {
             .replace("{{ .Values.image }}", &one.image)
             .replace("{{ .Values.openVswitch.image }}", ovs)
             .replace("{{ .Values.controllers }}", &one.controllers.to_string())
+            .replace("{{ .Values.ovnMembers }}", &one.members.number().to_string())
             .replace("{{ .Values.cni.configurations }}", &one.directories.configurations)
             .replace("{{ .Values.cni.programs }}", &one.directories.programs)
             .replace("{{ .Values.apiServer.host | quote }}", &format!("{host:?}"))
@@ -45,7 +46,7 @@ impl Values<'_> {
         let mut text = String::new();
         let mut conditions = Vec::new();
         let mut range: Option<&[ipnet::IpNet]> = None;
-        for line in template.lines().skip(4) {
+        for line in template.lines().skip(7) {
             if let Some(expression) = line.strip_prefix("{{- ").and_then(|line| line.strip_suffix(" }}")) {
                 match expression {
                     "end" if range.is_some() => range = None,
@@ -99,6 +100,7 @@ fn the_templates_are_the_objects_of_every_installation() {
     other.image = "registry.example/p:2".into();
     other.open_vswitch = OpenVswitch::Hosts;
     other.controllers = 3;
+    other.members = Members::Three;
     other.agent_admission = AgentAdmission::Off;
     other.cluster_networks = ["10.0.0.0/8", "fd00::/8"].iter().filter_map(|one| one.parse().ok()).collect();
     other.service_networks = ["10.96.0.0/16"].iter().filter_map(|one| one.parse().ok()).collect();

@@ -3,7 +3,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::*;
-use crate::installation::{AgentAdmission, ApiServer, Mode, OpenVswitch};
+use crate::installation::{AgentAdmission, ApiServer, Members, Mode, OpenVswitch};
+use crate::ports::PARTS;
 use crate::render::manifest;
 
 fn made(change: impl FnOnce(&mut Installation)) -> Vec<Object> {
@@ -107,7 +108,7 @@ fn only_what_configures_hosts_is_privileged() {
 }
 
 #[test]
-fn no_two_processes_of_a_node_take_the_same_port() {
+fn no_two_processes_of_a_node_take_the_same_port_and_all_are_known() {
     let objects = made(|_| {});
     let mut taken = BTreeSet::new();
     for (object, container) in containers(&objects) {
@@ -116,10 +117,34 @@ fn no_two_processes_of_a_node_take_the_same_port() {
         let health = arguments.iter().filter_map(|one| one.strip_prefix("--health-address=127.0.0.1:"));
         let health = health.map(|port| json!(port.parse::<u16>().expect("it is a port")));
         for port in ports.chain(health) {
-            assert!(taken.insert(port.to_string()), "{}: {port}", object.description());
+            let port = port.as_u64().and_then(|port| u16::try_from(port).ok()).expect("it is a port");
+            assert!(taken.insert(port), "{}: {port}", object.description());
         }
     }
-    assert!(taken.len() >= 10, "{taken:?}");
+    // What is examined on nodes, and named to people.
+    let known: BTreeSet<u16> = PARTS.iter().map(|part| part.port).collect();
+    assert_eq!(known, taken);
+    assert_eq!(PARTS.iter().map(|part| part.name).collect::<BTreeSet<_>>().len(), PARTS.len());
+}
+
+#[test]
+fn three_members_are_on_nodes_of_their_own_and_one_of_them_may_be_away() {
+    let objects = made(|one| one.members = Members::Three);
+    let stateful_set = named(&objects, "StatefulSet", "ovn-central");
+    assert_eq!(stateful_set["spec"]["replicas"], 3);
+    let pod = &stateful_set["spec"]["template"]["spec"];
+    let apart = &pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
+    assert_eq!(apart["topologyKey"], "kubernetes.io/hostname");
+    for container in pod["containers"].as_array().into_iter().flatten() {
+        let arguments = arguments(container);
+        assert!(
+            arguments.contains(&"--members=3") && arguments.contains(&"--member=$(POD_NAME)"),
+            "{arguments:?}"
+        );
+    }
+    assert_eq!(named(&objects, "PodDisruptionBudget", "ovn-central")["spec"]["maxUnavailable"], 1);
+    let rights = named(&objects, "Role", "ovn-addresses-writer")["rules"].to_string();
+    assert!(rights.contains(r#"["ovn-central-0","ovn-central-1","ovn-central-2"]"#), "{rights}");
 }
 
 #[test]

@@ -19,8 +19,12 @@ fn authority() -> Authority {
 
 /// A certificate that was signed so many days ago and is valid for one, with its key.
 fn signed(authority: &Authority, usages: Usages, days_ago: i64) -> (String, String) {
+    named(authority, "somebody", usages, days_ago)
+}
+
+fn named(authority: &Authority, name: &str, usages: Usages, days_ago: i64) -> (String, String) {
     let leaf = Leaf {
-        common_name: "somebody".into(),
+        common_name: name.into(),
         organization: None,
         dns_names: Vec::new(),
         addresses: vec!["127.0.0.1".parse().unwrap()],
@@ -47,6 +51,10 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
+        Self::of(Clients::All).await
+    }
+
+    async fn of(clients: Clients) -> Self {
         let place = tempfile::tempdir().unwrap();
         let socket = place.path().join("socket");
         let server = UnixListener::bind(&socket).unwrap();
@@ -61,8 +69,9 @@ impl Stage {
                 });
             }
         });
-        let front = Front::bind("127.0.0.1:0".parse().unwrap(), socket).await.unwrap();
-        let address = front.listener.local_addr().unwrap();
+        let front = Front::bind("0.0.0.0:0".parse().unwrap(), socket, clients).await.unwrap();
+        let port = front.listener.local_addr().unwrap().port();
+        let address = SocketAddr::new("127.0.0.1".parse().unwrap(), port);
         let (sender, receiver) = watch::channel(None);
         tasks.spawn(async move { match front.serve(receiver).await {} });
         Self { address, credentials: sender, _tasks: tasks, _place: place }
@@ -131,4 +140,52 @@ async fn those_who_connect_and_say_nothing_keep_nobody_out() {
         silent.push(TcpStream::connect(stage.address).await.unwrap());
     }
     assert!(stage.serves(&own, Some(&signed(&own, Usages::Client, 0))).await);
+}
+
+#[tokio::test]
+async fn servers_among_themselves_let_in_no_controller_of_the_same_authority() {
+    let own = authority();
+    let stage = Stage::of(Clients::Servers).await;
+    stage.credentials.send_replace(Some(credentials(&own)));
+    assert!(stage.serves(&own, Some(&named(&own, SERVER_NAME, Usages::ServerAndClient, 0))).await);
+    let controller = named(&own, "portolan-controller", Usages::Client, 0);
+    assert!(!stage.serves(&own, Some(&controller)).await);
+}
+
+/// Whether a byte that is written to this socket is answered by the next one.
+async fn answers(socket: &Path) -> bool {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    stream.write_u8(1).await.is_ok() && stream.read_u8().await.is_ok_and(|byte| byte == 2)
+}
+
+#[tokio::test]
+async fn a_socket_leads_to_a_server_of_the_same_authority_at_its_own_address_and_follows_it() {
+    let (own, foreign) = (authority(), authority());
+    let [there, impostor] = [Stage::of(Clients::All).await, Stage::of(Clients::All).await];
+    there.credentials.send_replace(Some(credentials(&own)));
+    impostor.credentials.send_replace(Some(credentials(&foreign)));
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("remote");
+    std::fs::write(&socket, "left behind").unwrap();
+    let (target, targets) = watch::channel(None);
+    let (credential, known) = watch::channel(None);
+    let remote = crate::Remote::bind(&socket, targets).unwrap();
+    let serving = tokio::spawn(async move { match remote.serve(known).await {} });
+    target.send_replace(Some(there.address));
+    assert!(!answers(&socket).await, "without a certificate");
+    credential.send_replace(Some(credentials(&own)));
+    assert!(answers(&socket).await);
+    target.send_replace(Some(impostor.address));
+    assert!(!answers(&socket).await, "another authority's server");
+    // The certificate is for 127.0.0.1.
+    target.send_replace(Some(SocketAddr::new("127.0.0.2".parse().unwrap(), there.address.port())));
+    assert!(!answers(&socket).await, "at an address that is not its own");
+    target.send_replace(Some(there.address));
+    let mut open = UnixStream::connect(&socket).await.unwrap();
+    open.write_u8(1).await.unwrap();
+    assert_eq!(open.read_u8().await.unwrap(), 2);
+    // The member has moved: what is open would hang.
+    target.send_replace(None);
+    assert!(open.read_u8().await.is_err());
+    serving.abort();
 }

@@ -36,6 +36,38 @@ async fn a_server_that_comes_back_late_is_found_within_two_seconds() {
     assert!(longest < Duration::from_secs(2), "an attempt {longest:?} after the one before it");
 }
 
+#[tokio::test(start_paused = true)]
+async fn servers_that_are_told_of_later_are_tried_instead_of_those_before() {
+    let (attempt, mut attempts) = mpsc::unbounded_channel();
+    let (told, endpoints) = tokio::sync::watch::channel(Vec::new());
+    let client = Client::builder(SEA, endpoints).connector(Named(attempt)).connect();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(attempts.try_recv().is_err(), "there is none yet");
+    for place in ["/here", "/there"] {
+        let endpoint = Endpoint::Unix(place.into());
+        told.send_replace(vec![endpoint.clone()]);
+        // One attempt may have been under way.
+        let mut seen = [attempts.recv().await.unwrap(), attempts.recv().await.unwrap()];
+        seen[0] = attempts.recv().await.unwrap();
+        assert_eq!(seen, [endpoint.clone(), endpoint.clone()]);
+        assert!(matches!(&*client.status().borrow(), Status::Connecting { endpoint: Some(tried), .. } if *tried == endpoint));
+    }
+    // Nobody tells any more: they stay.
+    drop(told);
+    while attempts.try_recv().is_ok() {}
+    assert_eq!(attempts.recv().await.unwrap(), Endpoint::Unix("/there".into()));
+}
+
+/// Refuses every connection, and tells to whom it was.
+struct Named(mpsc::UnboundedSender<Endpoint>);
+
+impl ovsdb::transport::Connector for Named {
+    fn connect(&self, endpoint: &Endpoint) -> ovsdb::transport::Connecting {
+        let _ = self.0.send(endpoint.clone());
+        Box::pin(async { Err(ovsdb::ConnectionError::Connect(std::io::ErrorKind::ConnectionRefused.into())) })
+    }
+}
+
 #[tokio::test]
 async fn what_was_asked_for_while_out_of_step_is_never_sent() {
     for _ in 0..40 {

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use portolan_manifests::{AgentAdmission, ApiServer, Installation, Mode, Object, OpenVswitch};
+use portolan_manifests::{AgentAdmission, ApiServer, Installation, Members, Mode, Object, OpenVswitch};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -41,6 +41,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NUMBER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     controllers: Option<u8>,
+    /// How many members OVN's databases have, each on a node of its own: one, or three of which one may be away. One unless given.
+    #[arg(long, value_name = "NUMBER", value_parser = ovn_members)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ovn_members: Option<u8>,
     /// A network of the cluster's pods or services, which pods reach by their first interface whatever their default route is; may be
     /// repeated.
     #[arg(long, value_name = "CIDR")]
@@ -112,6 +116,7 @@ impl Options {
             open_vswitch: self.open_vswitch.or(before.open_vswitch),
             api_server: self.api_server.clone().or_else(|| before.api_server.clone()),
             controllers: self.controllers.or(before.controllers),
+            ovn_members: self.ovn_members.or(before.ovn_members),
             cluster_network: networks.cluster_network.clone(),
             service_network: services.service_network.clone(),
             cni_conf_dir: self.cni_conf_dir.clone().or_else(|| before.cni_conf_dir.clone()),
@@ -153,6 +158,11 @@ impl Options {
         if let Some(controllers) = options.controllers {
             installation.controllers = controllers;
         }
+        installation.members = match options.ovn_members {
+            None | Some(1) => Members::One,
+            Some(3) => Members::Three,
+            Some(other) => return Err(Failure::usage(format!("--ovn-members: {other} is neither 1 nor 3"))),
+        };
         installation.cluster_networks = options.cluster_network;
         installation.service_networks = options.service_network;
         if let Some(directory) = options.cni_conf_dir {
@@ -177,6 +187,14 @@ impl Options {
         for object in objects.iter_mut().filter(|object| object.kind().kind == "Namespace") {
             object.annotate(ANNOTATION, &text);
         }
+    }
+}
+
+fn ovn_members(text: &str) -> Result<u8, String> {
+    match text {
+        "1" => Ok(1),
+        "3" => Ok(3),
+        _ => Err("write 1 or 3".into()),
     }
 }
 
@@ -209,6 +227,7 @@ mod tests {
             mode: Some(ModeName::Primary),
             open_vswitch: Some(SwitchOwner::Hosts),
             api_server: Some("[fd00::1]:6443".into()),
+            ovn_members: Some(3),
             cluster_network: vec!["10.0.0.0/8".parse().unwrap()],
             service_network: vec!["10.96.0.0/16".parse().unwrap()],
             ..options()
@@ -219,6 +238,7 @@ mod tests {
         assert_eq!(installation.mode, Mode::Primary);
         assert_eq!(installation.open_vswitch, OpenVswitch::Hosts);
         assert_eq!(installation.image, "r/p:2");
+        assert_eq!(installation.members, Members::Three);
         assert_eq!(installation.api_server.unwrap().host, "fd00::1");
         assert_eq!((installation.cluster_networks.len(), installation.service_networks.len()), (1, 1));
     }

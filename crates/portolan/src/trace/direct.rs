@@ -16,7 +16,11 @@ use crate::waiting::Waiting;
 
 impl Direct {
     pub(super) fn databases(&self) -> Databases {
-        Databases { northbound: self.ovn_nb.clone(), southbound: self.ovn_sb.clone(), tls: self.tls.files() }
+        Databases {
+            northbound: self.ovn_nb.clone().into(),
+            southbound: self.ovn_sb.clone().into(),
+            tls: self.tls.files(),
+        }
     }
 }
 
@@ -26,7 +30,11 @@ pub(super) fn databases_of(lab: &Lab) -> anyhow::Result<Databases> {
     let parse = |endpoints: &str| {
         Endpoint::parse_list(endpoints).map_err(|error| Failure::with(Exit::Failed, error.to_string()))
     };
-    Ok(Databases { northbound: parse(&northbound)?, southbound: parse(&southbound)?, tls: None })
+    Ok(Databases {
+        northbound: parse(&northbound)?.into(),
+        southbound: parse(&southbound)?.into(),
+        tls: None,
+    })
 }
 
 pub(super) async fn answer(

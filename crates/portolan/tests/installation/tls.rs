@@ -2,7 +2,10 @@
 //! and tokens of pods; real databases and a real ovn-controller.
 
 mod clients;
+mod cluster;
 mod life;
+mod member;
+mod nodes;
 mod requests;
 mod stage;
 

@@ -69,7 +69,7 @@ impl Scene {
         let address = SocketAddr::from(([127, 0, 0, 1], server.address().port()));
         let (client, mut tasks) = (api.client(), JoinSet::new());
         tasks.spawn(async move {
-            let databases = || "unix:/nonexistent".parse().map(|endpoint| vec![endpoint]).unwrap();
+            let databases = || ["unix:/nonexistent".parse().unwrap()].into();
             let nowhere = Databases { northbound: databases(), southbound: databases(), tls: None };
             let tracer = Tracer::connect(&nowhere, portolan_plan::Settings::default());
             server.run(client, tracer, NoWorld).await.unwrap();

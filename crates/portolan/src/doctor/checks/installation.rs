@@ -129,16 +129,16 @@ fn what_stops(part: &str) -> &'static str {
             "changes of networks do not reach a node without ovn-controller; what runs goes on"
         }
         "ovs" => "a node without Open vSwitch has no traffic of Portolan",
-        "ovn-central" => "changes of networks wait for OVN's databases; what runs goes on",
+        "ovn-central" => {
+            "changes of networks wait for OVN's databases, unless two of three members are there; what runs goes on"
+        }
         _ => "it is a part of the installation",
     }
 }
 
 pub(super) fn members(facts: &Facts) -> Vec<Finding> {
     let (check, mut findings) = ("ovn-members", Vec::new());
-    if facts.installed().is_none() {
-        return findings;
-    }
+    let Some(installed) = facts.installed() else { return findings };
     let Some(members) = seen(&facts.members, check, &mut findings) else { return findings };
     let place = format!("ConfigMap {}/{}", facts.namespace, portolan_manifests::ADDRESSES);
     if members.is_empty() {
@@ -171,6 +171,19 @@ pub(super) fn members(facts: &Facts) -> Vec<Finding> {
                 "if the node is gone for good, delete its Node and pod {}; if it has another address now, delete the pod",
                 member.name
             ),
+        );
+        findings.push(finding.of(&place));
+    }
+    let stateful_set = installed.workloads.iter().find(|workload| workload.name == "ovn-central");
+    let wanted =
+        (0..stateful_set.map_or(1, |one| one.wanted)).map(|ordinal| format!("ovn-central-{ordinal}"));
+    for missing in wanted.filter(|name| members.iter().all(|member| member.name != *name)) {
+        let finding = Finding::error(
+            Group::Cluster,
+            check,
+            format!("member {missing} has not written its address"),
+            "the others do not find it, and one more that is lost stops changes of networks",
+            format!("`kubectl logs -n {} {missing} -c southbound` says why", facts.namespace),
         );
         findings.push(finding.of(&place));
     }
@@ -321,6 +334,13 @@ mod tests {
         let mut none = facts();
         none.members = Outcome::Found(Vec::new());
         assert_eq!(only(members(&none)).level, Level::Error);
+        let mut three = facts();
+        let Outcome::Found(Some(installed)) = &mut three.installation else { panic!("it is installed") };
+        let mut central = installed.workloads[0].clone();
+        (central.name, central.wanted) = ("ovn-central".into(), 3);
+        installed.workloads.push(central);
+        let found = members(&three);
+        assert!(found.len() == 2 && found[0].found.contains("ovn-central-1"), "{found:?}");
         let mut elsewhere = facts();
         elsewhere.members =
             Outcome::Found(vec![Member { name: "ovn-central-0".into(), address: "192.0.2.99".into() }]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use portolan_agent::examine::facts::{
     Configurations, Listener, Module, NodeFacts, Outcome, Plugin, Protocol, Space, Switch,
 };
-use portolan_manifests::parts_at;
+use portolan_manifests::PARTS;
 
 use super::super::facts::{AgentState, Examined, Facts, Installed, Known, Node};
 use super::super::finding::{Finding, Group};
@@ -304,7 +304,7 @@ impl On<'_> {
 
     fn ports(&self, listeners: &[Listener]) -> Vec<Finding> {
         let mut findings = Vec::new();
-        for part in parts_at() {
+        for part in PARTS {
             let at_port =
                 listeners.iter().filter(|one| one.port == part.port && one.protocol == Protocol::Tcp);
             let others: BTreeSet<String> = at_port

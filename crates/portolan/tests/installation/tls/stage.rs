@@ -58,7 +58,11 @@ impl<'a> Stage<'a> {
 
     /// A kubeconfig with the token of a pod of this account on this node.
     pub(super) fn pod(&self, account: &str, node: &str) -> Result<PathBuf> {
-        let pod = format!("{account}-{node}");
+        self.pod_named(&format!("{account}-{node}"), account, node)
+    }
+
+    /// The same, for a pod of this name.
+    pub(super) fn pod_named(&self, pod: &str, account: &str, node: &str) -> Result<PathBuf> {
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": NAMESPACE},
             "spec": {"nodeName": node, "serviceAccountName": account, "containers": [{"name": "one", "image": "none"}]},
@@ -73,18 +77,33 @@ impl<'a> Stage<'a> {
             "users": [{"name": pod, "user": {"token": token.trim()}}],
             "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": pod}}],
         });
-        let path = self.directory.join(format!("{pod}.kubeconfig"));
+        let path = self.kubeconfig_of(pod);
         std::fs::write(&path, config.to_string()).unwrap();
         Ok(path)
     }
 
+    /// Where that is.
+    pub(super) fn kubeconfig_of(&self, pod: &str) -> PathBuf {
+        self.directory.join(format!("{pod}.kubeconfig"))
+    }
+
     /// A controller, which is ready once it has reached both databases.
     pub(super) fn controller(&self, more: &[&str]) -> Result<Process> {
+        self.controller_of("controller", "portolan-system/ovn-central", more)
+    }
+
+    /// A controller that signs certificates, and finds no database.
+    pub(super) fn signer(&self) -> Result<Process> {
+        self.controller_of("signer", "portolan-system/nowhere", &[])
+    }
+
+    fn controller_of(&self, name: &str, addresses: &str, more: &[&str]) -> Result<Process> {
         let kubeconfig = self.pod("portolan-controller", "central")?;
-        let directory = self.directory.join("controller");
+        let directory = self.directory.join(name);
         let port = self.lab.port();
-        Daemon::new("controller", PORTOLAN)
-            .args(["controller", "--ovn-addresses=portolan-system/ovn-central", "--ovn-tls=portolan-system"])
+        Daemon::new(name, PORTOLAN)
+            .args(["controller", "--ovn-tls=portolan-system"])
+            .arg(format!("--ovn-addresses={addresses}"))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--ovn-tls-directory={}", directory.display()))
             .arg(format!("--health-address={port}"))
