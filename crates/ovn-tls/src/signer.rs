@@ -67,7 +67,9 @@ fn note(open: &mut Open, role: Role, change: Change<CertificateSigningRequest>) 
         }
         Change::Listed(listed) => {
             open.clear();
-            listed.objects.into_iter().fold(false, |any, request| insert(open, role, request) || any)
+            // Every one is taken over, whatever the first says.
+            let inserted = listed.objects.into_iter().map(|request| insert(open, role, request));
+            inserted.filter(|decide| *decide).count() > 0
         }
         // Kubernetes keeps none that it cannot read itself.
         Change::Unreadable(_) => false,

@@ -32,7 +32,7 @@ fn params(name: &str, addresses: &[&str]) -> CertificateParams {
     params
 }
 
-fn encoded(params: CertificateParams) -> String {
+fn encoded(params: &CertificateParams) -> String {
     params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap()
 }
 
@@ -63,22 +63,22 @@ fn judged(
 }
 
 fn of_chassis(name: &str, node: &NodeFacts, nodes: &[NodeFacts]) -> Result<Leaf, &'static str> {
-    judged(&request(Role::Chassis, &encoded(params(name, &[]))), Role::Chassis, Some(node), nodes)
+    judged(&request(Role::Chassis, &encoded(&params(name, &[]))), Role::Chassis, Some(node), nodes)
 }
 
-fn of_server(params: CertificateParams) -> Result<Leaf, &'static str> {
+fn of_server(params: &CertificateParams) -> Result<Leaf, &'static str> {
     judged(&request(Role::Central, &encoded(params)), Role::Central, Some(&node("node1", "node1")), &[])
 }
 
 #[test]
 fn a_server_is_certified_for_addresses_of_its_node_and_no_others() {
-    let signed = of_server(params("ovn-central", &["192.0.2.1", "fd00::1"])).unwrap();
+    let signed = of_server(&params("ovn-central", &["192.0.2.1", "fd00::1"])).unwrap();
     assert_eq!(signed.usages, Usages::ServerAndClient);
     assert_eq!(signed.addresses.len(), 2);
-    assert_eq!(of_server(params("ovn-central", &["192.0.2.2"])), Err("AddressNotOfNode"));
-    assert_eq!(of_server(params("ovn-central", &["192.0.2.1", "192.0.2.2"])), Err("AddressNotOfNode"));
-    assert_eq!(of_server(params("ovn-central", &[])), Err("AddressMissing"));
-    assert_eq!(of_server(params("portolan-controller", &["192.0.2.1"])), Err("NameNotAllowed"));
+    assert_eq!(of_server(&params("ovn-central", &["192.0.2.2"])), Err("AddressNotOfNode"));
+    assert_eq!(of_server(&params("ovn-central", &["192.0.2.1", "192.0.2.2"])), Err("AddressNotOfNode"));
+    assert_eq!(of_server(&params("ovn-central", &[])), Err("AddressMissing"));
+    assert_eq!(of_server(&params("portolan-controller", &["192.0.2.1"])), Err("NameNotAllowed"));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_name_that_open_vswitch_would_read_otherwise_is_refused() {
 
 #[test]
 fn only_pods_of_the_one_account_are_signed_for_and_only_while_their_node_is_there() {
-    let good = request(Role::Chassis, &encoded(params("node1", &[])));
+    let good = request(Role::Chassis, &encoded(&params("node1", &[])));
     let of_node = node("node1", "node1");
     let judge = |request: &CertificateSigningRequest, node| judged(request, Role::Chassis, node, &[]);
     judge(&good, Some(&of_node)).unwrap();
@@ -152,7 +152,7 @@ fn what_no_certificate_of_ours_has_is_refused() {
     let refuse = |what: &str, change: &dyn Fn(&mut CertificateParams)| {
         let mut chassis = params("node1", &[]);
         change(&mut chassis);
-        let chassis = request(Role::Chassis, &encoded(chassis));
+        let chassis = request(Role::Chassis, &encoded(&chassis));
         let of_node = node("node1", "node1");
         assert_eq!(judged(&chassis, Role::Chassis, Some(&of_node), &[]), Err("InvalidRequest"), "{what}");
     };
@@ -160,7 +160,7 @@ fn what_no_certificate_of_ours_has_is_refused() {
         params.subject_alt_names = vec![SanType::IpAddress("192.0.2.1".parse().unwrap())];
     });
     refuse("a host name", &|params| {
-        params.subject_alt_names = vec![SanType::DnsName("a".try_into().unwrap())]
+        params.subject_alt_names = vec![SanType::DnsName("a".try_into().unwrap())];
     });
     refuse("an authority", &|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
     refuse("a server", &|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
@@ -178,13 +178,13 @@ fn what_no_certificate_of_ours_has_is_refused() {
     };
     let mut server = params("ovn-central", &["192.0.2.1"]);
     host(&mut server);
-    assert_eq!(of_server(server), Err("InvalidRequest"));
+    assert_eq!(of_server(&server), Err("InvalidRequest"));
 }
 
 #[test]
 fn other_usages_than_those_of_the_role_are_refused() {
     for usage in ["server auth", "cert sign", "any", "signing", ""] {
-        let mut chassis = request(Role::Chassis, &encoded(params("node1", &[])));
+        let mut chassis = request(Role::Chassis, &encoded(&params("node1", &[])));
         chassis.spec.usages.get_or_insert_default().push(usage.into());
         let of_node = node("node1", "node1");
         let judged = judged(&chassis, Role::Chassis, Some(&of_node), &[]);
@@ -203,13 +203,13 @@ fn keys_of_another_kind_and_requests_that_are_none_are_refused() {
         let key = KeyPair::generate_for(algorithm).unwrap();
         refused(&params("node1", &[]).serialize_request(&key).unwrap().pem().unwrap());
     }
-    let good = encoded(params("node1", &[]));
+    let good = encoded(&params("node1", &[]));
     refused("");
     refused("garbage");
     refused("-----BEGIN CERTIFICATE REQUEST-----\nTWFuaWZlc3Q=\n-----END CERTIFICATE REQUEST-----\n");
     refused(&good.replace("CERTIFICATE REQUEST", "CERTIFICATE"));
     refused(&format!("{good}{}", " ".repeat(LONGEST_REQUEST)));
-    refused(&encoded(params(&"x".repeat(LONGEST_REQUEST), &[])));
+    refused(&encoded(&params(&"x".repeat(LONGEST_REQUEST), &[])));
     // Every byte broken once: an error or, where it does not matter, the same decision; never a panic.
     let der = CertificateSigningRequestDer::from_pem_slice(good.as_bytes()).unwrap();
     for at in 0..der.len() {
