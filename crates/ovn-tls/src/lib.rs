@@ -13,7 +13,7 @@
 //! database, with the rights that OVN gives a chassis. So nothing that a node holds opens the northbound one.
 //!
 //! **What is signed is made here.** Of a request only its public key is used; the rest is compared with what the requester may have, which
-//! follows from the token that it used ([`judge`](mod@judge)), and written anew.
+//! follows from the token that it used (`judge.rs`), and written anew.
 //!
 //! **Trust comes before use.** Nothing is signed by an authority that the ConfigMap does not have yet.
 //!
