@@ -11,9 +11,9 @@ use portolan_daemons::Transport;
 use portolan_ovn_tls::{Authorities, Files, LIFE, Own, sign_requests};
 use tokio::sync::watch;
 
-/// The certificates by which this process and OVN's databases know each other.
+/// Files of certificates by which this process and OVN's databases know each other.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct OvnTls {
+pub(crate) struct ClientTls {
     /// The certificates of the authorities that sign OVN's, for `ssl:` endpoints.
     #[arg(long, value_name = "FILE", requires_all = ["ovn_certificate", "ovn_private_key"])]
     ovn_ca: Option<PathBuf>,
@@ -23,6 +23,13 @@ pub(crate) struct OvnTls {
     /// The private key of the certificate.
     #[arg(long, value_name = "FILE", requires_all = ["ovn_ca", "ovn_certificate"])]
     ovn_private_key: Option<PathBuf>,
+}
+
+/// The same of a controller, which can make its own.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct OvnTls {
+    #[command(flatten)]
+    given: ClientTls,
     /// Reach the databases at --ovn-addresses by TLS, keep the authorities of their certificates in Secrets of this namespace, and sign
     /// the requests of ovn-central and ovn-controller there.
     #[arg(long, value_name = "NAMESPACE", requires = "ovn_addresses", conflicts_with = "ovn_ca")]
@@ -42,6 +49,18 @@ pub(crate) struct Certification {
     life: SignedDuration,
 }
 
+impl ClientTls {
+    /// The files, if they were given.
+    pub(crate) fn files(&self) -> Option<TlsFiles> {
+        Some(TlsFiles {
+            ca: self.ovn_ca.clone()?,
+            certificate: self.ovn_certificate.clone()?,
+            private_key: self.ovn_private_key.clone()?,
+            names: ServerNames::default(),
+        })
+    }
+}
+
 impl OvnTls {
     /// How the databases at `--ovn-addresses` are reached.
     pub(crate) fn transport(&self) -> Transport {
@@ -59,12 +78,7 @@ impl OvnTls {
                 names: ServerNames::Verify,
             });
         }
-        Some(TlsFiles {
-            ca: self.ovn_ca.clone()?,
-            certificate: self.ovn_certificate.clone()?,
-            private_key: self.ovn_private_key.clone()?,
-            names: ServerNames::default(),
-        })
+        self.given.files()
     }
 
     /// What is to be kept in order, if certificates are made here.

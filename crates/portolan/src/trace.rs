@@ -81,7 +81,7 @@ pub(crate) struct Direct {
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u16>,
     #[command(flatten)]
-    tls: crate::ovn_tls::OvnTls,
+    tls: crate::ovn_tls::ClientTls,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
