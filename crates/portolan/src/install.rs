@@ -4,6 +4,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod cluster_facts;
+mod cluster_networks;
 pub(crate) mod namespace;
 mod options;
 pub(crate) mod rollout;
