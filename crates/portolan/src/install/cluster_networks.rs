@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    fn pod(container: Value) -> Pod {
+    fn pod(container: &Value) -> Pod {
         serde_json::from_value(json!({"spec": {"containers": [container]}})).unwrap()
     }
 
@@ -141,14 +141,14 @@ mod tests {
             json!({"name": "a", "command": ["kube-controller-manager", "--cluster-cidr=10.0.0.0/16,fd00::/48"]}),
             json!({"name": "a", "command": ["kcm", "--v=2"], "args": ["--cluster-cidr", "10.0.0.0/16,fd00::/48"]}),
         ] {
-            assert_eq!(value_of_flag(&pod(container), flag).unwrap(), "10.0.0.0/16,fd00::/48");
+            assert_eq!(value_of_flag(&pod(&container), flag).unwrap(), "10.0.0.0/16,fd00::/48");
         }
         for container in [
             json!({"name": "a", "command": ["kcm", "--cluster-cidr-of-others=10.0.0.0/16"]}),
             json!({"name": "a", "command": ["kcm", "--cluster-cidr"]}),
             json!({"name": "a"}),
         ] {
-            assert_eq!(value_of_flag(&pod(container), flag), None);
+            assert_eq!(value_of_flag(&pod(&container), flag), None);
         }
     }
 
