@@ -42,17 +42,19 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	$(CARGO) test --package apiserver-conformance -- --ignored
 	$(CARGO) xtask instructions
 	$(CARGO) xtask plugin
+	@scripts/setup --for-kubernetes
+	PORTOLAN_CHURN=full $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes workloads_come_and_go
 
 # A cluster takes half a gigabyte of memory, and a core while it comes up. With the plugin's own tests the plugin is built.
 test-k8s: ## Tests on whole clusters of real Kubernetes, with containers; builds Kubernetes the first time
 	@scripts/setup --for-kubernetes
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(nproc)} $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes
 
-# The most telling of them: Portolan installed beside another network and removed again, and Portolan as the primary network.
+# The most telling of them: Portolan installed beside another network, and as the primary network, and removed again.
 test-k8s-ci: ## Those of `make test-k8s` that continuous integration runs: ten minutes once Kubernetes is built
 	@scripts/setup --for-kubernetes
 	$(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes -- --test-threads=1 \
-	  installation::pods_get_their_networks primary::pods_nodes_services
+	  installation::pods_get_their_networks primary_installed::a_cluster_without_a_network
 
 conformance: ## Kubernetes's own tests that match FOCUS, on the network CNI=bridge (the reference) or CNI=portolan
 	@scripts/setup --for-conformance

@@ -9,8 +9,8 @@ use crate::{pod, ports};
 const NAME: &str = "portolan-cleanup";
 
 /// A DaemonSet whose pods are ready once they have removed everything from their nodes. Needs Open vSwitch to run still, and neither the
-/// agents nor ovn-controller.
-pub fn cleanup(installation: &Installation) -> Result<Object, Invalid> {
+/// agents nor ovn-controller. It leaves out nodes that are gone: it would wait for them for ever.
+pub fn cleanup(installation: &Installation, skipped: &[String]) -> Result<Object, Invalid> {
     installation.check()?;
     let mut container = json!({
         "name": NAME,
@@ -29,7 +29,7 @@ pub fn cleanup(installation: &Installation) -> Result<Object, Invalid> {
         ],
     });
     pod::probes(&mut container, ports::health::CLEANUP);
-    Ok(Object::new(json!({
+    let mut daemon_set = json!({
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": pod::metadata(installation, NAME),
@@ -55,5 +55,15 @@ pub fn cleanup(installation: &Installation) -> Result<Object, Invalid> {
                 },
             },
         },
-    })))
+    });
+    if !skipped.is_empty() {
+        let others: Vec<_> = skipped
+            .iter()
+            .map(|node| json!({"key": "metadata.name", "operator": "NotIn", "values": [node]}))
+            .collect();
+        daemon_set["spec"]["template"]["spec"]["affinity"] = json!({"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": others}]},
+        }});
+    }
+    Ok(Object::new(daemon_set))
 }

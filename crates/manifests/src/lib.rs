@@ -35,7 +35,7 @@ pub use examination::{EXAMINATION, Examination, Extent, State, examination};
 pub use installation::{
     AgentAdmission, ApiServer, Directories, Installation, Invalid, Members, Mode, OpenVswitch,
 };
-pub use object::{Object, ObjectKind, Scope};
+pub use object::{KINDS, Object, ObjectKind, Scope};
 pub use objects::{objects, workloads};
 pub use ovn_addresses::ADDRESSES;
 pub use ports::{PARTS, Part};

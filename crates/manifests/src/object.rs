@@ -43,8 +43,9 @@ const fn kind(
     ObjectKind { group, version, kind, plural, scope }
 }
 
-/// Every kind there is in an installation, in the order in which objects are applied: what others need comes first, what calls them last.
-const KINDS: &[ObjectKind] = {
+/// Every kind there is in an installation, in the order in which objects are applied: what others need comes first, what calls them last. A kind
+/// that an installation does not have any more stays here, so that an upgrade finds what earlier versions made.
+pub const KINDS: &[ObjectKind] = {
     use Scope::{Cluster, Namespaced};
     const RBAC: &str = "rbac.authorization.k8s.io";
     const ADMISSION: &str = "admissionregistration.k8s.io";

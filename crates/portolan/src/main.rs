@@ -72,6 +72,8 @@ enum Command {
     Ovs(daemons::Ovs),
     /// Install Portolan on a cluster, or bring an installation to this version.
     Install(install::Arguments),
+    /// Bring an installation to this version, or to other options; what it does not have any more is removed.
+    Upgrade(install::UpgradeArguments),
     /// Remove Portolan from a cluster and its nodes. Networks, their objects and their definitions stay.
     Uninstall(uninstall::Arguments),
     /// Run a whole cluster on this machine: start, inspect, break and stop it.
@@ -109,6 +111,7 @@ impl Command {
             | Command::Plan(_)
             | Command::Completions(_)
             | Command::Install(_)
+            | Command::Upgrade(_)
             | Command::Doctor(_)
             | Command::SupportBundle(_)
             | Command::Uninstall(_) => "off",
@@ -147,6 +150,9 @@ fn main() -> anyhow::Result<ExitCode> {
             Command::Plan(arguments) => return Ok(end("plan", plan::run(arguments).await)),
             Command::Install(arguments) => {
                 return Ok(end("install", succeeded(install::run(arguments).await)));
+            }
+            Command::Upgrade(arguments) => {
+                return Ok(end("upgrade", succeeded(install::upgrade(arguments).await)));
             }
             Command::Uninstall(arguments) => {
                 return Ok(end("uninstall", succeeded(uninstall::run(arguments).await)));

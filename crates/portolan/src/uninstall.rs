@@ -14,8 +14,9 @@ mod leftovers;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
-use portolan_manifests::{Installation, Mode, Object, cleanup, objects};
+use portolan_manifests::{Directories, Installation, Mode, Object, cleanup, objects};
 
 use crate::cluster::{Cluster, Which};
 use crate::exit::{EXIT_CODES, Exit, Failure};
@@ -42,6 +43,9 @@ pub(crate) struct Arguments {
     /// How long each step may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     timeout: u32,
+    /// A node that is gone, and is not waited for; may be repeated. What agents and OVN left on it stays there.
+    #[arg(long, value_name = "NODE")]
+    skip_node: Vec<String>,
     /// The namespace of the installation.
     #[arg(long, value_name = "NAMESPACE", default_value = "portolan-system")]
     namespace: String,
@@ -55,13 +59,20 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     if arguments.delete_crds && !arguments.yes {
         confirm(&cluster)?;
     }
+    leftovers::refuse_unknown_nodes(&cluster, &arguments.skip_node).await?;
     if !arguments.force {
         leftovers::refuse_while_in_use(&cluster).await?;
     }
     let patience = Duration::from_secs(arguments.timeout.into());
     let installation = installed(&cluster, &arguments).await?;
     let all = objects(&installation).map_err(|error| Failure::usage(error.to_string()))?;
-    let removal = Removal { cluster: &cluster, namespace: &installation.namespace, all: &all, patience };
+    let removal = Removal {
+        cluster: &cluster,
+        namespace: &installation.namespace,
+        all: &all,
+        skipped: &arguments.skip_node,
+        patience,
+    };
 
     removal.of_kinds(&["APIService", "ValidatingWebhookConfiguration"]).await?;
     removal.of_part("portolan-controller").await?;
@@ -72,7 +83,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     removal.clean_nodes(&installation).await?;
     removal.of_part("ovs").await?;
     leftovers::remove_annotations_of_nodes(&cluster).await?;
-    removal.of_everything_else(arguments.delete_crds).await
+    removal.of_everything_else(arguments.delete_crds).await?;
+    removal.say_what_is_left(&installation)
 }
 
 /// The installation, as far as its removal depends on it.
@@ -115,6 +127,8 @@ struct Removal<'a> {
     cluster: &'a Cluster,
     namespace: &'a str,
     all: &'a [Object],
+    /// Nodes that are not waited for.
+    skipped: &'a [String],
     patience: Duration,
 }
 
@@ -141,7 +155,11 @@ impl Removal<'_> {
         for object in self.all.iter().filter(runs) {
             self.remove(object).await?;
         }
-        rollout::wait_for_end(self.cluster, self.namespace, part, self.patience).await
+        self.wait_for_end(part).await
+    }
+
+    async fn wait_for_end(&self, part: &str) -> anyhow::Result<()> {
+        rollout::wait_for_end(self.cluster, self.namespace, part, self.skipped, self.patience).await
     }
 
     /// Removes from every node what agents and OVN left there.
@@ -150,22 +168,45 @@ impl Removal<'_> {
         if !leftovers::has_namespace(self.cluster, self.namespace).await? {
             return Ok(());
         }
-        let cleanup = cleanup(installation).map_err(|error| Failure::usage(error.to_string()))?;
+        let cleanup =
+            cleanup(installation, self.skipped).map_err(|error| Failure::usage(error.to_string()))?;
         Applier::new(self.cluster, Trial::Real).apply(&cleanup).await?;
-        rollout::wait(self.cluster, &[&cleanup], self.patience).await?;
+        let cleaned = rollout::wait(self.cluster, &[&cleanup], self.patience).await;
+        cleaned.context("nodes are not clean; if one is gone, --skip-node NAME leaves it out")?;
         print("nodes cleaned\n")?;
         delete(self.cluster, &cleanup).await?;
-        rollout::wait_for_end(self.cluster, self.namespace, cleanup.name(), self.patience).await
+        self.wait_for_end(cleanup.name()).await
     }
 
     async fn of_everything_else(&self, definitions: bool) -> anyhow::Result<()> {
         for object in self.all.iter().rev() {
             let is_definition = object.kind().kind == "CustomResourceDefinition";
-            if is_definition && (!definitions || leftovers::is_somebody_elses(self.cluster, object).await?) {
-                continue;
+            if is_definition {
+                if !definitions {
+                    continue;
+                }
+                if let Some(why) = leftovers::why_it_stays(self.cluster, object).await? {
+                    print(&format!(
+                        "{} stays: {why}; `kubectl delete crd {}` removes it, with all its objects\n",
+                        object.description(),
+                        object.name()
+                    ))?;
+                    continue;
+                }
             }
             self.remove(object).await?;
         }
         rollout::wait_for_end_of_namespace(self.cluster, self.namespace, self.patience).await
+    }
+
+    fn say_what_is_left(&self, installation: &Installation) -> anyhow::Result<()> {
+        let Directories { configurations, programs } = &installation.directories;
+        for node in self.skipped {
+            print(&format!(
+                "node {node} was not cleaned: on it are the CNI plugin and its configuration ({programs}, {configurations}), bridge br-int, links, tables of \
+                 nftables and /var/lib/portolan; when it is back, run `portolan agent uninstall --everything` on it before it runs pods\n"
+            ))?;
+        }
+        Ok(())
     }
 }

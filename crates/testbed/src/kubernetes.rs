@@ -255,6 +255,18 @@ impl Kubernetes {
         })
     }
 
+    /// Lets the API server, which is on no node, reach pods by the nodes that they are on: it proxies to them, and calls webhooks and extension
+    /// servers.
+    pub fn route_to_pods(&self) -> Result<()> {
+        for node in self.nodes() {
+            let object = format!("node/{}", node.name());
+            self.kubectl(&["wait", "--for=jsonpath={.spec.podCIDR}", &object, PATIENCE])?;
+            let prefix = self.kubectl(&["get", &object, "-o=jsonpath={.spec.podCIDR}"])?;
+            self.lab().home().ip(&format!("route replace {prefix} via {}", node.address()))?;
+        }
+        Ok(())
+    }
+
     /// Starts the cluster's DNS and waits until it answers. It needs a network and a service proxy.
     pub fn start_dns(&self) -> Result<()> {
         self.load(&Image::coredns()?)?;

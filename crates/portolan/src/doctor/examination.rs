@@ -115,7 +115,7 @@ impl Run<'_> {
         // What an earlier command left.
         for namespace in [BEFORE_INSTALLATION, &facts.namespace] {
             if self.remove(namespace).await? {
-                wait_for_end(self.cluster, namespace, EXAMINATION, Duration::from_secs(30)).await?;
+                wait_for_end(self.cluster, namespace, EXAMINATION, &[], Duration::from_secs(30)).await?;
             }
         }
         let object = examination(&self.installation(facts, image), &self.what(facts, extent))

@@ -1,20 +1,26 @@
 //! Objects are applied and deleted.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Api;
 use kube::ResourceExt as _;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, Preconditions,
 };
-use portolan_manifests::{Object, Scope};
-use serde_json::Value;
+use portolan_manifests::{Object, ObjectKind, Scope};
+use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::exit::Failure;
 
 /// Whose fields these are, to the API server.
 pub(crate) const MANAGER: &str = "portolan-install";
+/// The same, of notes that applying again must not take off.
+const CREATOR: &str = "portolan-install-created";
 /// The label of what belongs to an installation.
 pub(crate) const PART_OF: &str = "app.kubernetes.io/part-of";
+/// The annotation of definitions of others' kinds that `portolan install` created, with their UID. The label says less: applying the manifest
+/// puts it on definitions that were there before, with all objects of their kinds.
+const CREATED: &str = "portolan.dev/created-by-install";
 
 /// Whether anything is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +49,14 @@ pub(crate) struct Applier<'a> {
 
 /// The API of an object's kind, in its namespace.
 pub(crate) fn api(cluster: &Cluster, object: &Object) -> Api<DynamicObject> {
-    let kind = object.kind();
+    api_of(cluster, object.kind(), object.namespace())
+}
+
+/// The API of a kind, in a namespace if objects of the kind have one.
+pub(super) fn api_of(cluster: &Cluster, kind: &ObjectKind, namespace: Option<&str>) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
-    match (kind.scope, object.namespace()) {
+    match (kind.scope, namespace) {
         (Scope::Namespaced, Some(namespace)) => {
             Api::namespaced_with(cluster.client.clone(), namespace, &resource)
         }
@@ -79,11 +89,25 @@ impl<'a> Applier<'a> {
             }
             Err(error) => return Err(self.cluster.explain(&what, &error)),
         };
+        if before.is_none() && self.trial == Trial::Real && is_of_others_kind(object) {
+            self.note_creation(object, &after).await?;
+        }
         Ok(match before {
             None => Applied::Created,
             Some(before) if is_same(&before, &after) => Applied::Unchanged,
             Some(_) => Applied::Changed,
         })
+    }
+
+    /// Notes on a definition that it was created here, unless somebody else did so in the same moment. Where this is interrupted, the definition
+    /// stays when Portolan is removed.
+    async fn note_creation(&self, object: &Object, after: &DynamicObject) -> anyhow::Result<()> {
+        let Some(uid) = after.uid().filter(|_| others_that_define(after).is_empty()) else { return Ok(()) };
+        let note = json!({"metadata": {"uid": uid, "annotations": {CREATED: uid}}});
+        let parameters = PatchParams { field_manager: Some(CREATOR.into()), ..PatchParams::default() };
+        let (api, patch) = (api(self.cluster, object), Patch::Merge(&note));
+        let noted = api.patch_metadata(object.name(), &parameters, &patch).await;
+        noted.map(drop).map_err(|error| self.cluster.explain(&object.description(), &error))
     }
 
     /// How it is said.
@@ -101,9 +125,42 @@ impl<'a> Applier<'a> {
 
 /// Definitions of kinds that others define too belong to whoever made them.
 fn is_somebody_elses(object: &Object, before: &DynamicObject) -> bool {
-    object.kind().kind == "CustomResourceDefinition"
-        && !object.name().ends_with(".portolan.dev")
-        && before.labels().get(PART_OF).is_none_or(|part_of| part_of != "portolan")
+    is_of_others_kind(object) && before.labels().get(PART_OF).is_none_or(|part_of| part_of != "portolan")
+}
+
+/// Whether it is a definition that others bring too, such as Multus and Kube-OVN.
+fn is_of_others_kind(object: &Object) -> bool {
+    object.kind().kind == "CustomResourceDefinition" && !object.name().ends_with(".portolan.dev")
+}
+
+/// Why a definition must not be deleted with Portolan, if that is so: objects of others would go with it.
+pub(crate) fn why_others_may_need(object: &Object, found: &DynamicObject) -> Option<String> {
+    if !is_of_others_kind(object) {
+        return None;
+    }
+    if found.uid().is_none_or(|uid| found.annotations().get(CREATED) != Some(&uid)) {
+        return Some("nothing shows that `portolan install` created it".into());
+    }
+    let others = others_that_define(found);
+    (!others.is_empty()).then(|| format!("{} wrote it too", others.join(", ")))
+}
+
+/// Who else has said what is in a definition.
+fn others_that_define(found: &DynamicObject) -> Vec<String> {
+    let defines = |entry: &&ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        entry.subresource.is_none() && fields.is_some_and(|fields| fields.get("f:spec").is_some())
+    };
+    let managers = found.managed_fields().iter().filter(defines).filter_map(|entry| entry.manager.clone());
+    managers.filter(|manager| manager != MANAGER).collect()
+}
+
+/// Whether `portolan install` applied an object: who only gave it the label did not.
+pub(super) fn was_applied(fields: &[ManagedFieldsEntry]) -> bool {
+    let is_ours = |entry: &ManagedFieldsEntry| {
+        entry.manager.as_deref() == Some(MANAGER) && entry.operation.as_deref() == Some("Apply")
+    };
+    fields.iter().any(is_ours)
 }
 
 /// Whether two states of an object differ in more than who wrote them when.

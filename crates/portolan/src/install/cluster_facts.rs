@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU16;
 
+use ipnet::IpNet;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -9,9 +10,11 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use portolan_manifests::{AgentAdmission, ApiServer, Installation, Mode};
 
+use super::cluster_networks::{self, Found, Origin};
 use super::options::Options;
 use crate::cluster::Cluster;
 use crate::exit::{Exit, Failure};
+use crate::output::print;
 
 /// The first minor version of Kubernetes 1 whose tokens of pods name the node.
 const TOKENS_NAME_NODES: u32 = 32;
@@ -73,11 +76,53 @@ pub(super) async fn complete(cluster: &Cluster, given: &Options) -> anyhow::Resu
         let nodes = nodes.map_err(|error| cluster.explain("the list of Nodes", &error))?;
         installation.controllers = if nodes.items.len() < 2 { 1 } else { 2 };
     }
-    if installation.api_server.is_none() && installation.mode == Mode::Primary {
-        installation.api_server = Some(endpoint(cluster).await?);
+    if installation.mode == Mode::Primary {
+        if installation.api_server.is_none() {
+            installation.api_server = Some(endpoint(cluster).await?);
+        }
+        networks(cluster, &mut installation).await?;
     }
     installation.agent_admission = admission(cluster).await?;
     Ok((installation, options))
+}
+
+/// Adds the networks of pods and Services that nobody gave, and says which they are: without them nodes have no routes to pods of other nodes, and
+/// pods of tenants no Services.
+async fn networks(cluster: &Cluster, installation: &mut Installation) -> anyhow::Result<()> {
+    if installation.cluster_networks.is_empty() {
+        let found = cluster_networks::of_pods(cluster).await?;
+        match &found {
+            None => eprintln!(
+                "warning: neither the cluster nor its Nodes say which networks pods have: nodes reach pods of the Subnets of VPC ovn-cluster, and no others; \
+                 if kube-controller-manager allocates prefixes to Nodes, give its --cluster-cidr by --cluster-network"
+            ),
+            Some(found) if found.by == Origin::Nodes => eprintln!(
+                "warning: which networks pods have is known from the Nodes that there are: install again when Nodes join, or give \
+                 kube-controller-manager's --cluster-cidr by --cluster-network"
+            ),
+            Some(_) => {}
+        }
+        installation.cluster_networks = said("pods", "--cluster-network", found)?;
+    }
+    if installation.service_networks.is_empty() {
+        let found = cluster_networks::of_services(cluster).await?;
+        if found.is_none() {
+            eprintln!(
+                "warning: the cluster does not say which networks Services have: pods of tenants do not reach any; give kube-apiserver's \
+                 --service-cluster-ip-range by --service-network"
+            );
+        }
+        installation.service_networks = said("Services", "--service-network", found)?;
+    }
+    Ok(())
+}
+
+/// The networks that were found, after they were printed.
+fn said(of: &str, flag: &str, found: Option<Found>) -> anyhow::Result<Vec<IpNet>> {
+    let Some(Found { networks, by }) = found else { return Ok(Vec::new()) };
+    let names: Vec<String> = networks.iter().map(ToString::to_string).collect();
+    print(&format!("networks of {of}: {}, by {by}; {flag} says otherwise\n", names.join(", ")))?;
+    Ok(networks)
 }
 
 /// Where the Service `kubernetes` leads: pods that make the network cannot go by the Service.

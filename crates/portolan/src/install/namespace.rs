@@ -1,5 +1,6 @@
 //! The namespace of an installation: there is one installation in a cluster, and its namespace is for it alone, as it goes with it.
 
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::{Api, ResourceExt as _};
@@ -23,6 +24,22 @@ pub(super) async fn refuse_others(cluster: &Cluster, namespace: &str) -> anyhow:
              another with --namespace, or, if nothing else is in it, `kubectl label namespace {namespace} {PART_OF}=portolan`"
         ),
     ))
+}
+
+/// Refuses to go on where there is no installation.
+pub(super) async fn refuse_absent(cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
+    let agents: Api<DaemonSet> = Api::namespaced(cluster.client.clone(), namespace);
+    let found = agents.get_metadata_opt("portolan-agent").await;
+    let found = found.map_err(|error| cluster.explain("DaemonSet portolan-agent", &error))?;
+    match found {
+        Some(_) => Ok(()),
+        None => Err(Failure::with(
+            Exit::NotFound,
+            format!(
+                "Portolan is not installed in namespace {namespace}: there is no DaemonSet portolan-agent; use `portolan install`"
+            ),
+        )),
+    }
 }
 
 /// Refuses another namespace than that of the installation that is there.

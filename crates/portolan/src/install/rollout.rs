@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::api::{DynamicObject, WatchEvent, WatchParams};
+use k8s_openapi::api::core::v1::{Namespace, Pod, PodSpec};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions, WatchEvent, WatchParams};
 use kube::runtime::wait::{await_condition, conditions::is_deleted};
 use kube::{Api, ResourceExt as _};
 use portolan_manifests::Object;
@@ -98,7 +98,7 @@ fn is_ready(object: &DynamicObject, said: &mut String) -> bool {
 async fn pods_that_are_not_ready(cluster: &Cluster, workload: &Object) -> String {
     let Some(namespace) = workload.namespace() else { return String::new() };
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
-    let of = kube::api::ListParams::default().labels(&format!("app={}", workload.name()));
+    let of = ListParams::default().labels(&format!("app={}", workload.name()));
     let Ok(pods) = pods.list(&of).await else { return String::new() };
     let reasons: BTreeMap<String, String> =
         pods.iter().filter_map(|pod| Some((pod.name_any(), why_not_ready(pod)?))).collect();
@@ -131,11 +131,13 @@ pub(crate) fn why_not_ready(pod: &Pod) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-/// Waits until a part has no pods any more.
+/// Waits until a part has no pods any more. Those of nodes that are gone are deleted without their kubelets, which would never say that they have
+/// ended.
 pub(crate) async fn wait_for_end(
     cluster: &Cluster,
     namespace: &str,
     part: &str,
+    gone: &[String],
     patience: Duration,
 ) -> anyhow::Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
@@ -143,10 +145,14 @@ pub(crate) async fn wait_for_end(
     let _shown = Waiting::start(format!("waiting for the end of the pods of {part}"));
     let ended = async {
         loop {
-            let list = pods.list(&kube::api::ListParams::default().labels(&selector)).await;
+            let list = pods.list(&ListParams::default().labels(&selector)).await;
             let list = list.map_err(|error| cluster.explain("the list of Pods", &error))?;
             if list.items.is_empty() {
                 return anyhow::Ok(());
+            }
+            let is_on_one = |pod: &&Pod| pod.spec.as_ref().is_some_and(|spec| is_one_of(spec, gone));
+            for pod in list.items.iter().filter(is_on_one) {
+                forget(cluster, &pods, pod).await?;
             }
             let version = list.metadata.resource_version.unwrap_or_default();
             let parameters = WatchParams::default().labels(&selector).timeout(WATCH);
@@ -154,7 +160,9 @@ pub(crate) async fn wait_for_end(
             let events = events.map_err(|error| cluster.explain("the watch of Pods", &error))?;
             let mut events = std::pin::pin!(events);
             while let Ok(Some(event)) = events.try_next().await {
-                if matches!(event, WatchEvent::Deleted(_) | WatchEvent::Error(_)) {
+                let is_to_be_forgotten =
+                    matches!(&event, WatchEvent::Added(pod) | WatchEvent::Modified(pod) if is_on_one(&pod));
+                if is_to_be_forgotten || matches!(event, WatchEvent::Deleted(_) | WatchEvent::Error(_)) {
                     break;
                 }
             }
@@ -164,12 +172,28 @@ pub(crate) async fn wait_for_end(
         Err(Failure::with(
             Exit::Failed,
             format!(
-                "pods of {part} in namespace {namespace} have not ended after {} s; is a node not ready? `kubectl get pods -n {namespace} -o wide` \
-                 says on which",
+                "pods of {part} in namespace {namespace} have not ended after {} s; `kubectl get pods -n {namespace} -o wide` says on which nodes; \
+                 if one is gone, --skip-node NAME leaves it out",
                 patience.as_secs()
             ),
         ))
     })
+}
+
+fn is_one_of(spec: &PodSpec, nodes: &[String]) -> bool {
+    spec.node_name.as_ref().is_some_and(|node| nodes.contains(node))
+}
+
+/// Deletes a pod, and does not wait for its kubelet.
+async fn forget(cluster: &Cluster, pods: &Api<Pod>, pod: &Pod) -> anyhow::Result<()> {
+    let name = pod.name_any();
+    let preconditions = Preconditions { uid: pod.uid(), resource_version: None };
+    match pods.delete(&name, &DeleteParams::default().grace_period(0).preconditions(preconditions)).await {
+        Ok(_) => Ok(()),
+        // It has gone by itself, or another has its name by now.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(cluster.explain(&format!("Pod {name}"), &error)),
+    }
 }
 
 /// Waits until a namespace that is being deleted is gone: nothing can be installed into it before.

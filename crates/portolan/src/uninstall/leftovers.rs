@@ -12,11 +12,23 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::exit::{Exit, Failure};
-use crate::install::apply::{PART_OF, api};
+use crate::install::apply::{api, why_others_may_need};
 use crate::output::print;
 
 /// How many users are named.
 const SHOWN: usize = 5;
+
+/// A node that is named wrongly would be waited for.
+pub(super) async fn refuse_unknown_nodes(cluster: &Cluster, names: &[String]) -> anyhow::Result<()> {
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    for name in names {
+        let found = nodes.get_metadata_opt(name).await;
+        if found.map_err(|error| cluster.explain(&format!("Node {name}"), &error))?.is_none() {
+            return Err(Failure::not_found(format!("--skip-node: there is no Node {name}")));
+        }
+    }
+    Ok(())
+}
 
 /// Pods that run would lose their networks, and their ports would stay.
 pub(super) async fn refuse_while_in_use(cluster: &Cluster) -> anyhow::Result<()> {
@@ -143,9 +155,9 @@ pub(super) async fn has_namespace(cluster: &Cluster, namespace: &str) -> anyhow:
     Ok(found.is_some_and(|one| one.metadata.deletion_timestamp.is_none()))
 }
 
-/// Whether a definition was there before the installation.
-pub(super) async fn is_somebody_elses(cluster: &Cluster, object: &Object) -> anyhow::Result<bool> {
-    let found = api(cluster, object).get_metadata_opt(object.name()).await;
+/// Why a definition stays although Portolan's are removed, if that is so.
+pub(super) async fn why_it_stays(cluster: &Cluster, object: &Object) -> anyhow::Result<Option<String>> {
+    let found = api(cluster, object).get_opt(object.name()).await;
     let found = found.map_err(|error| cluster.explain(&object.description(), &error))?;
-    Ok(found.is_some_and(|one| one.labels().get(PART_OF).is_none_or(|part_of| part_of != "portolan")))
+    Ok(found.and_then(|found| why_others_may_need(object, &found)))
 }

@@ -152,10 +152,32 @@ spec: {}
         ]);
         assert_eq!(left, "");
 
+        // Whoever has kubectl alone puts the label on what was there before, and on what `portolan install` created.
         stage.read(&["install", "--mode=secondary", "--no-wait"]);
+        for definition in [nad, "deploy/crds/ippools.kubeovn.io.yaml"] {
+            let labelled = std::fs::read_to_string(format!("{root}{definition}")).unwrap();
+            let labelled = labelled.replacen(
+                "metadata:",
+                "metadata:\n  labels: {app.kubernetes.io/part-of: portolan}",
+                1,
+            );
+            let apply = ["apply", "--server-side", "--force-conflicts", "-f-"];
+            stage.api.kubectl().unwrap().args(apply).stdin(labelled).read().unwrap();
+        }
         let said = stage.read(&["uninstall", "--delete-crds", "--yes"]);
         assert!(said.contains("CustomResourceDefinition subnets.portolan.dev removed"), "{said}");
-        assert!(!said.contains("network-attachment-definitions"), "{said}");
+        assert!(said.contains("CustomResourceDefinition subnets.kubeovn.io removed"), "{said}");
+        for (name, why) in [
+            (
+                "network-attachment-definitions.k8s.cni.cncf.io",
+                "nothing shows that `portolan install` created it",
+            ),
+            ("ippools.kubeovn.io", "kubectl wrote it too"),
+        ] {
+            let stays = format!("{name} stays: {why}; `kubectl delete crd {name}`");
+            assert!(said.contains(&stays), "{said}");
+            stage.kubectl(&["get", "crd", name]);
+        }
         assert_eq!(stage.read(&["uninstall"]), "", "there is nothing left to remove");
     });
 }

@@ -9,6 +9,7 @@ mod doctor;
 mod manifest;
 mod support_bundle;
 mod tls;
+mod upgrade;
 
 use portolan_testbed::{Command, Daemon, KubeApiServer, Process, TestLab, built_program};
 

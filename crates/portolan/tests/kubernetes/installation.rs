@@ -49,13 +49,31 @@ fn pods_get_their_networks_by_what_was_installed_and_nodes_are_as_before_afterwa
             cluster.kubectl(&["rollout", "status", "-n=portolan-system", workload, "--timeout=240s"])?;
         }
         installed.pods_have_networks()?;
-        installed.remove(&["uninstall", "--delete-crds", "--yes"])?;
-        assert_eq!(installed.nodes()?, before);
+        // A node is gone for good, as it seems.
+        installed.nobody_has_addresses()?;
+        installed.host_datapath()?;
+        let [node1, node2] = [cluster.node("node1")?, cluster.node("node2")?];
+        node2.switch_off()?;
+        let refused = installed.portolan(&["uninstall", "--skip-node=node3"]).read().unwrap_err().to_string();
+        assert!(refused.contains("there is no Node node3"), "{refused}");
+        let said =
+            installed.portolan(&["uninstall", "--skip-node=node2", "--delete-crds", "--yes"]).read()?;
+        assert!(said.contains("node node2 was not cleaned: on it are the CNI plugin"), "{said}");
+        assert_eq!(installed.left_on(node1)?, before[0]);
         let definitions = cluster.kubectl(&["get", "crds", "-o=name"])?;
-        assert!(
-            !definitions.contains("portolan.dev") && !definitions.contains("kubeovn.io"),
-            "{definitions}"
-        );
+        assert!(!definitions.contains("portolan.dev"), "{definitions}");
+        // Who applies a manifest does not say what was there before.
+        assert!(said.contains("subnets.kubeovn.io stays: kubectl wrote it too"), "{said}");
+        assert!(definitions.contains("subnets.kubeovn.io"), "{definitions}");
+
+        node2.switch_on()?;
+        let files = |text: &str| {
+            text.lines().filter(|line| line.starts_with('/')).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let left = installed.left_on(node2)?;
+        assert!(files(&left).iter().any(|file| file.ends_with("portolan.conflist")), "{left}");
+        node2.command(PORTOLAN)?.args(["agent", "uninstall", "--everything"]).read()?;
+        assert_eq!(files(&installed.left_on(node2)?), files(&before[1]));
         Ok(())
     });
 }
@@ -104,6 +122,12 @@ impl Installed<'_> {
 
     /// Removes the guests, and the installation.
     fn remove(&self, arguments: &[&str]) -> Result<()> {
+        self.nobody_has_addresses()?;
+        self.host_datapath()?;
+        self.portolan(arguments).read().map(drop)
+    }
+
+    fn nobody_has_addresses(&self) -> Result<()> {
         self.cluster.kubectl(&["delete", "pods", "--all", "--grace-period=1"])?;
         for node in self.cluster.nodes() {
             let of_node = format!("--field-selector=spec.node={}", node.name());
@@ -114,9 +138,8 @@ impl Installed<'_> {
                 &of_node,
                 "--timeout=60s",
             ])?;
-            self.shell(node, HOST_DATAPATH)?;
         }
-        self.portolan(arguments).read().map(drop)
+        Ok(())
     }
 
     /// Installs Open vSwitch alone. Its userspace datapath, which this machine has alone, sends tunnels by ports of its own: the interface that
@@ -139,21 +162,25 @@ impl Installed<'_> {
         Ok(())
     }
 
+    /// Gives the interfaces back to the hosts, before Open vSwitch goes.
+    pub(crate) fn host_datapath(&self) -> Result<()> {
+        self.cluster.nodes().iter().try_for_each(|node| self.shell(node, HOST_DATAPATH).map(drop))
+    }
+
     pub(crate) fn shell(&self, node: &KubernetesNode, script: &str) -> Result<String> {
         node.command("bash")?.args(["-euc", script]).read()
     }
 
     /// What an installation could leave on nodes, and what it must not take.
     pub(crate) fn nodes(&self) -> Result<Vec<String>> {
-        let nodes = self.cluster.nodes().iter();
-        nodes
-            .map(|node| {
-                let annotations = ["get", "node", node.name(), "-o=jsonpath={.metadata.annotations}"];
-                let annotations = self.cluster.kubectl(&annotations)?;
-                let ours = annotations.split(',').filter(|one| one.contains("portolan")).collect::<String>();
-                Ok(format!("{}\n{ours}", self.shell(node, LEFT)?))
-            })
-            .collect()
+        self.cluster.nodes().iter().map(|node| self.left_on(node)).collect()
+    }
+
+    fn left_on(&self, node: &KubernetesNode) -> Result<String> {
+        let annotations = ["get", "node", node.name(), "-o=jsonpath={.metadata.annotations}"];
+        let annotations = self.cluster.kubectl(&annotations)?;
+        let ours = annotations.split(',').filter(|one| one.contains("portolan")).collect::<String>();
+        Ok(format!("{}\n{ours}", self.shell(node, LEFT)?))
     }
 }
 

@@ -1,7 +1,10 @@
 //! Pods of agnhost, and what is asked of them.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use portolan_testbed::Result;
-use portolan_testbed::kubernetes::Kubernetes;
+use portolan_testbed::kubernetes::{Kubernetes, KubernetesNode};
 
 /// A Deployment of web servers that answer with the names of their pods, one on each of two nodes, and its Service.
 pub(crate) const WEB: &str = r#"
@@ -47,6 +50,49 @@ pub(crate) fn ready(cluster: &Kubernetes, pod: &str) -> Result<()> {
 /// Waits until a Deployment is as it should be.
 pub(crate) fn rolled_out(cluster: &Kubernetes, name: &str) -> Result<()> {
     cluster.kubectl(&["rollout", "status", &format!("deployment/{name}"), "--timeout=180s"]).map(drop)
+}
+
+/// Has the pods of a Deployment replaced, and returns when one of the new ones is on a node and not ready: its sandbox is being made.
+pub(crate) fn begin_to_roll(cluster: &Kubernetes, name: &str, round: &str) -> Result<String> {
+    let round: String =
+        round.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '-' }).collect();
+    let patch =
+        format!(r#"{{"spec": {{"template": {{"metadata": {{"labels": {{"round": "{round}"}}}}}}}}}}"#);
+    cluster.kubectl(&["patch", &format!("deployment/{name}"), "-p", &patch])?;
+    let shown =
+        r#"jsonpath={.metadata.name} {.spec.nodeName} {.status.conditions[?(@.type=="Ready")].status}{"\n"}"#;
+    let watch = ["get", "pods", "--watch", "-l", &format!("round={round}"), "-o", shown];
+    let watch = cluster.kubectl_command()?.args(watch);
+    let mut watch = watch.spawn_with(Stdio::null(), Stdio::piped(), Stdio::inherit())?;
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let under_way = lines.map(|line| line.unwrap()).find_map(|line| {
+        let mut words = line.split(' ');
+        let (pod, node, ready) = (words.next()?, words.next()?, words.next()?);
+        (!node.is_empty() && ready != "True").then(|| pod.to_owned())
+    });
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    Ok(under_way.expect("a new pod is made"))
+}
+
+/// The node of a container, and its first process there.
+pub(crate) fn process<'a>(
+    cluster: &'a Kubernetes,
+    namespace: &str,
+    pod: &str,
+    container: &str,
+) -> Result<(&'a KubernetesNode, String)> {
+    let shown = |path: &str| {
+        let output = format!("-o=jsonpath={{{path}}}");
+        cluster.kubectl(&["get", "pod", pod, &format!("-n={namespace}"), &output])
+    };
+    let node = cluster.node(&shown(".spec.nodeName")?)?;
+    let id = shown(&format!(".status.containerStatuses[?(@.name==\"{container}\")].containerID"))?;
+    let id = id.trim_start_matches("containerd://");
+    let tasks = node.command("ctr")?.args(["--namespace=k8s.io", "tasks", "list"]).read()?;
+    let task = tasks.lines().find(|line| !id.is_empty() && line.starts_with(id));
+    let process = task.and_then(|line| line.split_whitespace().nth(1));
+    Ok((node, process.unwrap_or_else(|| panic!("{pod}: {container} does not run: {tasks}")).to_owned()))
 }
 
 /// Runs a command in a pod.

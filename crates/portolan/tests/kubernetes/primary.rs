@@ -40,66 +40,64 @@ pub(crate) fn on_primary_of(
     });
 }
 
-#[test]
-fn pods_nodes_services_and_the_outside_reach_each_other() {
-    on_primary(Duration::from_secs(400), |cluster, _| {
-        cluster.start_dns()?;
-        cluster.apply(WEB)?;
-        cluster.apply(ON_HOSTS)?;
-        cluster.apply(PROBES)?;
-        pods::client(cluster, "one", "node1")?;
-        pods::client(cluster, "two", "node2")?;
-        pods::rolled_out(cluster, "web")?;
-        for pod in ["pod/host1", "pod/host2", "pod/port", "pod/http", "pod/tcp", "pod/exec"] {
-            pods::ready(cluster, pod)?;
-        }
-        let [node1, node2] = [cluster.node("node1")?, cluster.node("node2")?];
+/// Pods of both nodes, the nodes, Services and the outside reach each other.
+pub(crate) fn everybody_reaches_everybody(cluster: &Kubernetes) -> Result<()> {
+    cluster.start_dns()?;
+    cluster.apply(WEB)?;
+    cluster.apply(ON_HOSTS)?;
+    cluster.apply(PROBES)?;
+    pods::client(cluster, "one", "node1")?;
+    pods::client(cluster, "two", "node2")?;
+    pods::rolled_out(cluster, "web")?;
+    for pod in ["pod/host1", "pod/host2", "pod/port", "pod/http", "pod/tcp", "pod/exec"] {
+        pods::ready(cluster, pod)?;
+    }
+    let [node1, node2] = [cluster.node("node1")?, cluster.node("node2")?];
 
-        // Pods and nodes, each with each.
-        let [one, two] = ["one", "two"].map(|pod| address(cluster, pod));
-        let [one, two] = [one?, two?];
-        for (pod, name) in [(&one, "one"), (&two, "two")] {
-            for from in ["one", "two", "host1", "host2"] {
-                assert_eq!(get(cluster, from, &format!("{pod}/hostname"))?, name, "{from} to {name}");
-            }
-            for node in [node1, node2] {
-                let said = node.command("curl")?.args(["-sSm5", &format!("http://{pod}/hostname")]).read()?;
-                assert_eq!(said, name, "{} to {name}", node.name());
-            }
+    // Pods and nodes, each with each.
+    let [one, two] = ["one", "two"].map(|pod| address(cluster, pod));
+    let [one, two] = [one?, two?];
+    for (pod, name) in [(&one, "one"), (&two, "two")] {
+        for from in ["one", "two", "host1", "host2"] {
+            assert_eq!(get(cluster, from, &format!("{pod}/hostname"))?, name, "{from} to {name}");
         }
-        // They see each other's own addresses.
-        for (from, own, to) in [("one", &one, node2), ("one", &one, node1), ("two", &two, node1)] {
-            let seen = get(cluster, from, &format!("{}:8088/clientip", to.address()))?;
-            assert!(seen.starts_with(&format!("{own}:")), "{from} at {}: {seen}", to.name());
+        for node in [node1, node2] {
+            let said = node.command("curl")?.args(["-sSm5", &format!("http://{pod}/hostname")]).read()?;
+            assert_eq!(said, name, "{} to {name}", node.name());
         }
+    }
+    // They see each other's own addresses.
+    for (from, own, to) in [("one", &one, node2), ("one", &one, node1), ("two", &two, node1)] {
+        let seen = get(cluster, from, &format!("{}:8088/clientip", to.address()))?;
+        assert!(seen.starts_with(&format!("{own}:")), "{from} at {}: {seen}", to.name());
+    }
 
-        // Services, by name and from the host network. kube-proxy chooses among the pods of both nodes.
-        let service = cluster.kubectl(&["get", "service/web", "-o=jsonpath={.spec.clusterIP}"])?;
-        for _ in 0..4 {
-            for from in ["one", "two"] {
-                assert!(get(cluster, from, "web/hostname")?.starts_with("web-"), "{from}");
-            }
-            assert!(get(cluster, "host2", &format!("{service}/hostname"))?.starts_with("web-"));
+    // Services, by name and from the host network. kube-proxy chooses among the pods of both nodes.
+    let service = cluster.kubectl(&["get", "service/web", "-o=jsonpath={.spec.clusterIP}"])?;
+    for _ in 0..4 {
+        for from in ["one", "two"] {
+            assert!(get(cluster, from, "web/hostname")?.starts_with("web-"), "{from}");
         }
+        assert!(get(cluster, "host2", &format!("{service}/hostname"))?.starts_with("web-"));
+    }
 
-        pods::are_proxied(cluster)?;
+    pods::are_proxied(cluster)?;
 
-        // What leaves the cluster comes from the pod's node; what comes from there to a port of the node reaches the pod behind it.
-        for (pod, node) in [("one", node1), ("two", node2)] {
-            assert_eq!(seen_outside(cluster, pod)?, IpAddr::from(node.address()), "{pod}");
-        }
-        let at_port = format!("{}:8089/hostname", node1.address());
-        let from_outside = cluster.outside().command("curl").args(["-sSm5", &format!("http://{at_port}")]);
-        assert_eq!(from_outside.read()?, "port");
-        for from in ["one", "two", "host1"] {
-            assert_eq!(get(cluster, from, &at_port)?, "port", "{from}");
-        }
-        assert_eq!(get(cluster, "host1", "127.0.0.1:8089/hostname")?, "port");
-        let restarts = "jsonpath={.items[*].status.containerStatuses[*].restartCount}";
-        let restarts = cluster.kubectl(&["get", "pods", "-o", restarts])?;
-        assert!(restarts.split(' ').all(|count| count == "0"), "probes pass: {restarts}");
-        Ok(())
-    });
+    // What leaves the cluster comes from the pod's node; what comes from there to a port of the node reaches the pod behind it.
+    for (pod, node) in [("one", node1), ("two", node2)] {
+        assert_eq!(seen_outside(cluster, pod)?, IpAddr::from(node.address()), "{pod}");
+    }
+    let at_port = format!("{}:8089/hostname", node1.address());
+    let from_outside = cluster.outside().command("curl").args(["-sSm5", &format!("http://{at_port}")]);
+    assert_eq!(from_outside.read()?, "port");
+    for from in ["one", "two", "host1"] {
+        assert_eq!(get(cluster, from, &at_port)?, "port", "{from}");
+    }
+    assert_eq!(get(cluster, "host1", "127.0.0.1:8089/hostname")?, "port");
+    let restarts = "jsonpath={.items[*].status.containerStatuses[*].restartCount}";
+    let restarts = cluster.kubectl(&["get", "pods", "-o", restarts])?;
+    assert!(restarts.split(' ').all(|count| count == "0"), "probes pass: {restarts}");
+    Ok(())
 }
 
 #[test]

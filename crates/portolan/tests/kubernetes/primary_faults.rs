@@ -1,9 +1,10 @@
 //! Portolan as the primary network while nodes and processes die, on pods in containers.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use portolan_testbed::kubernetes::{Kubernetes, Portolan};
+use portolan_testbed::kubernetes::{Kubernetes, KubernetesNode, Portolan, Running};
 use portolan_testbed::{Process, Result};
 
 use crate::pods;
@@ -63,38 +64,15 @@ fn whatever_is_killed_while_pods_come_and_go_nothing_is_lost_doubled_or_stuck() 
         cluster.apply(SERVERS)?;
         pods::rolled_out(cluster, "servers")?;
         pods::client(cluster, "one", "node1")?;
-        for (round, victim) in victims(cluster, portolan)?.into_iter().enumerate() {
-            println!("{}", victim.name());
-            let patch = format!(
-                r#"{{"spec": {{"template": {{"metadata": {{"annotations": {{"round": "{round}"}}}}}}}}}}"#
-            );
-            cluster.kubectl(&["patch", "deployment/servers", "-p", &patch])?;
+        let nodes = cluster.nodes().iter().map(KubernetesNode::running).collect::<Result<Vec<_>>>()?;
+        for victim in victims(cluster, portolan, &nodes) {
+            let pod = pods::begin_to_roll(cluster, "servers", victim.name())?;
+            println!("{} while pod {pod} is on its way up", victim.name());
             victim.kill()?;
             victim.restart()?;
             pods::rolled_out(cluster, "servers")?;
         }
-        let answer = ["get", "pods", "-l=app=servers", "-o=jsonpath={.items[*].status.podIP}"];
-        let addresses = cluster.kubectl(&answer)?;
-        let distinct: BTreeSet<_> = addresses.split(' ').collect();
-        assert_eq!(distinct.len(), REPLICAS, "{addresses}");
-        for address in distinct {
-            assert!(
-                get(cluster, "one", &format!("{address}/hostname"))?.starts_with("servers-"),
-                "{address}"
-            );
-        }
-        let held = [
-            "get",
-            "iplocks.portolan.dev",
-            "-o=jsonpath={range .items[?(@.spec.holder.kind=='Pod')]}{.spec.holder.name} {end}",
-        ];
-        let pods = cluster.kubectl(&["get", "pods", "-o=jsonpath={.items[*].metadata.name}"])?;
-        let set = |names: &str| names.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
-        // What is gone is given back in a moment.
-        while set(&cluster.kubectl(&held)?) != set(&pods) {
-            std::thread::park_timeout(Duration::from_millis(200));
-        }
-        assert_eq!(cluster.kubectl(&held)?.split_whitespace().count(), set(&pods).len(), "one lock for each");
+        everything_is_there_once(cluster)?;
         cluster.kubectl(&["delete", "deployment/servers", "pod/one", "--cascade=foreground"])?;
         locks_are_given_back(cluster)?;
         assert_eq!(ports(cluster)?, before);
@@ -102,8 +80,36 @@ fn whatever_is_killed_while_pods_come_and_go_nothing_is_lost_doubled_or_stuck() 
     });
 }
 
+/// All pods of the Deployment have an address of their own by which they are reached, and one lock each.
+pub(crate) fn everything_is_there_once(cluster: &Kubernetes) -> Result<()> {
+    let answer = ["get", "pods", "-l=app=servers", "-o=jsonpath={.items[*].status.podIP}"];
+    let addresses = cluster.kubectl(&answer)?;
+    let distinct: BTreeSet<_> = addresses.split(' ').collect();
+    assert_eq!(distinct.len(), REPLICAS, "{addresses}");
+    for address in distinct {
+        assert!(get(cluster, "one", &format!("{address}/hostname"))?.starts_with("servers-"), "{address}");
+    }
+    let held = [
+        "get",
+        "iplocks.portolan.dev",
+        "-o=jsonpath={range .items[?(@.spec.holder.kind=='Pod')]}{.spec.holder.name} {end}",
+    ];
+    let pods = cluster.kubectl(&["get", "pods", "-o=jsonpath={.items[*].metadata.name}"])?;
+    let set = |names: &str| names.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
+    // What is gone is given back in a moment.
+    while set(&cluster.kubectl(&held)?) != set(&pods) {
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
+    assert_eq!(cluster.kubectl(&held)?.split_whitespace().count(), set(&pods).len(), "one lock for each");
+    Ok(())
+}
+
 /// Every process without which something stands still.
-fn victims<'a>(cluster: &'a Kubernetes, portolan: &'a Portolan) -> Result<Vec<&'a Process>> {
+fn victims<'a>(
+    cluster: &'a Kubernetes,
+    portolan: &'a Portolan,
+    nodes: &'a [Arc<Running>],
+) -> Vec<&'a Process> {
     let central = cluster.ovn().unwrap();
     let mut victims: Vec<&Process> = vec![cluster.api_server(), portolan.controller(), central.northd()];
     victims.extend(cluster.api_server().etcd().members());
@@ -111,7 +117,11 @@ fn victims<'a>(cluster: &'a Kubernetes, portolan: &'a Portolan) -> Result<Vec<&'
     for database in [central.nb(), central.sb()] {
         victims.extend(database.servers().iter().map(|server| -> &Process { server }));
     }
-    Ok(victims)
+    for open_vswitch in nodes.iter().map(|node| node.open_vswitch().unwrap()) {
+        let server: &Process = open_vswitch.ovsdb_server();
+        victims.extend([server, open_vswitch.vswitchd(), open_vswitch.ovn_controller().unwrap()]);
+    }
+    victims
 }
 
 /// Both databases of OVN, whole.
@@ -137,7 +147,7 @@ fn locks_of(cluster: &Kubernetes, node: &str) -> Result<String> {
 
 const REPLICAS: usize = 10;
 
-const SERVERS: &str = r#"
+pub(crate) const SERVERS: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: servers}

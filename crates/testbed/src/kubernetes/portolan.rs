@@ -40,7 +40,7 @@ impl Portolan {
             node.command(programs.portolan())?.args(["agent", "install", "--mode", mode]).read()?;
         }
         if cluster.network() == Network::None {
-            route_home(cluster)?;
+            cluster.route_to_pods()?;
         }
         Ok(Self { agents, controller })
     }
@@ -63,17 +63,6 @@ impl Portolan {
     pub fn agents(&self) -> &[Process] {
         &self.agents
     }
-}
-
-/// The API server, which is on no node, reaches pods by the nodes that they are on: it proxies to them, and calls webhooks and extension servers.
-fn route_home(cluster: &Kubernetes) -> Result<()> {
-    for node in cluster.nodes() {
-        let object = format!("node/{}", node.name());
-        cluster.kubectl(&["wait", "--for=jsonpath={.spec.podCIDR}", &object, PATIENCE])?;
-        let prefix = cluster.kubectl(&["get", &object, "-o=jsonpath={.spec.podCIDR}"])?;
-        cluster.lab().home().ip(&format!("route replace {prefix} via {}", node.address()))?;
-    }
-    Ok(())
 }
 
 /// What both are told of what Portolan is to the cluster.

@@ -15,9 +15,14 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 impl Image {
     /// Everything but Open vSwitch, by the name that `deploy/portolan.yaml` has.
     pub fn portolan(lab: &Lab) -> Result<Self> {
-        let image = Image::new(format!("docker.io/library/portolan:{VERSION}"))
-            .program(stripped(lab, Programs::built()?.portolan())?, "/usr/bin/portolan")
-            .file(stripped(lab, Programs::built()?.plugin())?, "/usr/lib/portolan/portolan-cni")
+        Self::portolan_of(lab, &Programs::built()?, VERSION)
+    }
+
+    /// The same with other binaries, or by another tag.
+    pub fn portolan_of(lab: &Lab, programs: &Programs, tag: &str) -> Result<Self> {
+        let image = Image::new(format!("docker.io/library/portolan:{tag}"))
+            .program(stripped(lab, programs.portolan())?, "/usr/bin/portolan")
+            .file(stripped(lab, programs.plugin())?, "/usr/lib/portolan/portolan-cni")
             .file(OVN_NB_SCHEMA, OVN_NB_SCHEMA)
             .file(OVN_SB_SCHEMA, OVN_SB_SCHEMA);
         let programs = ["ovn-controller", "ovn-nbctl", "ovn-northd", "ovn-sbctl", "ovn-trace", "nft"];
@@ -45,8 +50,7 @@ fn with_programs(image: Image, names: &[&str]) -> Result<Image> {
 
 /// A copy without what only debuggers read, which is most of it.
 fn stripped(lab: &Lab, program: &Path) -> Result<PathBuf> {
-    let name = program.file_name().unwrap_or_default();
-    let to = lab.directory("stripped")?.join(name);
+    let to = lab.directory("stripped")?.join(program.display().to_string().replace('/', "-"));
     if !to.exists() {
         let strip = |to: &Path| -> Result<String> {
             let command: Command = lab.command("strip");
