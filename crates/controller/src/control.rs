@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use portolan_watch::Retries;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -70,6 +70,7 @@ pub(crate) async fn run(
     let mut nb = Northbound::connect(config.nb, config.nb_tls.clone(), metrics.clone());
     let mut sb = Southbound::connect(config.sb.clone(), config.nb_tls.clone());
     let mut nodes = KnownNodes::new();
+    let term = watch::Sender::new(None);
     let (sender, mut messages) = mpsc::channel::<Message>(1024);
     // Whatever runs ends with this function, however that ends.
     let mut followers = follow::follow_all(client.clone(), &sender);
@@ -78,9 +79,13 @@ pub(crate) async fn run(
     let actor = Actor::new(client.clone(), sender.clone(), metrics.clone(), config.settings.first_interface);
     let mut tasks = Tasks::default();
     if !config.sb.is_empty() {
-        let (endpoints, tls) = (config.sb.clone(), config.nb_tls.clone());
-        let bindings =
-            BindingWatch::connect(endpoints, tls, sender.clone(), nodes.subscribe(), metrics.clone());
+        let bindings = BindingWatch {
+            endpoints: config.sb.clone(),
+            tls: config.nb_tls.clone(),
+            engine: sender.clone(),
+            term: term.subscribe(),
+            metrics: metrics.clone(),
+        };
         tasks.spawn("bindings of guests' ports", bindings.run());
         let cleaner = ChassisCleaner::connect(config.sb, config.nb_tls, client, &nodes, metrics.clone());
         tasks.spawn("chassis of nodes that are gone", cleaner.run());
@@ -149,6 +154,8 @@ pub(crate) async fn run(
             actions.take(engine.actions(), since);
         }
         nodes.tell(&mut engine, synced && acts);
+        let now = engine.term().filter(|_| synced);
+        term.send_if_modified(|term| std::mem::replace(term, now) != now);
         if engine.has_deferred_status() || engine.has_results_to_compare() {
             status_due.get_or_insert_with(|| Instant::now() + STATUS_DELAY);
         }

@@ -217,6 +217,8 @@ pub struct Engine {
     actions: Vec<Action>,
     retries: BTreeSet<Retry>,
     duty: Duty,
+    /// How often it became this engine's turn.
+    terms: u64,
     counts: Counts,
 }
 
@@ -256,6 +258,7 @@ impl Engine {
             actions: Vec::new(),
             retries: BTreeSet::new(),
             duty: Duty::default(),
+            terms: 0,
             counts: Counts::default(),
         }
     }
