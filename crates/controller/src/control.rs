@@ -75,6 +75,8 @@ pub(crate) async fn run(
     // Whatever runs ends with this function, however that ends.
     let mut followers = follow::follow_all(client.clone(), &sender);
     let mut recoveries = followers.recoveries();
+    let following = followers.status();
+    let mut following_changes = following.changes();
     let mut election = Election::start(client.clone(), config.election);
     let actor = Actor::new(client.clone(), sender.clone(), metrics.clone(), config.settings.first_interface);
     let mut tasks = Tasks::default();
@@ -97,7 +99,7 @@ pub(crate) async fn run(
     tasks.spawn("finalizer writer", actor.finalizers.clone().run(followers.recoveries()));
     let pages = Health {
         engine: sender.clone(),
-        followers: followers.status(),
+        followers: following.clone(),
         northbound: nb.status(),
         metrics: metrics.clone(),
         status: actor.status.clone(),
@@ -131,6 +133,7 @@ pub(crate) async fn run(
             synced = true;
             tracing::info!("everything was listed once");
         }
+        engine.set_networks_behind(follow::networks_are_behind(&following));
         election.set_fit(synced && nb.is_ready());
         if election.role().acts() != acts {
             acts = !acts;
@@ -205,6 +208,8 @@ pub(crate) async fn run(
                 patience = None;
                 engine.report_waiting();
             }
+            // The sender lives as long as the status.
+            _ = following_changes.changed() => {}
             // The API server is back: whatever failed meanwhile need not wait any longer.
             () = recoveries.next() => later.hasten(Instant::now()),
             ended = actions.next_end() => ended?,
