@@ -37,6 +37,13 @@ const STEPS: &[Step] = &[
         sizes: [10_000, 30_000, 100_000],
     },
     Step {
+        what: "one node's new address",
+        package: "portolan-model",
+        example: "node_cost",
+        more: &[],
+        sizes: [1_000, 3_000, 10_000],
+    },
+    Step {
         what: "choosing an address, others spread",
         package: "portolan-ipam",
         example: "decide_cost",

@@ -240,13 +240,13 @@ impl Actor {
     }
 }
 
-/// A version that the API server can compare with; none if it was no number.
 /// Whether the API server will have it only once somebody acts: a right is missing, or a webhook, a policy or a rule of the definition refuses
 /// the object.
 fn is_refusal(status: &Status) -> bool {
     [400, 403, 422].contains(&status.code)
 }
 
+/// A version that the API server can compare with; none if it was no number.
 fn known_version(version: u64) -> Option<String> {
     (version != u64::MAX).then(|| version.to_string())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use portolan_watch::Retries;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -70,17 +70,24 @@ pub(crate) async fn run(
     let mut nb = Northbound::connect(config.nb, config.nb_tls.clone(), metrics.clone());
     let mut sb = Southbound::connect(config.sb.clone(), config.nb_tls.clone());
     let mut nodes = KnownNodes::new();
+    let term = watch::Sender::new(None);
     let (sender, mut messages) = mpsc::channel::<Message>(1024);
     // Whatever runs ends with this function, however that ends.
     let mut followers = follow::follow_all(client.clone(), &sender);
     let mut recoveries = followers.recoveries();
+    let following = followers.status();
+    let mut following_changes = following.changes();
     let mut election = Election::start(client.clone(), config.election);
     let actor = Actor::new(client.clone(), sender.clone(), metrics.clone(), config.settings.first_interface);
     let mut tasks = Tasks::default();
     if !config.sb.is_none() {
-        let (endpoints, tls) = (config.sb.clone(), config.nb_tls.clone());
-        let bindings =
-            BindingWatch::connect(endpoints, tls, sender.clone(), nodes.subscribe(), metrics.clone());
+        let bindings = BindingWatch {
+            endpoints: config.sb.clone(),
+            tls: config.nb_tls.clone(),
+            engine: sender.clone(),
+            term: term.subscribe(),
+            metrics: metrics.clone(),
+        };
         tasks.spawn("bindings of guests' ports", bindings.run());
         let cleaner = ChassisCleaner::connect(config.sb, config.nb_tls, client, &nodes, metrics.clone());
         tasks.spawn("chassis of nodes that are gone", cleaner.run());
@@ -92,7 +99,7 @@ pub(crate) async fn run(
     tasks.spawn("finalizer writer", actor.finalizers.clone().run(followers.recoveries()));
     let pages = Health {
         engine: sender.clone(),
-        followers: followers.status(),
+        followers: following.clone(),
         northbound: nb.status(),
         metrics: metrics.clone(),
         status: actor.status.clone(),
@@ -126,6 +133,7 @@ pub(crate) async fn run(
             synced = true;
             tracing::info!("everything was listed once");
         }
+        engine.set_networks_behind(follow::networks_are_behind(&following));
         election.set_fit(synced && nb.is_ready());
         if election.role().acts() != acts {
             acts = !acts;
@@ -149,6 +157,8 @@ pub(crate) async fn run(
             actions.take(engine.actions(), since);
         }
         nodes.tell(&mut engine, synced && acts);
+        let now = engine.term().filter(|_| synced);
+        term.send_if_modified(|term| std::mem::replace(term, now) != now);
         if engine.has_deferred_status() || engine.has_results_to_compare() {
             status_due.get_or_insert_with(|| Instant::now() + STATUS_DELAY);
         }
@@ -198,6 +208,8 @@ pub(crate) async fn run(
                 patience = None;
                 engine.report_waiting();
             }
+            // The sender lives as long as the status.
+            _ = following_changes.changed() => {}
             // The API server is back: whatever failed meanwhile need not wait any longer.
             () = recoveries.next() => later.hasten(Instant::now()),
             ended = actions.next_end() => ended?,

@@ -60,6 +60,7 @@ pub use self::locks::{Confirmation, Creation, Question};
 use self::locks::{Creations, Releasing};
 use self::missing::Reading;
 use self::node_mtus::NodeMtus;
+use self::node_prefixes::Clashes;
 pub use self::nodes::{NodeOfChassis, NodesByChassis};
 use self::northbound::Evidence;
 pub use self::readiness::NorthboundRole;
@@ -73,6 +74,7 @@ use self::standby::Duty;
 pub use self::status_fields::StatusFields;
 use self::subnets::SubnetGate;
 pub use self::subnets::{Candidates, Lists, SubnetKey, Verdict};
+use self::tenants::Tenants;
 
 /// Something to be done outside, whose answer is to be told to the engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -207,8 +209,8 @@ pub struct Engine {
     results: Results,
     node_mtus: NodeMtus,
     reports: Reports,
-    /// Subnets for namespaces about which something is reported.
-    troubled_tenants: BTreeSet<String>,
+    tenants: Tenants,
+    clashes: Clashes,
     bindings: Bindings,
     /// Objects that cannot be read, with their UIDs.
     unreadable: BTreeMap<Subject, String>,
@@ -217,6 +219,8 @@ pub struct Engine {
     actions: Vec<Action>,
     retries: BTreeSet<Retry>,
     duty: Duty,
+    /// How often it became this engine's turn.
+    terms: u64,
     counts: Counts,
 }
 
@@ -248,7 +252,8 @@ impl Engine {
             results: Results::default(),
             node_mtus: NodeMtus::default(),
             reports: Reports::default(),
-            troubled_tenants: BTreeSet::new(),
+            tenants: Tenants::default(),
+            clashes: Clashes::default(),
             bindings: Bindings::default(),
             unreadable: BTreeMap::new(),
             subnets: SubnetGate::default(),
@@ -256,6 +261,7 @@ impl Engine {
             actions: Vec::new(),
             retries: BTreeSet::new(),
             duty: Duty::default(),
+            terms: 0,
             counts: Counts::default(),
         }
     }

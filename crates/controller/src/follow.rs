@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::Client;
-use portolan_watch::{Followers, Object, Page, Selection};
+use portolan_api::{kubeovn, portolan};
+use portolan_watch::{Followers, Object, Page, Selection, Status};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Semaphore, watch};
 
@@ -26,6 +27,14 @@ pub(crate) fn follow_all(client: Client, engine: &Sender<Message>) -> Followers 
     }
     for_each_kind!(follow);
     followers
+}
+
+/// True if VPCs or Subnets may be there that the engine does not know.
+pub(crate) fn networks_are_behind(status: &Status) -> bool {
+    status.has_lost::<portolan::Subnet>()
+        || status.has_lost::<kubeovn::Subnet>()
+        || status.has_lost::<portolan::Vpc>()
+        || status.has_lost::<kubeovn::Vpc>()
 }
 
 /// The kinds that come before one in a start.

@@ -1,6 +1,7 @@
 //! The southbound database, of which this process reads what ovn-northd made of VPCs and subnets. It writes nothing there.
 //!
-//! Monitored are datapaths and the ports that connect them. The ports of pods, by far the most rows, are not.
+//! Monitored are datapaths and the ports that connect them. The ports of pods, by far the most rows, are followed by whoever acts alone, in
+//! `bindings.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;

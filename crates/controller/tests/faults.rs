@@ -11,6 +11,8 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment, Subnet, Vpc};
 use portolan_controller::Config;
 use portolan_model::fixtures::{mk_nad, mk_subnet, mk_vpc};
+use portolan_model::node::POD_CIDRS_ANNOTATION;
+use portolan_model::{FirstInterface, Settings};
 use portolan_watch::fake::{Answer, FakeApi};
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -64,9 +66,13 @@ impl Scene {
 }
 
 fn start(api: &FakeApi) -> JoinHandle<()> {
+    start_with(api, Settings::default())
+}
+
+fn start_with(api: &FakeApi, settings: Settings) -> JoinHandle<()> {
     let kube = kube::Config::new("http://fake".parse().unwrap());
     let nb = ovsdb::Endpoint::parse_list("unix:/nonexistent/nb.sock").unwrap();
-    let (client, config) = (api.client(), Config::new(kube, nb));
+    let (client, config) = (api.client(), Config { settings, ..Config::new(kube, nb) });
     tokio::spawn(async move {
         portolan_controller::run_with_client(client, config, std::future::pending()).await.unwrap();
     })
@@ -151,5 +157,39 @@ async fn an_unsupported_field_is_reported_on_the_object() {
     assert!(supported["message"].as_str().unwrap().contains("spec.natOutgoing"), "{supported}");
     let event = "POST /apis/events.k8s.io/v1/namespaces/default/events";
     scene.api.requested(event, 1).await;
+    scene.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_the_primary_network_no_pod_is_made_outside_of_its_vpc_while_subnets_cannot_be_watched() {
+    let scene = Scene::new();
+    scene.controller.abort();
+    let node: Node = serde_json::from_value(json!({
+        "metadata": {
+            "name": "node-1", "uid": "node-1", "annotations": {POD_CIDRS_ANNOTATION: "10.16.1.0/24 of node-1"},
+        },
+        "spec": {"podCIDRs": ["10.16.1.0/24"]},
+    }))
+    .unwrap();
+    scene.api.put(&node);
+    let settings = Settings { first_interface: FirstInterface::Portolan };
+    let scene = Scene { controller: start_with(&scene.api, settings), api: scene.api };
+    let a_while = || tokio::time::sleep(std::time::Duration::from_secs(60));
+    a_while().await;
+    let before = scene.api.requests(CREATE_LOCK).len();
+    // The watch of pods goes on, that of Subnets does not, and somebody makes both.
+    scene.api.always("/apis/portolan.dev/v1alpha1/subnets", Answer::Code(503));
+    scene.api.cut_watches();
+    a_while().await;
+    let mut subnet = mk_subnet("shop", "10.1.0.0/24", "blue");
+    subnet.spec.namespaces = vec!["default".to_owned()];
+    scene.api.put(&subnet);
+    scene.pod("app");
+    a_while().await;
+    assert_eq!(scene.api.requests(CREATE_LOCK).len(), before);
+    scene.api.lift();
+    a_while().await;
+    // The Subnet's gateway, and the pod's three interfaces.
+    assert_eq!(scene.api.requests(CREATE_LOCK).len(), before + 4);
     scene.end();
 }

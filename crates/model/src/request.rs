@@ -265,6 +265,11 @@ pub enum Wait {
     IpPool(String),
     /// A pool of addresses that is there, to be understood.
     CorrectedIpPool(String),
+    /// What the API server has of VPCs and Subnets: there may be one of a tenant for the pods of a namespace.
+    Networks {
+        /// The namespace.
+        namespace: String,
+    },
 }
 
 impl fmt::Display for Wait {
@@ -335,6 +340,10 @@ impl fmt::Display for Wait {
             Wait::CorrectedIpPool(name) => {
                 write!(f, "waiting for IPPool {name} to be corrected; see its condition Ready")
             }
+            Wait::Networks { namespace } => write!(
+                f,
+                "waiting for the API server to show all Subnets and VPCs again: one may be for the pods of namespace {namespace}, which are not made outside of their VPC; see /readyz of the controller"
+            ),
         }
     }
 }

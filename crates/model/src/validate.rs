@@ -363,7 +363,7 @@ fn gives_way(other: &Subnet, subnet: &Subnet, world: &World) -> bool {
 }
 
 /// What a subnet is called in a message.
-pub(crate) fn title(subnet: &Subnet) -> String {
+pub fn title(subnet: &Subnet) -> String {
     match subnet.node() {
         Some(node) => format!("Node {node} (spec.podCIDRs)"),
         None => format!("Subnet {}", subnet.name),

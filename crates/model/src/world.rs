@@ -13,6 +13,7 @@ mod named;
 mod node_addresses;
 mod nodes;
 mod pods;
+mod prefixes;
 mod rates;
 mod requests;
 mod results;
@@ -40,6 +41,7 @@ use self::index::Index;
 use self::named::{Named, Namespaced};
 pub use self::node_addresses::NodeAddressProblem;
 use self::pods::Machine;
+use self::prefixes::Prefixes;
 use self::requests::Topic;
 use self::rivals::Rivals;
 use self::shared::Shared;
@@ -105,6 +107,8 @@ pub struct World {
     primary_vpc: Option<Box<Vpc>>,
     /// Networks of the cluster, as far as the operator says.
     cluster_networks: Vec<IpNet>,
+    /// VPCs and Subnets may be there that are not here.
+    networks_are_behind: bool,
     // Inputs.
     vpcs: BTreeMap<String, Rivals<Vpc>>,
     subnets: BTreeMap<String, Rivals<Subnet>>,
@@ -131,6 +135,10 @@ pub struct World {
     /// Every subnet of either group, whether or not it has its name.
     subnets_by_domain: Index<Domain, String>,
     subnets_by_namespace: Index<String, String>,
+    /// On the primary network: those of its VPC.
+    primary_prefixes: Prefixes,
+    /// On the primary network: those of tenants' VPCs.
+    tenant_prefixes: Prefixes,
     default_subnets: Index<(), String>,
     /// Those that cannot be understood, by the namespaces whose pods they would give an interface in a tenant's VPC.
     held_tenants: Index<String, String>,
@@ -511,6 +519,11 @@ impl World {
     /// The pods.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.iter()
+    }
+
+    /// The pods of a namespace.
+    pub fn pods_of_namespace(&self, namespace: &str) -> impl Iterator<Item = &Pod> {
+        self.pods.of(namespace)
     }
 
     /// A StatefulSet.

@@ -1,10 +1,14 @@
 //! Which followers are in step with the API server, and since when the others are not.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::watch;
+
+use crate::Object;
+use crate::existence::Kind;
 
 /// What is known about all followers of one API server. Clones show the same.
 #[derive(Clone, Debug)]
@@ -69,6 +73,15 @@ impl Status {
     /// True if every follower has listed its kind and has a watch open since.
     pub fn is_in_step(&self) -> bool {
         self.rows().iter().all(|row| matches!(row.state, State::InStep))
+    }
+
+    /// True if something failed since a kind was in step, or since it is followed. A watch that is only slow nobody knows of.
+    pub fn has_lost<K: Object>(&self) -> bool {
+        let kind = OnceCell::new();
+        self.rows().iter().any(|row| {
+            matches!(row.state, State::Behind { error: Some(_), .. })
+                && row.kind == *kind.get_or_init(|| Kind::of::<K>().to_string())
+        })
     }
 
     /// Waits until every follower is in step.

@@ -14,8 +14,12 @@ const BOUND_ELSEWHERE: &str = "BoundElsewhere";
 pub(super) type Bindings = BTreeMap<(Subject, String), BTreeMap<String, String>>;
 
 impl Engine {
-    /// A port is bound by another chassis than the one that it is for, or no longer.
-    pub fn port_bound_elsewhere(&mut self, port: &str, problem: Option<String>) {
+    /// A port is bound by another chassis than the one that it is for, or no longer, as was found in this term.
+    pub fn port_bound_elsewhere(&mut self, term: u64, port: &str, problem: Option<String>) {
+        // Whoever found it in another term finds it anew in this one, or does not.
+        if self.term() != Some(term) {
+            return;
+        }
         let key = match problem {
             Some(problem) => {
                 // Of what is none of Portolan's, the log is enough.

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, NetworkAttachment};
 use portolan_api::{kubeovn, kubevirt, portolan};
-use portolan_model::Dirty;
+use portolan_model::{Dirty, Unit};
 use portolan_watch::{Change, Listed, Page, Unreadable};
 
 use super::Engine;
@@ -66,7 +66,12 @@ impl Engine {
                 self.compare_results_of_unit(unit);
             }
             self.report_addresses_of_unit(unit);
+            self.report_clashes_of_unit(unit);
             self.report_tenants_of_unit(unit);
+        }
+        if dirty.units.iter().any(|unit| matches!(unit, Unit::Node(_))) {
+            // An address that a Node has no longer, or is believed no longer to have, may be what stood in a subnet's way.
+            self.subnets.recheck();
         }
         self.note(dirty, evidence);
         if matches!(change, Change::Listed(_)) {

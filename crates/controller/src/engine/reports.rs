@@ -93,6 +93,8 @@ pub(super) enum Topic {
     Finalizer,
     /// Whether the prefixes of its pods can be used.
     Prefixes,
+    /// Whether those prefixes are in use beside a Subnet that overlaps them.
+    Clash,
     /// Whether its addresses are believed.
     Addresses,
     /// What it is to the pods of namespaces.
@@ -121,6 +123,7 @@ impl Reports {
             Topic::Content
             | Topic::Object
             | Topic::Annotations
+            | Topic::Clash
             | Topic::Addresses
             | Topic::Tenants
             | Topic::Agent => true,
@@ -354,6 +357,7 @@ impl Engine {
             Topic::Northbound,
             Topic::Finalizer,
             Topic::Prefixes,
+            Topic::Clash,
             Topic::Addresses,
             Topic::Tenants,
             Topic::Agent,

@@ -54,6 +54,7 @@ impl Engine {
         }
         self.drop_actions();
         self.duty = Duty::Active;
+        self.terms += 1;
         self.requesters.extend(self.world.unsatisfied().cloned());
         self.compare_all_status();
         self.subnets.judge_all();
@@ -64,6 +65,11 @@ impl Engine {
             let severity = Severity::Warning;
             self.actions.push(Action::Report { subject, uid, severity, reason, message });
         }
+    }
+
+    /// The number of the present term; none while this engine does not decide. What was found for one that is over counts for none.
+    pub fn term(&self) -> Option<u64> {
+        (!self.stands_by()).then_some(self.terms)
     }
 
     /// This action was not begun and will not be. Whatever it was for is decided anew when this engine leads.

@@ -308,8 +308,8 @@ mod tests {
             let links = "link add veth0 type veth peer name veth1\nlink set veth0 up\nlink set veth1 up\n\
                          address add 192.0.2.1/24 dev veth0\naddress add 198.51.100.1/24 dev veth1\n\
                          address add fd00::1/64 dev veth0 nodad\nroute add fd01::/64 dev veth1\n";
-            let others =
-                (0..1000).map(|number| format!("route add 10.1.{}.{} dev veth1\n", number / 250, number % 250));
+            let others = (0..1000)
+                .map(|number| format!("route add 10.1.{}.{} dev veth1\n", number / 250, number % 250));
             lab.home().ip(&(links.to_owned() + &others.collect::<String>())).unwrap();
             let mut host = Rtnetlink::open().unwrap();
             let link = host.link("veth0").unwrap().unwrap();

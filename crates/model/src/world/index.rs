@@ -45,7 +45,7 @@ impl<K: Ord, V: Ord> Index<K, V> {
     }
 
     /// The keys of a range with their values.
-    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, &Few<V>)> {
+    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = (&K, &Few<V>)> {
         self.0.range(range)
     }
 

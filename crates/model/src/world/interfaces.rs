@@ -178,8 +178,10 @@ impl<'w> Evaluation<'w> {
         let Requester::Pod { namespace, name } = &self.request.requester else { return None };
         let pod = self.world.pod(namespace, name)?;
         let held = self.world.holdings_of(&self.request.requester);
-        let held = held.iter().filter(|id| id.interface() == interface).find_map(|id| self.world.attachment(id));
-        held.filter(|held| held.pod_uid().is_some_and(|uid| pod.uid == uid)).map(|held| held.subnet().to_string())
+        let held =
+            held.iter().filter(|id| id.interface() == interface).find_map(|id| self.world.attachment(id));
+        held.filter(|held| held.pod_uid().is_some_and(|uid| pod.uid == uid))
+            .map(|held| held.subnet().to_string())
     }
 
     /// A subnet that the requester may use. What it has to wait for is noted; the request goes on without it, so that those

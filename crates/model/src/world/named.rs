@@ -88,6 +88,11 @@ impl<T: HasName> Namespaced<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.values().flat_map(Named::iter)
     }
+
+    /// Those of one namespace, in the order of their names.
+    pub(crate) fn of(&self, namespace: &str) -> impl Iterator<Item = &T> {
+        self.0.get(namespace).into_iter().flat_map(Named::iter)
+    }
 }
 
 impl<T> Default for Named<T> {

@@ -82,10 +82,14 @@ impl World {
         if let Some(other) = older.next() {
             return Some(NodeAddressProblem::OfNode { node: other.name.clone() });
         }
-        self.subnets_of_vpc(DEFAULT_VPC).find_map(|subnet| {
-            let prefix = subnet.config.cidr.nets().find(|net| net.contains(&address))?;
-            Some(NodeAddressProblem::OfSubnet { prefix, of: title(subnet) })
-        })
+        let (prefix, subnet) = self.primary_subnets_at(address.into()).next()?;
+        Some(NodeAddressProblem::OfSubnet { prefix, of: title(subnet) })
+    }
+
+    /// The subnets of the primary network in effect that have addresses of a prefix, each with which of its own.
+    pub(super) fn primary_subnets_at(&self, net: IpNet) -> impl Iterator<Item = (IpNet, &Subnet)> {
+        let found = self.primary_prefixes.overlapping(net);
+        found.filter_map(|(prefix, name)| Some((prefix, self.subnet(name)?)))
     }
 
     /// The Nodes that are believed to have an address in a prefix.

@@ -29,6 +29,8 @@ pub(crate) enum Topic {
     Machine(Name),
     Node(String),
     IpPool(String),
+    /// Whether all VPCs and Subnets are known.
+    Networks,
 }
 
 impl World {

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 use portolan_api::{CidrBlock, Domain, Provider};
 
+use super::prefixes::Prefixes;
 use super::rivals::Candidate;
 use super::{Topic, World};
 use crate::dirty::Dirty;
 use crate::group::Group;
 use crate::request::Requester;
-use crate::subnet::Subnet;
+use crate::subnet::{DEFAULT_VPC, Subnet};
 use crate::unit::{Unit, UnitState};
 use crate::view::SubnetRef;
 
@@ -59,6 +60,16 @@ impl World {
         let all = rivals
             .flat_map(|rivals| rivals.iter().filter_map(|(_, candidate)| candidate.value.as_ref().ok()));
         all.filter(move |subnet| subnet.domain == *domain)
+    }
+
+    /// The subnets in effect of the primary network that a subnet of it in effect overlaps, each with which of its prefixes. There should be
+    /// none.
+    pub fn clashes_of(&self, subnet: &Subnet) -> Vec<(IpNet, &Subnet)> {
+        if subnet.vpc() != Some(DEFAULT_VPC) {
+            return Vec::new();
+        }
+        let found = subnet.config.cidr.nets().flat_map(|net| self.primary_subnets_at(net));
+        found.filter(|(_, other)| other.name != subnet.name).collect()
     }
 
     /// The subnet of this name and group, if it can be understood, whether or not it has the name.
@@ -129,8 +140,21 @@ impl World {
         self.reconsider(&Requester::subnet(name), dirty);
     }
 
+    /// Where the prefixes of a subnet are indexed, if anywhere.
+    fn prefixes_beside(&mut self, subnet: &Subnet) -> Option<&mut Prefixes> {
+        self.primary_vpc.as_ref()?;
+        match subnet.is_of_tenant() {
+            true => Some(&mut self.tenant_prefixes),
+            false => Some(&mut self.primary_prefixes).filter(|_| subnet.vpc() == Some(DEFAULT_VPC)),
+        }
+    }
+
     fn unindex_subnet(&mut self, name: &str, subnet: Option<&Subnet>) {
-        let Some(Subnet { config, .. }) = subnet else { return };
+        let Some(subnet) = subnet else { return };
+        if let Some(prefixes) = self.prefixes_beside(subnet) {
+            subnet.config.cidr.nets().for_each(|net| prefixes.remove(net, name));
+        }
+        let config = &subnet.config;
         if let Some(vpc) = &config.vpc {
             self.subnets_by_vpc.remove(vpc, name);
         }
@@ -146,7 +170,11 @@ impl World {
     }
 
     fn index_subnet(&mut self, name: &str, subnet: Option<&Subnet>) {
-        let Some(Subnet { config, .. }) = subnet else { return };
+        let Some(subnet) = subnet else { return };
+        if let Some(prefixes) = self.prefixes_beside(subnet) {
+            subnet.config.cidr.nets().for_each(|net| prefixes.insert(net, name));
+        }
+        let config = &subnet.config;
         if let Some(vpc) = &config.vpc {
             self.subnets_by_vpc.insert(vpc.clone(), name.to_owned());
         }

@@ -7,6 +7,7 @@
 //!
 //! A pod that names a Subnet of the primary network, or another network for its first interface, has chosen for itself: it gets no `vpc0`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use ipnet::IpNet;
@@ -16,10 +17,12 @@ use portolan_api::{Provider, Reason};
 use super::World;
 use super::evaluation::Evaluation;
 use super::requests::Topic;
+use crate::dirty::Dirty;
 use crate::doors::pod::{RequestedInterface, RequestedNetwork, VPC_INTERFACE};
 use crate::pod::{Pod, PodController};
-use crate::request::Wait;
+use crate::request::{InterfaceRequest, Requester, Wait};
 use crate::subnet::{DEFAULT_VPC, Subnet};
+use crate::unit::Unit;
 use crate::validate::title;
 
 /// What is wrong with a Subnet as one for the pods of namespaces.
@@ -40,6 +43,8 @@ pub enum TenantProblem {
         with: IpNet,
         /// Whose that is, in words.
         of: String,
+        /// The unit that has it, unless the operator named it.
+        unit: Option<Unit>,
     },
 }
 
@@ -122,7 +127,7 @@ impl World {
         }
         for net in subnet.config.cidr.nets() {
             let overlap = self.overlap_of_cluster(net);
-            problems.extend(overlap.map(|(with, of)| TenantProblem::Overlap { net, with, of }));
+            problems.extend(overlap.map(|(with, of, unit)| TenantProblem::Overlap { net, with, of, unit }));
         }
         problems
     }
@@ -140,19 +145,17 @@ impl World {
     }
 
     /// A network of the cluster's own that a prefix overlaps, and whose it is.
-    fn overlap_of_cluster(&self, net: IpNet) -> Option<(IpNet, String)> {
+    fn overlap_of_cluster(&self, net: IpNet) -> Option<(IpNet, String, Option<Unit>)> {
         let given = self.cluster_networks.iter().find(|other| overlap(&net, other));
         if let Some(other) = given {
-            return Some((*other, "the cluster (--cluster-network)".to_owned()));
+            return Some((*other, "the cluster (--cluster-network)".to_owned(), None));
         }
-        let of_subnets = self.subnets_of_vpc(DEFAULT_VPC).find_map(|subnet| {
-            let other = subnet.config.cidr.nets().find(|other| overlap(&net, other))?;
-            Some((other, title(subnet)))
-        });
-        of_subnets.or_else(|| {
-            let (address, node) = self.nodes_within(net).next()?;
-            Some((IpNet::from(address), format!("Node {}, an address of its own", node.name)))
-        })
+        if let Some((other, subnet)) = self.primary_subnets_at(net).next() {
+            return Some((other, title(subnet), Some(Unit::Subnet(subnet.name.clone()))));
+        }
+        let (address, node) = self.nodes_within(net).next()?;
+        let of = format!("Node {}, an address of its own", node.name);
+        Some((IpNet::from(address), of, Some(Unit::Node(node.name.clone()))))
     }
 
     /// The Subnets of tenants' VPCs that name a namespace which this one names, and this one, by name.
@@ -169,15 +172,47 @@ impl World {
             .collect()
     }
 
-    /// The Subnets of tenants' VPCs that name namespaces and have addresses of a prefix.
-    pub fn tenants_within(&self, net: IpNet) -> Vec<&Subnet> {
-        let mut names: Vec<&str> =
-            self.subnets_by_namespace.keys().flat_map(|namespace| self.naming(namespace)).collect();
-        names.sort_unstable();
-        names.dedup();
-        let subnets = names.into_iter().filter_map(|name| self.known_subnet(name));
-        let within = |subnet: &&Subnet| subnet.config.cidr.nets().any(|other| overlap(&net, &other));
-        subnets.filter(|subnet| subnet.is_of_tenant()).filter(within).collect()
+    /// The Subnets of tenants' VPCs that have addresses of a prefix, on the primary network.
+    pub fn tenants_within(&self, net: IpNet) -> impl Iterator<Item = &Subnet> {
+        self.tenant_prefixes.overlapping(net).filter_map(|(_, name)| self.known_subnet(name))
+    }
+
+    /// The Subnet of a tenant's VPC that a pod should be on and is not, though it is not older than the Subnet: its interfaces were decided
+    /// before the Subnet was seen here to be for its namespace. A pod that is older stays where it is: nobody meant it.
+    pub fn tenant_without(&self, namespace: &str, pod: &str) -> Option<&Subnet> {
+        self.primary_vpc.as_ref()?;
+        let subnet = self.subnet(self.subnets_of_namespace(namespace).tenant?)?;
+        let pod = self.pod(namespace, pod).filter(|pod| pod.created >= self.made(&subnet.name))?;
+        let requester = Requester::pod(namespace, pod.name.as_str());
+        let current = self.held_for(&requester).filter(|id| self.is_current(&requester, id));
+        let mut locks = current.flat_map(|id| self.held_locks(id).counted).peekable();
+        // Nothing was decided yet.
+        locks.peek()?;
+        if locks.flat_map(|lock| lock.interfaces.iter()).any(|one| one.interface == VPC_INTERFACE) {
+            return None;
+        }
+        // It may have chosen otherwise.
+        let asked = self.request(&requester)?.interfaces;
+        let would = |one: &InterfaceRequest| one.interface == VPC_INTERFACE && one.subnet == subnet.name;
+        asked.iter().any(would).then_some(subnet)
+    }
+
+    /// The namespaces for whose pods a Subnet is, by its own word or its VPC's.
+    pub fn namespaces_of(&self, subnet: &Subnet) -> BTreeSet<String> {
+        let vpc = subnet.vpc().and_then(|vpc| self.vpc(vpc)).map(|vpc| &vpc.config);
+        let by_vpc = vpc.filter(|vpc| vpc.default_subnet.as_ref() == Some(&subnet.name));
+        let own = subnet.config.namespaces.iter().filter(|_| subnet.is_for_namespaces());
+        own.chain(by_vpc.into_iter().flat_map(|vpc| &vpc.namespaces)).cloned().collect()
+    }
+
+    /// Says whether VPCs and Subnets may be there that are not here. Then nobody knows of a namespace that it is no tenant's, and new pods
+    /// of those that seem so wait.
+    pub fn set_networks_behind(&mut self, behind: bool) -> Dirty {
+        let mut dirty = Dirty::default();
+        if std::mem::replace(&mut self.networks_are_behind, behind) != behind {
+            self.publish(&[Topic::Networks], &mut dirty);
+        }
+        dirty
     }
 
     /// Networks of the cluster, as far as the operator says, which tenants must not have addresses of.
@@ -225,7 +260,7 @@ impl Evaluation<'_> {
         let of_vpcs = vpcs.filter_map(|vpc| vpc.config.default_subnet.clone());
         let named = world.subnets_by_namespace.get(&self.namespace).cloned();
         let held = world.held_tenants.get(&self.namespace).cloned();
-        self.topics.insert(Topic::Namespace(self.namespace.clone()));
+        self.topics.extend([Topic::Namespace(self.namespace.clone()), Topic::Networks]);
         self.topics.extend(named.chain(of_vpcs).chain(held).map(Topic::Subnet));
     }
 
@@ -253,13 +288,18 @@ impl Evaluation<'_> {
         match world.subnets_of_namespace(&self.namespace).tenant {
             Some(name) => Choice::Subnet { subnet: name.to_owned(), path: "metadata.namespace".to_owned() },
             // Without it the pods would be outside of the VPC.
-            None => match world.held_tenants.get(&self.namespace).next() {
-                Some(held) => {
-                    self.request.waits.push(Wait::Corrected(held.clone()));
-                    Choice::Unknown
+            None => {
+                let held = world.held_tenants.get(&self.namespace).next().cloned().map(Wait::Corrected);
+                let namespace = || self.namespace.clone();
+                let behind = || world.networks_are_behind.then(|| Wait::Networks { namespace: namespace() });
+                match held.or_else(behind) {
+                    Some(wait) => {
+                        self.request.waits.push(wait);
+                        Choice::Unknown
+                    }
+                    None => Choice::None,
                 }
-                None => Choice::None,
-            },
+            }
         }
     }
 

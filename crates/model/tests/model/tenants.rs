@@ -238,7 +238,8 @@ fn a_subnet_for_namespaces_must_not_overlap_the_clusters_own_networks() {
     assert_eq!(errors(&subnet, &world), [""; 0]);
     let value = world.subnet("blue-1").unwrap();
     assert_eq!(world.tenant_problems(value).len(), 1);
-    assert_eq!(world.tenants_within("10.17.2.0/24".parse().unwrap()), [value]);
+    let within = world.tenants_within("10.17.2.0/24".parse().unwrap());
+    assert_eq!(within.collect::<Vec<_>>(), [value]);
     // Beside another primary network there is nothing to overlap.
     let mut beside = World::default();
     drop((beside.apply(&mk_vpc("blue")), beside.apply(&mk_node_with("node-1", "10.16.1.0/24"))));

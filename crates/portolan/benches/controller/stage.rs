@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams};
 use kube::{Client, Resource};
-use ovsdb::Endpoint;
+use ovn_schema::sb::PortBinding;
+use ovsdb::{Cache, Condition, Endpoint, Monitor};
 use portolan_api::portolan::IPLock;
 use portolan_testbed::{ApiKind, Daemon, Northbound, Process, TestLab, Testbed};
 use serde::de::DeserializeOwned;
@@ -74,6 +75,19 @@ impl<'a> Stage<'a> {
             let ports = cache.table("Logical_Switch_Port").map_or(0, |table| table.iter().count());
             ports >= count
                 && Northbound::units_in(cache).iter().filter(|unit| unit.starts_with(&start)).count() == count
+        });
+    }
+
+    /// Waits until northd has made so many ports of guests.
+    pub(crate) fn wait_for_bindings(&self, count: usize) {
+        let endpoints = Endpoint::parse_list(&self.testbed.central().sb().endpoint()).unwrap();
+        let columns = [PortBinding::TYPE.name()];
+        let ports = Condition::any_of([PortBinding::TYPE.equals(&String::new())]);
+        let ports = Monitor::of::<PortBinding>().columns(columns).condition(ports);
+        self.wait(|_| async move {
+            let southbound = ovsdb::Client::builder("OVN_Southbound", endpoints).monitor(ports).connect();
+            let rows = |cache: &Cache| cache.table("Port_Binding").map_or(0, |table| table.iter().count());
+            southbound.wait_for(|cache| (rows(cache) >= count).then_some(())).await;
         });
     }
 

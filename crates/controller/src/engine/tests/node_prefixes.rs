@@ -291,3 +291,82 @@ fn addresses_that_a_node_cannot_have_are_said_on_it() {
     drop(scene.wants_judged());
     assert_eq!(scene.told(), ["InternalIPNotUsed", "Resolved"]);
 }
+
+#[test]
+fn what_a_nodes_address_stood_in_the_way_of_is_judged_again_when_the_address_goes() {
+    let at = |node: Node, address: &str| {
+        let address = serde_json::json!({"addresses": [{"type": "InternalIP", "address": address}]});
+        Node { status: serde_json::from_value(address).unwrap(), ..node }
+    };
+    let candidate = unvalidated("apps", "10.50.0.0/24");
+    let n1 = at(node("n1", "10.16.1.0/24"), "10.50.0.9");
+    let mut tenant = Subnet { status: None, ..mk_subnet("shop", "10.50.0.0/16", "blue") };
+    tenant.spec.namespaces = vec!["shop".to_owned()];
+    for (subnet, says) in [
+        (candidate, "contains 10.50.0.9, an address of Node n1"),
+        (tenant, "overlaps 10.50.0.9/32 of Node n1, an address of its own"),
+    ] {
+        let name = subnet.name_any();
+        for is_renumbered in [true, false] {
+            let mut scene = primary();
+            scene.sees(&mk_vpc("blue"));
+            scene.sees(&n1);
+            scene.sees(&subnet);
+            let judged = scene.wants_judged().unwrap();
+            let lists = Lists { subnets: vec![subnet.clone()], nodes: vec![n1.clone()], ..Lists::default() };
+            let verdicts = scene.engine.judge(&judged, &lists);
+            let verdict = verdicts.iter().find(|verdict| verdict.subnet.1 == name).unwrap();
+            assert!(verdict.errors.contains(says), "{verdict:?}");
+            scene.sees(&gate::refused(subnet.clone(), verdict));
+            assert_eq!(scene.wants_judged(), None);
+            match is_renumbered {
+                true => scene.sees(&at(n1.clone(), "192.168.0.9")),
+                false => scene.engine.feed(&Change::deleted(&n1)),
+            }
+            let judged = scene.wants_judged().unwrap_or_default();
+            assert!(judged.keys().any(|(_, judged)| *judged == name), "{judged:?}");
+        }
+    }
+    // So are the prefixes of another node.
+    let mut scene = primary();
+    let (n1, n2) = (at(node("n1", "10.16.1.0/24"), "10.16.2.9"), node("n2", "10.16.2.0/24"));
+    scene.sees(&n1);
+    scene.sees(&n2);
+    let both = [n1.clone(), n2.clone()];
+    assert_eq!(scene.judge_by(&[], &both), is("n1", "10.16.1.0/24"));
+    let n1 = at(n1, "192.168.0.9");
+    scene.sees(&n1);
+    assert_eq!(scene.judge_by(&[], &[n1, n2]), is("n2", "10.16.2.0/24"));
+}
+
+#[test]
+fn prefixes_and_a_subnet_that_two_controllers_found_valid_at_once_are_told_of_on_the_node() {
+    let n1 = served(node("n1", "10.16.1.0/24"), "10.16.1.0/24");
+    let mut all = in_cluster("all", "10.16.0.0/16");
+    all.spec.default = true;
+    let clashes = |scene: &mut Scene| {
+        drop(scene.wants_judged());
+        let told = std::mem::take(&mut scene.reported).into_iter();
+        let told = told.filter(|(reason, said)| format!("{reason} {said}").contains("PodCIDRsOverlap"));
+        told.map(|(_, said)| said).collect::<Vec<_>>()
+    };
+    for is_node_first in [true, false] {
+        let mut scene = primary();
+        scene.sees(&served(node("n2", "10.17.2.0/24"), "10.17.2.0/24"));
+        match is_node_first {
+            true => scene.sees(&n1),
+            false => scene.sees(&all),
+        }
+        assert_eq!(clashes(&mut scene), [""; 0]);
+        scene.sees(&n1);
+        scene.sees(&all);
+        let told = clashes(&mut scene);
+        assert!(told.len() == 1 && told[0].contains("overlap 10.16.0.0/16 of Subnet all"), "{told:?}");
+        // Either goes.
+        match is_node_first {
+            true => scene.engine.feed(&Change::deleted(&all)),
+            false => scene.sees(&node("n1", "10.16.1.0/24")),
+        }
+        assert_eq!(clashes(&mut scene), ["PodCIDRsOverlap is resolved"]);
+    }
+}

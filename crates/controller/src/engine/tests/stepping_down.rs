@@ -197,3 +197,30 @@ fn a_verdict_that_comes_after_stepping_down_is_not_written() {
     assert!(!actions.iter().any(writes_verdict), "{actions:?}");
     assert_eq!(judged(&actions), Some(candidates), "it is judged by lists of this term");
 }
+
+#[test]
+fn what_was_found_of_a_ports_binding_in_an_earlier_term_counts_for_nothing() {
+    let mut scene = Scene::new();
+    scene.pod("app", "web");
+    scene.settle();
+    let port = "port:default/app/net1/uid-app";
+    let reasons = |scene: &mut Scene| {
+        scene.settle();
+        std::mem::take(&mut scene.reported).into_iter().map(|(reason, _)| reason).collect::<Vec<_>>()
+    };
+    let first = scene.engine.term().unwrap();
+    scene.engine.port_bound_elsewhere(first, port, Some("by a thief".to_owned()));
+    assert_eq!(reasons(&mut scene), ["BoundElsewhere"]);
+    scene.engine.stand_by();
+    assert_eq!(scene.engine.term(), None);
+    scene.engine.port_bound_elsewhere(first, port, Some("by a thief".to_owned()));
+    let actions = scene.lead();
+    actions.into_iter().for_each(|action| scene.perform(action));
+    // It is told by whoever finds it in this term, and by nobody else; or nobody could say that it is over.
+    scene.engine.port_bound_elsewhere(first, port, Some("by a thief".to_owned()));
+    assert_eq!(reasons(&mut scene), [""; 0]);
+    let second = scene.engine.term().unwrap();
+    scene.engine.port_bound_elsewhere(second, port, Some("by a thief".to_owned()));
+    scene.engine.port_bound_elsewhere(second, port, None);
+    assert_eq!(reasons(&mut scene), ["BoundElsewhere", "Resolved"]);
+}

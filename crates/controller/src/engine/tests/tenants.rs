@@ -34,6 +34,19 @@ fn node(name: &str, cidr: &str, annotations: &[(&str, &str)]) -> Node {
     Node { metadata, spec: Some(spec), ..Node::default() }
 }
 
+/// A pod of `shop` on node `n1`.
+fn pod_of_shop(name: &str, made: i64) -> Pod {
+    let mut metadata = named(name, &format!("uid-{name}"));
+    metadata.namespace = Some("shop".to_owned());
+    metadata.creation_timestamp = Some(Time(Timestamp::from_second(made).unwrap()));
+    let spec = PodSpec { node_name: Some("n1".to_owned()), ..PodSpec::default() };
+    Pod { metadata, spec: Some(spec), status: None }
+}
+
+fn reasons(events: &[(&'static str, String)]) -> Vec<&'static str> {
+    events.iter().map(|(reason, _)| *reason).collect()
+}
+
 impl Scene {
     fn observes<K: Observed + Clone>(&mut self, object: &K) {
         self.engine.feed(&Change::Applied(object.clone()));
@@ -134,4 +147,126 @@ fn a_node_is_told_what_its_agent_says_and_whether_that_agrees_about_the_primary_
     assert_eq!(scene.new_events(), [("NodeProblem", "its tunnels end nowhere".to_owned())]);
     scene.observes(&node("n1", "10.16.1.0/24", &[]));
     assert_eq!(scene.new_events().iter().map(|(reason, _)| *reason).collect::<Vec<_>>(), ["Resolved"]);
+}
+
+#[test]
+fn a_pod_that_was_decided_before_the_subnet_of_its_namespace_was_seen_is_told_to_be_made_again() {
+    let shop = for_shop("blue-1", "10.1.0.0/24", "blue", 5);
+    // The Subnet is seen once the pod has its address, or while its lock is being created.
+    for is_served in [true, false] {
+        let mut scene = scene(FirstInterface::Portolan, Vec::new());
+        scene.observes(&node("n1", "10.16.1.0/24", &[]));
+        scene.settle();
+        scene.engine.feed(&Change::Applied(pod_of_shop("older", 4)));
+        scene.settle();
+        scene.engine.feed(&Change::Applied(pod_of_shop("app", 5)));
+        let locks = scene.proposals();
+        assert_eq!(locks.len(), 1, "{locks:?}");
+        scene.new_events();
+        if is_served {
+            locks.iter().for_each(|lock| scene.store(lock.clone()));
+            scene.settle();
+        }
+        scene.observes(&shop);
+        if !is_served {
+            assert_eq!(scene.new_events(), []);
+            locks.iter().for_each(|lock| scene.store(lock.clone()));
+        }
+        scene.settle();
+        let events = scene.new_events();
+        assert_eq!(reasons(&events), ["OutsideVpc"], "{events:?}");
+        assert!(events[0].1.starts_with("the pod has no interface in VPC blue"), "{events:?}");
+        // Once is enough. One that is made now is in the VPC.
+        scene.observes(&shop);
+        scene.engine.feed(&Change::Applied(pod_of_shop("newer", 6)));
+        scene.settle();
+        assert_eq!(scene.new_events(), []);
+        let networks: Vec<_> = scene.guest_locks().filter(|lock| lock.spec.holder.name == "newer").collect();
+        assert_eq!(networks.len(), 2, "{networks:?}");
+        // A controller that starts tells it, too.
+        let mut next = self::scene(FirstInterface::Portolan, Vec::new());
+        next.locks = scene.locks.clone();
+        next.observes(&node("n1", "10.16.1.0/24", &[]));
+        next.list(vec![shop.clone()]);
+        next.list(vec![pod_of_shop("older", 4), pod_of_shop("app", 5)]);
+        next.list(next.locks.values().cloned().collect());
+        next.settle_reports();
+        assert_eq!(reasons(&next.new_events()), ["OutsideVpc"]);
+        // The namespace is no tenant's any more.
+        let mut given_up = shop.clone();
+        given_up.spec.namespaces.clear();
+        scene.observes(&given_up);
+        assert_eq!(reasons(&scene.new_events()), ["Resolved"]);
+    }
+}
+
+#[test]
+fn no_pod_is_made_outside_of_its_vpc_while_subnets_cannot_be_followed() {
+    let mut scene = scene(FirstInterface::Portolan, Vec::new());
+    scene.observes(&node("n1", "10.16.1.0/24", &[]));
+    scene.settle();
+    scene.new_events();
+    scene.reported.clear();
+    scene.engine.set_networks_behind(true);
+    scene.engine.feed(&Change::Applied(pod_of_shop("app", 5)));
+    assert_eq!(scene.proposals(), []);
+    let (reason, said) = scene.reported.pop().unwrap();
+    assert_eq!(reason, "Waiting");
+    assert!(said.contains("namespace shop, which are not made outside of their VPC"), "{said}");
+    // It was the Subnet that could not be seen. Once it is, the pod needs nothing else.
+    scene.observes(&for_shop("blue-1", "10.1.0.0/24", "blue", 5));
+    let interfaces = scene.guest_locks().filter(|lock| lock.spec.holder.name == "app");
+    let interfaces: BTreeSet<_> = interfaces.filter_map(|lock| lock.spec.holder.interface.clone()).collect();
+    assert_eq!(interfaces, ["eth0".to_owned(), "vpc0".to_owned()].into());
+    // Or there was none.
+    let mut other = pod_of_shop("other", 5);
+    other.metadata.namespace = Some("elsewhere".to_owned());
+    scene.engine.feed(&Change::Applied(other));
+    assert_eq!(scene.proposals(), []);
+    scene.engine.set_networks_behind(false);
+    assert_eq!(scene.proposals().len(), 1);
+    // Beside another primary network nobody waits for that.
+    let mut beside = Scene::new();
+    beside.engine.set_networks_behind(true);
+    beside.pod("app", "web");
+    assert_eq!(beside.proposals().len(), 1);
+}
+
+#[test]
+fn what_is_told_of_a_subnet_for_namespaces_ends_with_what_it_was_about() {
+    let mut vpc = mk_vpc("red");
+    (vpc.spec.namespaces, vpc.spec.default_subnet) = (vec!["mall".to_owned()], Some("red-1".to_owned()));
+    let by_vpc = mk_subnet("red-1", "10.17.0.0/16", "red");
+    let mut scene = scene(FirstInterface::Portolan, vec![by_vpc]);
+    scene.observes(&vpc);
+    scene.new_events();
+    let apps = mk_subnet("apps", "10.17.3.0/24", "ovn-cluster");
+    let within = node("n2", "10.17.1.0/24", &[]);
+    let addressed = |address: &str| {
+        let mut node = node("n3", "10.16.3.0/24", &[]);
+        let status = serde_json::json!({"addresses": [{"type": "InternalIP", "address": address}]});
+        node.status = serde_json::from_value(status).unwrap();
+        node
+    };
+    // Each is followed by something else, about which nothing is to be said.
+    scene.observes(&within);
+    scene.observes(&node("n4", "10.16.4.0/24", &[]));
+    assert_eq!(reasons(&scene.new_events()), ["OverlapsCluster"], "the VPC gives it to the namespace");
+    scene.engine.feed(&Change::deleted(&within));
+    scene.settle_reports();
+    assert_eq!(reasons(&scene.new_events()), ["Resolved"]);
+    scene.observes(&apps);
+    assert_eq!(reasons(&scene.new_events()), ["OverlapsCluster"]);
+    scene.engine.feed(&Change::deleted(&apps));
+    scene.settle_reports();
+    assert_eq!(reasons(&scene.new_events()), ["Resolved"]);
+    scene.observes(&addressed("10.17.9.9"));
+    assert_eq!(reasons(&scene.new_events()), ["OverlapsCluster"]);
+    scene.observes(&addressed("192.168.0.9"));
+    assert_eq!(reasons(&scene.new_events()), ["Resolved"]);
+    // The VPC takes the namespace back.
+    scene.observes(&within);
+    assert_eq!(reasons(&scene.new_events()), ["OverlapsCluster"]);
+    scene.observes(&mk_vpc("red"));
+    assert_eq!(reasons(&scene.new_events()), ["Resolved"]);
 }
