@@ -42,6 +42,8 @@ fn a_cluster_without_a_network_gets_one_by_installing_and_is_as_before_without()
     on_installed_primary(Duration::from_secs(600), |installed, before| {
         let cluster = installed.cluster;
         everybody_reaches_everybody(cluster)?;
+        let said = installed.portolan(&["doctor"]).read()?;
+        assert!(said.contains("agents know the networks of pods"), "{said}");
         another_controller_takes_over(cluster)?;
         nobody_was_refused(cluster)?;
 

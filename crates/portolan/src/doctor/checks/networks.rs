@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
+use portolan_model::node::POD_CIDRS_ANNOTATION;
 
 use super::super::facts::{Facts, Troubled};
 use super::super::finding::{Finding, Group};
@@ -82,17 +83,33 @@ fn overlap(one: &IpNet, other: &IpNet) -> bool {
     one.contains(other) || other.contains(one)
 }
 
-/// Beside another network, agents must be told which networks are the cluster's.
+/// Agents must be told which networks are the cluster's: beside another network those of pods and Services, as the primary one those of pods.
 pub(super) fn cluster_networks(facts: &Facts) -> Vec<Finding> {
     let check = "cluster-network";
-    let Some(installed) = facts.installed().filter(|installed| !installed.is_primary) else {
-        return Vec::new();
+    let Some(installed) = facts.installed() else { return Vec::new() };
+    let told = |network: &&IpNet| installed.cluster_networks.iter().any(|one| one.contains(*network));
+    let untold = |networks: Vec<&IpNet>| -> Vec<String> {
+        networks.into_iter().filter(|network| !told(network)).map(ToString::to_string).collect()
     };
+    if installed.is_primary {
+        // Prefixes that Nodes have and nobody uses are no pods'.
+        let in_use = facts.all_nodes().filter(|node| node.annotations.contains_key(POD_CIDRS_ANNOTATION));
+        let untold = untold(in_use.flat_map(|node| &node.pod_networks).collect());
+        if untold.is_empty() {
+            return vec![Finding::ok(Group::Cluster, check, "agents know the networks of pods")];
+        }
+        return vec![Finding::error(
+            Group::Cluster,
+            check,
+            format!("agents are not told that {} are of pods", some(untold)),
+            "a node reaches pods of other nodes only by networks that its agent knows",
+            "`portolan install` once more, which finds those of Nodes that have joined; or give it --cluster-network CIDR, once for each network \
+             that covers these (docs/installation.md)",
+        )];
+    }
     let pods = facts.all_nodes().flat_map(|node| &node.pod_networks);
     let services = facts.service_networks.found().into_iter().flatten();
-    let told = |network: &IpNet| installed.cluster_networks.iter().any(|one| one.contains(network));
-    let untold: Vec<String> =
-        pods.chain(services).filter(|network| !told(network)).map(ToString::to_string).collect();
+    let untold = untold(pods.chain(services).collect());
     if untold.is_empty() {
         let found = "agents know the networks of pods and Services";
         return vec![Finding::ok(Group::Cluster, check, found)];
@@ -184,8 +201,27 @@ mod tests {
         assert!(finding.level == Level::Warning && finding.found.contains("10.96.0.0/12"), "{finding:?}");
         let Outcome::Found(Some(installed)) = &mut facts.installation else { panic!("it is installed") };
         installed.is_primary = true;
-        assert_eq!(cluster_networks(&facts), []);
+        assert_eq!(levels(&cluster_networks(&facts)), [Level::Ok], "Services are not among them");
         assert_eq!(cluster_networks(&not_installed()), []);
+    }
+
+    #[test]
+    fn agents_of_a_primary_network_know_the_pods_of_nodes_that_joined_later() {
+        let mut facts = facts();
+        let Outcome::Found(Some(installed)) = &mut facts.installation else { panic!("it is installed") };
+        installed.is_primary = true;
+        installed.cluster_networks = networks(&["10.244.1.0/24"]);
+        assert_eq!(levels(&cluster_networks(&facts)), [Level::Ok], "nobody uses the prefixes of Nodes");
+        let Outcome::Found(nodes) = &mut facts.nodes else { panic!("there are nodes") };
+        for node in nodes {
+            node.annotations.insert(POD_CIDRS_ANNOTATION.into(), "uid 10.244.0.0/16".into());
+        }
+        let finding = only(cluster_networks(&facts));
+        assert_eq!(finding.level, Level::Error, "{finding:?}");
+        assert!(
+            finding.found.contains("10.244.2.0/24") && !finding.found.contains("10.244.1.0"),
+            "{finding:?}"
+        );
     }
 
     #[test]
