@@ -122,26 +122,26 @@ impl Engine {
         let theirs = theirs.map(|pod| (pod.namespace.to_string(), pod.name.to_string()));
         let told = self.tenants.outside.iter().filter(|(_, of)| *of == name).map(|(pod, _)| pod.clone());
         let pods: BTreeSet<_> = theirs.chain(told).collect();
-        pods.into_iter().for_each(|pod| self.report_pod(pod));
+        pods.iter().for_each(|pod| self.report_pod(pod));
     }
 
     /// An attachment changed: its pod may have been decided before the Subnet of its namespace was seen.
     fn report_pod_of(&mut self, id: &AttachmentId) {
         if matches!(id.kind(), HolderKind::Pod | HolderKind::StatefulSet) {
             let namespace = id.namespace().unwrap_or_default().to_owned();
-            self.report_pod((namespace, id.name().to_owned()));
+            self.report_pod(&(namespace, id.name().to_owned()));
         }
     }
 
-    fn report_pod(&mut self, pod: (String, String)) {
+    fn report_pod(&mut self, pod: &(String, String)) {
         let (namespace, name) = (pod.0.as_str(), pod.1.as_str());
         let tenant = self.world.tenant_without(namespace, name);
         let problems = tenant.map(|subnet| (OUTSIDE, outside(subnet, namespace))).into_iter().collect();
         let before = match tenant.map(|subnet| subnet.name.clone()) {
             Some(subnet) => self.tenants.outside.insert(pod.clone(), subnet),
-            None => self.tenants.outside.remove(&pod),
+            None => self.tenants.outside.remove(pod),
         };
-        let is_told = before.is_some() || self.tenants.outside.contains_key(&pod);
+        let is_told = before.is_some() || self.tenants.outside.contains_key(pod);
         let (requester, uid) = (
             Requester::pod(pod.0.as_str(), pod.1.as_str()),
             self.world.pod(&pod.0, &pod.1).map(|pod| pod.uid.to_string()),

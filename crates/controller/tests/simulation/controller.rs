@@ -18,7 +18,7 @@ use portolan_controller::engine::{
 use portolan_model::holder::{self, Read, Users};
 use portolan_model::node::POD_CIDRS_ANNOTATION;
 use portolan_model::node_subnet::node_of_subnet;
-use portolan_model::{Requester, Unit, UnitState, World};
+use portolan_model::{Requester, Unit, UnitState, World, doors};
 use portolan_plan::memdb::MemDb;
 use portolan_plan::northbound::DATABASE;
 use portolan_plan::{Absence, Batch};
@@ -32,6 +32,7 @@ use super::{Broken, Faults};
 pub(crate) struct Cursors {
     vpcs: Option<usize>,
     subnets: Option<usize>,
+    kubeovn_subnets: Option<usize>,
     nads: Option<usize>,
     pods: Option<usize>,
     sets: Option<usize>,
@@ -39,8 +40,21 @@ pub(crate) struct Cursors {
     locks: Option<usize>,
 }
 
+impl Cursors {
+    /// What was observed, as if it had been listed.
+    fn lists(&self, server: &Server) -> Lists {
+        Lists {
+            subnets: server.list_at(self.subnets.unwrap_or_default()),
+            kubeovn_subnets: server.list_at(self.kubeovn_subnets.unwrap_or_default()),
+            vpcs: server.list_at(self.vpcs.unwrap_or_default()),
+            nodes: server.list_at(self.nodes.unwrap_or_default()),
+            ..Lists::default()
+        }
+    }
+}
+
 /// The kinds that are followed, for choosing one.
-pub(crate) const KINDS: usize = 7;
+pub(crate) const KINDS: usize = 8;
 
 /// A request that was sent and not answered.
 pub(crate) struct Request {
@@ -73,6 +87,7 @@ pub(crate) struct Controller {
     compared: bool,
     /// Whether it has the Lease. Several may think so.
     leads: bool,
+    broken: Option<Broken>,
     /// Transactions that were planned together, and those of them that were sent.
     writing: Option<Writing>,
 }
@@ -97,7 +112,6 @@ impl Controller {
         }
         // These kinds have no objects here.
         engine.feed(&Change::<kubeovn::Vpc>::listed(vec![]));
-        engine.feed(&Change::<kubeovn::Subnet>::listed(vec![]));
         engine.feed(&Change::<kubeovn::IPPool>::listed(vec![]));
         engine.feed(&Change::<kubeovn::Vip>::listed(vec![]));
         engine.feed(&Change::<NetworkAttachment>::listed(vec![]));
@@ -111,22 +125,38 @@ impl Controller {
             cache: nb.cache(DATABASE.indexes()),
             compared: false,
             leads: true,
+            broken: faults.broken,
             writing: None,
         }
     }
 
     /// Delivers the next event of a kind, or a list if there was none yet. False if there is nothing new.
     pub(crate) fn follow(&mut self, server: &Server, kind: usize) -> bool {
-        let Controller { engine, cursors, .. } = self;
-        match kind {
+        let Controller { engine, cursors, broken, .. } = self;
+        let is_new = match kind {
             0 => follow::<Vpc>(engine, server, &mut cursors.vpcs),
             1 => follow::<Subnet>(engine, server, &mut cursors.subnets),
             2 => follow::<NetworkAttachmentDefinition>(engine, server, &mut cursors.nads),
             3 => follow::<Pod>(engine, server, &mut cursors.pods),
             4 => follow::<StatefulSet>(engine, server, &mut cursors.sets),
             5 => follow::<Node>(engine, server, &mut cursors.nodes),
-            _ => follow::<IPLock>(engine, server, &mut cursors.locks),
+            6 => follow::<kubeovn::Subnet>(engine, server, &mut cursors.kubeovn_subnets),
+            _ => {
+                match next_lock(server, cursors.locks).filter(|_| *broken == Some(Broken::ForgetsUnreadable))
+                {
+                    Some(lock) if doors::portolan::lock(lock).is_err() => {
+                        engine.feed(&Change::deleted(lock));
+                        cursors.locks = cursors.locks.map(|at| at + 1);
+                        true
+                    }
+                    _ => follow::<IPLock>(engine, server, &mut cursors.locks),
+                }
+            }
+        };
+        if *broken == Some(Broken::WakesNobody) {
+            engine.forget_turns();
         }
+        is_new
     }
 
     /// A watch was cut: the kind is listed again, at some moment between what was seen and now. A server that is starting may not
@@ -140,6 +170,7 @@ impl Controller {
             3 => relist::<Pod>(engine, server, &mut cursors.pods, faults),
             4 => relist::<StatefulSet>(engine, server, &mut cursors.sets, faults),
             5 => relist::<Node>(engine, server, &mut cursors.nodes, faults),
+            6 => relist::<kubeovn::Subnet>(engine, server, &mut cursors.kubeovn_subnets, faults),
             _ => relist::<IPLock>(engine, server, &mut cursors.locks, faults),
         }
     }
@@ -193,7 +224,12 @@ impl Controller {
                 request.answer = Some(failed(&request.action));
                 return;
             }
-            let answer = execute(request, server, faults);
+            let answer = match request.action {
+                Action::ValidateSubnets(_) if faults.broken == Some(Broken::JudgesByCache) => {
+                    Answer::Lists(Some(Box::new(self.cursors.lists(server))))
+                }
+                _ => execute(request, server, faults),
+            };
             let echo = faults.happens(10) && !request.echo;
             request.answer = Some(if faults.happens(20) { failed(&request.action) } else { answer });
             if echo {
@@ -438,6 +474,14 @@ fn send(batch: &Batch, nb: &mut MemDb, is_writer: bool, faults: &mut Faults) -> 
     }
 }
 
+/// The lock that the next event is about, unless that is its deletion.
+fn next_lock(server: &Server, cursor: Option<usize>) -> Option<&IPLock> {
+    match server.locks.history.get(cursor?)? {
+        Change::Applied(lock) => Some(lock),
+        _ => None,
+    }
+}
+
 fn follow<K: Served + Observed>(engine: &mut Engine, server: &Server, cursor: &mut Option<usize>) -> bool {
     let history = &K::shelf(server).history;
     match cursor {
@@ -533,7 +577,9 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             if fits {
                 server.change::<IPLock>(&moved.lock, |lock| {
                     lock.metadata.generation = lock.metadata.generation.map(|generation| generation + 1);
-                    lock.spec.user = Some(moved.user.clone());
+                    if faults.broken != Some(Broken::KeepsFormerUser) {
+                        lock.spec.user = Some(moved.user.clone());
+                    }
                     lock.spec.node = Some(moved.node.clone());
                     lock.spec.host_ip = moved.host_ip.map(|ip| ip.to_string());
                     lock.spec.interfaces.clone_from(&moved.interfaces);
@@ -561,6 +607,7 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             let (subnets, vpcs) = (server.subnets.objects.values(), server.vpcs.objects.values());
             let lists = Lists {
                 subnets: subnets.cloned().collect(),
+                kubeovn_subnets: server.kubeovn_subnets.objects.values().cloned().collect(),
                 vpcs: vpcs.cloned().collect(),
                 nodes: server.nodes.objects.values().cloned().collect(),
                 ..Lists::default()
@@ -568,7 +615,7 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
             Answer::Lists(Some(Box::new(lists)))
         }
         Action::SetConditions(update) => {
-            set_conditions::<Subnet>(
+            set_conditions::<Subnet, _>(
                 server,
                 &update.name,
                 &update.uid,
@@ -577,7 +624,16 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
                 },
                 &update.conditions,
             );
-            set_conditions::<Vpc>(
+            set_conditions::<kubeovn::Subnet, _>(
+                server,
+                &update.name,
+                &update.uid,
+                |subnet, conditions| {
+                    subnet.status.get_or_insert_default().conditions = Some(conditions);
+                },
+                &update.conditions,
+            );
+            set_conditions::<Vpc, _>(
                 server,
                 &update.name,
                 &update.uid,
@@ -591,6 +647,7 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
         Action::SetFinalizer(update) => {
             match update.object.kind {
                 Kind::Vpc => server.set_finalizer::<Vpc>(update),
+                Kind::KubeOvnSubnet => server.set_finalizer::<kubeovn::Subnet>(update),
                 _ => server.set_finalizer::<Subnet>(update),
             }
             Answer::Moved(true)
@@ -607,8 +664,9 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
         }
         Action::ConfirmUnused(object) => Answer::Usage(match object.kind {
             Kind::Vpc => {
-                let subnets = server.subnets.objects.values();
-                Usage::Subnets(subnets.cloned().collect::<Vec<_>>().into(), Vec::new().into())
+                let subnets = server.subnets.objects.values().cloned().collect::<Vec<_>>();
+                let kubeovn = server.kubeovn_subnets.objects.values().cloned().collect::<Vec<_>>();
+                Usage::Subnets(subnets.into(), kubeovn.into())
             }
             _ => {
                 let is_in = |lock: &&IPLock| lock.spec.subnet == object.name;
@@ -620,11 +678,11 @@ fn execute(request: &Request, server: &mut Server, faults: &Faults) -> Answer {
     }
 }
 
-fn set_conditions<K: Served + HasConditions>(
+fn set_conditions<K: Served + HasConditions, C: serde::de::DeserializeOwned>(
     server: &mut Server,
     name: &str,
     uid: &str,
-    set: impl FnOnce(&mut K, Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>),
+    set: impl FnOnce(&mut K, Vec<C>),
     desired: &[DesiredCondition],
 ) {
     let stored = server.get::<K>(name).filter(|stored| stored.meta().uid.as_deref() == Some(uid));
@@ -645,6 +703,9 @@ fn read_one(server: &Server, read: &Read, found: &mut World) {
         Read::StatefulSet { name, .. } => server.get::<StatefulSet>(name).map(|set| drop(found.apply(set))),
         Read::Vpc { name, .. } => server.get::<Vpc>(name).map(|vpc| drop(found.apply(vpc))),
         Read::Subnet { name } | Read::SubnetOf { name, .. } => {
+            if let Some(subnet) = server.get::<kubeovn::Subnet>(name) {
+                drop(found.apply(subnet));
+            }
             server.get::<Subnet>(name).map(|subnet| drop(found.apply(subnet)))
         }
         Read::Lock { name } => server.get::<IPLock>(name).map(|lock| drop(found.apply(lock))),
@@ -668,7 +729,10 @@ fn absence(unit: &Unit, owners: &BTreeSet<String>, found: &World, server: &Serve
         Unit::Node(name) => owns(server.get::<Node>(name).and_then(ResourceExt::uid)),
         Unit::Subnet(name) => owns(match node_of_subnet(name) {
             Some(node) => server.get::<Node>(node).and_then(ResourceExt::uid),
-            None => server.get::<Subnet>(name).and_then(ResourceExt::uid),
+            None => {
+                let kubeovn = || server.get::<kubeovn::Subnet>(name).and_then(ResourceExt::uid);
+                server.get::<Subnet>(name).and_then(ResourceExt::uid).or_else(kubeovn)
+            }
         }),
         Unit::Attachment(id) => holder::released(found, id, &Users::default()).is_none(),
         Unit::Peering(pair) => {

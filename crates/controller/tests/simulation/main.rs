@@ -18,6 +18,7 @@
 //! - nothing that was deleted and that nothing uses is left.
 //!
 //! `SIMULATION_SEEDS=10000` runs more of them, `SIMULATION_SEED=7` just that one, `SIMULATION_TRACE=1` prints what happens.
+//! `SIMULATION_FROM=0` says where the search for what breaks a rule begins: change a test's own seed when what users do changes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop there")]
 
@@ -39,6 +40,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
 use kube::ResourceExt;
+use portolan_api::kubeovn;
 use portolan_api::portolan::{IPLock, Subnet, Vpc};
 use portolan_controller::engine::{Action, Change};
 use portolan_model::{FirstInterface, Requester, Settings, Validation, doors};
@@ -46,7 +48,7 @@ use portolan_plan::memdb::MemDb;
 
 use self::controller::Controller;
 use self::node::{Guests, Node};
-use self::server::Server;
+use self::server::{LetGo, Server};
 
 const NB_SCHEMA: &str = include_str!("../../../ovn-schema/schemas/ovn-nb.ovsschema");
 
@@ -63,6 +65,16 @@ pub(crate) enum Broken {
     TrustsLists,
     /// Locks are deleted whether or not the removal of their ports was committed.
     DoesNotWaitForCommits,
+    /// An agent takes the last of several locks on an interface, not the first.
+    IgnoresPrecedence,
+    /// Subnets are judged by what was observed, not by lists that were begun after that.
+    JudgesByCache,
+    /// Whoever waits for something is not told that it is free.
+    WakesNobody,
+    /// What outlives its pods is still used by the former pod when it has moved.
+    KeepsFormerUser,
+    /// A lock that cannot be read counts as none.
+    ForgetsUnreadable,
 }
 
 /// What chance decides.
@@ -119,7 +131,7 @@ impl Simulation {
         users::prepare(&mut server, &faults);
         let count = 1 + faults.below(3);
         let controllers = (0..count).map(|_| Controller::start(&nb, &mut faults)).collect();
-        let nodes = vec![Node::new(settings), Node::new(settings)];
+        let nodes = vec![Node::new(settings, broken), Node::new(settings, broken)];
         let (guests, users) = (Guests::new(), users::Users);
         Simulation {
             faults,
@@ -356,15 +368,11 @@ impl Simulation {
 
     /// What a controller let go was not in use.
     fn check_let_go(&mut self) -> Result<(), String> {
-        for (kind, name, deleted) in std::mem::take(&mut self.server.let_go) {
+        for LetGo { kind, name, deleted, subnet } in std::mem::take(&mut self.server.let_go) {
+            if let Some(subnet) = subnet {
+                return Err(format!("VPC {name} was let go while subnet {subnet} is in it"));
+            }
             if kind == "Vpc" {
-                let is_in = |subnet: &&Subnet| {
-                    subnet.spec.vpc.as_ref() == Some(&name)
-                        && doors::portolan::validation(subnet) != Validation::Not
-                };
-                if let Some(subnet) = self.server.subnets.objects.values().find(is_in) {
-                    return Err(format!("VPC {name} was let go while subnet {} is in it", subnet.name_any()));
-                }
                 continue;
             }
             for lock in self.server.locks.objects.values().filter(|lock| lock.spec.subnet == name) {
@@ -383,16 +391,16 @@ impl Simulation {
 
     fn check_subnets(&self) -> Result<(), String> {
         let valid = |subnet: &&Subnet| doors::portolan::validation(subnet) == Validation::Current;
-        let subnets: Vec<_> = self.server.subnets.objects.values().filter(valid).collect();
-        for (at, one) in subnets.iter().enumerate() {
-            for other in &subnets[at + 1..] {
-                if one.spec.vpc == other.spec.vpc && one.spec.cidr_block == other.spec.cidr_block {
-                    return Err(format!(
-                        "subnets {} and {} overlap and are both valid",
-                        one.name_any(),
-                        other.name_any()
-                    ));
-                }
+        let native = self.server.subnets.objects.values().filter(valid);
+        let native =
+            native.map(|one| (one.name_any(), one.spec.vpc.clone(), Some(one.spec.cidr_block.clone())));
+        let valid = |subnet: &&kubeovn::Subnet| doors::kubeovn::validation(subnet) == Validation::Current;
+        let foreign = self.server.kubeovn_subnets.objects.values().filter(valid);
+        let foreign = foreign.map(|one| (one.name_any(), one.spec.vpc.clone(), one.spec.cidr_block.clone()));
+        let mut seen = BTreeMap::new();
+        for (name, vpc, cidr) in native.chain(foreign) {
+            if let Some(other) = seen.insert((vpc, cidr), name.clone()) {
+                return Err(format!("subnets {other} and {name} overlap and are both valid"));
             }
         }
         Ok(())
@@ -448,6 +456,7 @@ impl Simulation {
             return Err(format!("a controller that starts now would ask: {}", fresh.describe()));
         }
         let metas = self.server.subnets.objects.values().map(|subnet| &subnet.metadata);
+        let metas = metas.chain(self.server.kubeovn_subnets.objects.values().map(|subnet| &subnet.metadata));
         let mut metas = metas.chain(self.server.vpcs.objects.values().map(|vpc| &vpc.metadata));
         if let Some(left) = metas.find(|meta| meta.deletion_timestamp.is_some()) {
             return Err(format!("{:?} was deleted and is still there", left.name));
@@ -546,6 +555,7 @@ fn nothing_is_lost_leaked_or_doubled() {
 
 /// Whether any of some hundred seeds finds that a rule is broken. The search begins where one was found before.
 fn is_found(broken: Broken, from: u64) {
+    let from = number("SIMULATION_FROM").unwrap_or(from);
     let found = (from..from + 1000).find_map(|seed| Some((seed, run(seed, Some(broken)).err()?)));
     match found {
         Some((seed, problem)) => println!("seed {seed}: {problem:.300}"),
@@ -555,27 +565,52 @@ fn is_found(broken: Broken, from: u64) {
 
 #[test]
 fn taking_over_a_lock_that_exists_is_found() {
-    is_found(Broken::TakesWhatExists, 270);
+    is_found(Broken::TakesWhatExists, 84);
 }
 
 #[test]
 fn deleting_locks_without_live_reads_is_found() {
-    is_found(Broken::ConfirmsWithoutReading, 5);
+    is_found(Broken::ConfirmsWithoutReading, 51);
 }
 
 #[test]
 fn deleting_locks_without_preconditions_is_found() {
-    is_found(Broken::DeletesWithoutPreconditions, 930);
+    is_found(Broken::DeletesWithoutPreconditions, 3605);
 }
 
 #[test]
 fn trusting_a_list_that_lacks_objects_is_found() {
-    is_found(Broken::TrustsLists, 65);
+    is_found(Broken::TrustsLists, 597);
 }
 
 #[test]
 fn deleting_locks_before_their_ports_are_gone_is_found() {
-    is_found(Broken::DoesNotWaitForCommits, 0);
+    is_found(Broken::DoesNotWaitForCommits, 73);
+}
+
+#[test]
+fn taking_the_last_of_several_locks_is_found() {
+    is_found(Broken::IgnoresPrecedence, 106);
+}
+
+#[test]
+fn judging_subnets_by_what_was_observed_is_found() {
+    is_found(Broken::JudgesByCache, 437);
+}
+
+#[test]
+fn waking_nobody_who_waits_is_found() {
+    is_found(Broken::WakesNobody, 1);
+}
+
+#[test]
+fn leaving_an_ordinals_lock_with_its_former_pod_is_found() {
+    is_found(Broken::KeepsFormerUser, 92);
+}
+
+#[test]
+fn forgetting_a_lock_that_cannot_be_read_is_found() {
+    is_found(Broken::ForgetsUnreadable, 683);
 }
 
 /// A pod of the simulation, for its users.

@@ -10,6 +10,7 @@ use portolan_controller::engine::Change;
 use portolan_model::guest::{GuestState, guest};
 use portolan_model::{Settings, Source, World};
 
+use super::Broken;
 use super::server::{Served, Server};
 
 /// The addresses in running pods, as names of locks, by the UID of the pod.
@@ -19,26 +20,28 @@ pub(crate) type Guests = BTreeMap<String, BTreeSet<String>>;
 pub(crate) struct Node {
     world: World,
     cursors: [usize; 6],
+    broken: Option<Broken>,
 }
 
 /// The kinds that an agent follows.
 pub(crate) const KINDS: usize = 6;
 
 impl Node {
-    pub(crate) fn new(settings: Settings) -> Self {
-        Self { world: World::new(settings), cursors: [0; 6] }
+    pub(crate) fn new(settings: Settings, broken: Option<Broken>) -> Self {
+        Self { world: World::new(settings), cursors: [0; 6], broken }
     }
 
     /// Delivers the next event of a kind. False if there is nothing new.
     pub(crate) fn follow(&mut self, server: &Server, kind: usize) -> bool {
         let (world, cursor) = (&mut self.world, &mut self.cursors[kind]);
         match kind {
-            0 => follow::<Vpc>(world, server, cursor),
-            1 => follow::<Subnet>(world, server, cursor),
-            2 => follow::<NetworkAttachmentDefinition>(world, server, cursor),
-            3 => follow::<Pod>(world, server, cursor),
-            4 => follow::<NodeObject>(world, server, cursor),
-            _ => follow::<IPLock>(world, server, cursor),
+            0 => follow::<Vpc>(world, server, cursor, Vpc::clone),
+            1 => follow::<Subnet>(world, server, cursor, Subnet::clone),
+            2 => follow(world, server, cursor, NetworkAttachmentDefinition::clone),
+            3 => follow::<Pod>(world, server, cursor, Pod::clone),
+            4 => follow::<NodeObject>(world, server, cursor, NodeObject::clone),
+            _ if self.broken == Some(Broken::IgnoresPrecedence) => follow(world, server, cursor, as_if_first),
+            _ => follow::<IPLock>(world, server, cursor, IPLock::clone),
         }
     }
 
@@ -69,11 +72,24 @@ impl Node {
     }
 }
 
-fn follow<K: Served + Source>(world: &mut World, server: &Server, cursor: &mut usize) -> bool {
+/// A lock with a version that makes it the first of those that were stored before.
+fn as_if_first(lock: &IPLock) -> IPLock {
+    let mut lock = lock.clone();
+    let version = lock.resource_version().and_then(|version| version.parse::<u64>().ok()).unwrap_or_default();
+    lock.metadata.resource_version = Some((u64::from(u32::MAX) - version).to_string());
+    lock
+}
+
+fn follow<K: Served + Source>(
+    world: &mut World,
+    server: &Server,
+    cursor: &mut usize,
+    as_seen: impl Fn(&K) -> K,
+) -> bool {
     let Some(change) = K::shelf(server).history.get(*cursor) else { return false };
     *cursor += 1;
     match change {
-        Change::Applied(object) => drop(world.apply(object)),
+        Change::Applied(object) => drop(world.apply(&as_seen(object))),
         Change::Deleted(object) => drop(world.delete_named::<K>(&object.metadata)),
         Change::Unreadable(_) | Change::Listed(_) => {}
     }

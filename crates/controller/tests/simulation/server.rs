@@ -8,9 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use portolan_api::finalizer::IN_USE;
+use portolan_api::kubeovn;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, Subnet, Vpc};
 use portolan_controller::engine::{Change, FinalizerChange, FinalizerUpdate};
+use portolan_model::{Validation, doors};
 
 /// The objects of one kind.
 #[derive(Debug)]
@@ -32,15 +34,27 @@ pub(crate) struct Server {
     version: u64,
     pub(crate) vpcs: Shelf<Vpc>,
     pub(crate) subnets: Shelf<Subnet>,
+    pub(crate) kubeovn_subnets: Shelf<kubeovn::Subnet>,
     pub(crate) nads: Shelf<NetworkAttachmentDefinition>,
     pub(crate) pods: Shelf<Pod>,
     pub(crate) sets: Shelf<StatefulSet>,
     pub(crate) nodes: Shelf<Node>,
     pub(crate) locks: Shelf<IPLock>,
-    /// Objects that vanished because a controller let them go: kind, name, and the version that was stored when they were deleted.
-    pub(crate) let_go: Vec<(String, String, u64)>,
+    /// Objects that vanished because a controller let them go.
+    pub(crate) let_go: Vec<LetGo>,
     /// The versions that were stored when objects were deleted that have finalizers, by UID.
     deletions: BTreeMap<String, u64>,
+}
+
+/// An object that vanished because a controller let it go.
+#[derive(Debug)]
+pub(crate) struct LetGo {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    /// The version that was stored when it was deleted.
+    pub(crate) deleted: u64,
+    /// Of a VPC: a subnet that was valid in it at that moment.
+    pub(crate) subnet: Option<String>,
 }
 
 /// A kind that the server has.
@@ -57,7 +71,7 @@ macro_rules! served {
         })*
     };
 }
-served!(Vpc: vpcs, Subnet: subnets, NetworkAttachmentDefinition: nads, Pod: pods, StatefulSet: sets, Node: nodes, IPLock: locks);
+served!(Vpc: vpcs, Subnet: subnets, kubeovn::Subnet: kubeovn_subnets, NetworkAttachmentDefinition: nads, Pod: pods, StatefulSet: sets, Node: nodes, IPLock: locks);
 
 impl Server {
     pub(crate) fn get<K: Served>(&self, name: &str) -> Option<&K> {
@@ -127,11 +141,26 @@ impl Server {
             }
             FinalizerChange::Remove if has && is_deleted => {
                 let deleted = self.deletions.get(uid).copied().unwrap_or_default();
-                self.let_go.push((K::kind(&()).into_owned(), name.clone(), deleted));
+                let kind = K::kind(&()).into_owned();
+                let subnet = (kind == "Vpc").then(|| self.valid_subnet_of(name)).flatten();
+                self.let_go.push(LetGo { kind, name: name.clone(), deleted, subnet });
                 self.remove::<K>(name);
             }
             FinalizerChange::Add | FinalizerChange::Remove => {}
         }
+    }
+
+    fn valid_subnet_of(&self, vpc: &str) -> Option<String> {
+        let native = self.subnets.objects.values().find(|subnet| {
+            subnet.spec.vpc.as_deref() == Some(vpc) && doors::portolan::validation(subnet) != Validation::Not
+        });
+        let foreign = || {
+            self.kubeovn_subnets.objects.values().find(|subnet| {
+                subnet.spec.vpc.as_deref() == Some(vpc)
+                    && doors::kubeovn::validation(subnet) != Validation::Not
+            })
+        };
+        native.map(ResourceExt::name_any).or_else(|| foreign().map(ResourceExt::name_any))
     }
 
     fn remove<K: Served>(&mut self, name: &str) -> Option<K> {

@@ -5,8 +5,9 @@ use k8s_openapi::api::core::v1::{Node as NodeObject, NodeSpec, Pod, PodSpec, Pod
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
-use portolan_api::portolan::{Subnet, Vpc};
-use portolan_model::fixtures::{mk_nad, mk_subnet, mk_vpc};
+use portolan_api::kubeovn;
+use portolan_api::portolan::{IPLock, Subnet, Vpc};
+use portolan_model::fixtures::{mk_kubeovn_subnet, mk_nad, mk_subnet, mk_vpc};
 use portolan_model::{Validation, doors};
 
 use super::node::Guests;
@@ -57,9 +58,18 @@ fn node_object(node: usize, prefix: Option<usize>) -> NodeObject {
 
 /// What happens only where the primary network is ours.
 fn act_on_nodes(server: &mut Server, faults: &mut Faults) {
-    match faults.below(4) {
+    match faults.below(5) {
         0 => drop(server.create(subnet_object(AROUND_NODES))),
         1 => drop(server.delete::<Subnet>(AROUND_NODES)),
+        2 => {
+            // Nodes come at the moment at which somebody makes the subnet: neither was judged before.
+            server.delete::<Subnet>(AROUND_NODES);
+            (0..2).for_each(|node| drop(server.delete::<NodeObject>(&format!("node-{node}"))));
+            server.create(subnet_object(AROUND_NODES));
+            for node in 0..2 {
+                server.create(node_object(node, Some(faults.below(2))));
+            }
+        }
         _ => {
             let node = faults.below(2);
             if server.delete::<NodeObject>(&format!("node-{node}")).is_none() || faults.below(2) == 0 {
@@ -67,6 +77,18 @@ fn act_on_nodes(server: &mut Server, faults: &mut Faults) {
             }
         }
     }
+}
+
+/// Subnets for one prefix, of which one can have it.
+const RIVALS: [&str; 3] = ["rival-a", "rival-b", "rival-c"];
+/// Another one, of the other API group.
+const KUBEOVN_RIVAL: &str = "rival-k";
+
+fn kubeovn_rival() -> kubeovn::Subnet {
+    let mut subnet = mk_kubeovn_subnet(KUBEOVN_RIVAL, "10.0.8.0/24");
+    subnet.spec.vpc = Some("blue".to_owned());
+    subnet.status = None;
+    subnet
 }
 
 /// A subnet that nobody judged yet.
@@ -151,10 +173,19 @@ impl Users {
                     server.create(mk_vpc("blue"));
                 }
             }
-            34..38 => {
-                server.create(subnet_object(["rival-a", "rival-b", "rival-c"][faults.below(3)]));
-            }
-            38 => drop(server.delete::<Subnet>(["rival-a", "rival-b", "rival-c"][faults.below(3)])),
+            34..38 => match RIVALS.get(faults.below(RIVALS.len() + 2)) {
+                Some(rival) => {
+                    server.create(subnet_object(rival));
+                }
+                None => {
+                    server.create(kubeovn_rival());
+                }
+            },
+            38 => match RIVALS.get(faults.below(RIVALS.len() + 2)) {
+                Some(rival) => drop(server.delete::<Subnet>(rival)),
+                None => drop(server.delete::<kubeovn::Subnet>(KUBEOVN_RIVAL)),
+            },
+            39 if faults.below(3) == 0 => spoil_or_correct(server, faults),
             _ => {
                 let name = ["tiny", "dual"][faults.below(2)];
                 let gateway = ["10.0.2.1", "10.0.2.6"][faults.below(2)];
@@ -192,8 +223,35 @@ impl Users {
         for ordinal in 0..3 {
             busy |= run_ordinal(server, guests, ordinal, 0);
         }
+        let spoilt = server.locks.objects.values().filter(|lock| is_spoilt(lock)).map(ResourceExt::name_any);
+        for name in spoilt.collect::<Vec<_>>() {
+            busy |= server.change::<IPLock>(&name, correct);
+        }
         busy
     }
+}
+
+/// What makes a lock unreadable goes before its MAC address.
+const SPOILT: &str = "spoilt ";
+
+fn is_spoilt(lock: &IPLock) -> bool {
+    lock.spec.mac.as_ref().is_some_and(|mac| mac.starts_with(SPOILT))
+}
+
+fn correct(lock: &mut IPLock) {
+    lock.spec.mac = lock.spec.mac.as_ref().map(|mac| mac.trim_start_matches(SPOILT).to_owned());
+}
+
+/// Someone edits a lock so that it cannot be read, or corrects one.
+fn spoil_or_correct(server: &mut Server, faults: &mut Faults) {
+    let mut locks = server.locks.objects.values().filter(|lock| lock.spec.mac.is_some());
+    let Some(name) = locks.nth(faults.below(server.locks.objects.len())).map(ResourceExt::name_any) else {
+        return;
+    };
+    server.change::<IPLock>(&name, |lock| match is_spoilt(lock) {
+        true => correct(lock),
+        false => lock.spec.mac = lock.spec.mac.as_ref().map(|mac| format!("{SPOILT}{mac}")),
+    });
 }
 
 /// Whoever uses what was deleted goes. False if there was nothing to do.
@@ -211,6 +269,11 @@ fn finish_deletions(server: &mut Server, guests: &mut Guests) -> bool {
         let subnets = server.subnets.objects.values().filter(is_in);
         for name in subnets.map(ResourceExt::name_any).collect::<Vec<_>>() {
             busy |= server.delete::<Subnet>(&name).is_some();
+        }
+        if server.get::<kubeovn::Subnet>(KUBEOVN_RIVAL).is_some_and(|subnet| {
+            !is_deleted(&subnet.metadata) && doors::kubeovn::validation(subnet) != Validation::Not
+        }) {
+            busy |= server.delete::<kubeovn::Subnet>(KUBEOVN_RIVAL).is_some();
         }
     }
     let deleted = server.subnets.objects.values().filter(|subnet| is_deleted(&subnet.metadata));
