@@ -59,7 +59,7 @@ pub async fn chassis_name(switch: &Path) -> String {
                 );
             }
             Err(error) => {
-                tracing::debug!(%error, "the database of Open vSwitch cannot be asked for the chassis")
+                tracing::debug!(%error, "the database of Open vSwitch cannot be asked for the chassis");
             }
         }
         // The agent writes it with the bridge, which is there: this is rare.

@@ -77,7 +77,7 @@ impl Front {
                 match current.map(|current| config(&current)) {
                     Some(Ok(config)) => acceptor = Some(TlsAcceptor::from(Arc::new(config))),
                     Some(Err(error)) => {
-                        tracing::error!(error, "a certificate cannot be used to serve others")
+                        tracing::error!(error, "a certificate cannot be used to serve others");
                     }
                     None => {}
                 }

@@ -67,7 +67,11 @@ fn note(open: &mut Open, role: Role, change: Change<CertificateSigningRequest>) 
         }
         Change::Listed(listed) => {
             open.clear();
-            listed.objects.into_iter().fold(false, |any, request| insert(open, role, request) || any)
+            let mut any = false;
+            for request in listed.objects {
+                any |= insert(open, role, request);
+            }
+            any
         }
         // Kubernetes keeps none that it cannot read itself.
         Change::Unreadable(_) => false,

@@ -32,6 +32,7 @@ fn params(name: &str, addresses: &[&str]) -> CertificateParams {
     params
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "each is made for this")]
 fn encoded(params: CertificateParams) -> String {
     params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap()
 }
@@ -160,7 +161,7 @@ fn what_no_certificate_of_ours_has_is_refused() {
         params.subject_alt_names = vec![SanType::IpAddress("192.0.2.1".parse().unwrap())];
     });
     refuse("a host name", &|params| {
-        params.subject_alt_names = vec![SanType::DnsName("a".try_into().unwrap())]
+        params.subject_alt_names = vec![SanType::DnsName("a".try_into().unwrap())];
     });
     refuse("an authority", &|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
     refuse("a server", &|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);

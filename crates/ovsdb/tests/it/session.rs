@@ -50,7 +50,9 @@ async fn servers_that_are_told_of_later_are_tried_instead_of_those_before() {
         let mut seen = [attempts.recv().await.unwrap(), attempts.recv().await.unwrap()];
         seen[0] = attempts.recv().await.unwrap();
         assert_eq!(seen, [endpoint.clone(), endpoint.clone()]);
-        assert!(matches!(&*client.status().borrow(), Status::Connecting { endpoint: Some(tried), .. } if *tried == endpoint));
+        assert!(
+            matches!(&*client.status().borrow(), Status::Connecting { endpoint: Some(tried), .. } if *tried == endpoint)
+        );
     }
     // Nobody tells any more: they stay.
     drop(told);

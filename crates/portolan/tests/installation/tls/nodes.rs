@@ -40,7 +40,12 @@ fn a_node_keeps_its_flows_while_ovns_databases_are_empty_or_old() {
         member.begin(1)?;
         member.wait_until_ready()?;
         let node = stage.node("node1")?;
-        node.vsctl(&["set", "Open_vSwitch", ".", &format!("external-ids:ovn-remote=ssl:{}:6642", member.machine.address())])?;
+        node.vsctl(&[
+            "set",
+            "Open_vSwitch",
+            ".",
+            &format!("external-ids:ovn-remote=ssl:{}:6642", member.machine.address()),
+        ])?;
         let _ovn_controller = stage.ovn_controller(&node)?;
         nbctl(&member, &["ls-add", "harbour", "--", "lsp-add", "harbour", "boat"])?;
         let interface = ["type=internal", "external-ids:iface-id=boat"];
@@ -56,7 +61,9 @@ fn a_node_keeps_its_flows_while_ovns_databases_are_empty_or_old() {
         for damage in [&["del-connection"][..], &["set-connection", "pssl:6642:0.0.0.0"]] {
             sbctl(&member, damage)?;
             let row = ["--bare", "--columns=target,role", "list", "Connection"];
-            while sbctl(&member, &row)?.split_whitespace().collect::<Vec<_>>() != ["pssl:6642:0.0.0.0", "ovn-controller"] {
+            while sbctl(&member, &row)?.split_whitespace().collect::<Vec<_>>()
+                != ["pssl:6642:0.0.0.0", "ovn-controller"]
+            {
                 assert!(member.processes[1].is_alive(), "{}", member.processes[1].log_tail());
             }
         }
@@ -74,7 +81,10 @@ fn a_node_keeps_its_flows_while_ovns_databases_are_empty_or_old() {
             nbctl(&member, &["--wait=sb", "sync"])?;
             assert!(!listens(&member)?, "lost: {lost}");
             let log = member.processes[1].log_tail();
-            assert!(log.contains("does not listen for nodes: nodes wait until a controller has filled"), "{log}");
+            assert!(
+                log.contains("does not listen for nodes: nodes wait until a controller has filled"),
+                "{log}"
+            );
             assert_eq!(flows(&node)?, before, "lost: {lost}");
             if lost {
                 // What was made by hand is gone with the files.
