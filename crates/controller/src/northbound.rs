@@ -229,7 +229,7 @@ impl Northbound {
             match client.transact(&completeness::transaction(life, LOCK)).await {
                 Ok(_) => tracing::info!("the northbound database has everything that is asked for"),
                 Err(error) => {
-                    tracing::info!(%error, "it cannot be said yet that the northbound database has everything")
+                    tracing::info!(%error, "it cannot be said yet that the northbound database has everything");
                 }
             }
             Vec::new()

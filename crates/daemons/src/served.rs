@@ -170,7 +170,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         answers.abort();
-        assert_eq!(answers.await.unwrap_err().is_cancelled(), true);
+        assert!(answers.await.unwrap_err().is_cancelled());
         assert_eq!(served.alive().await, Ok(()), "the silence begins anew");
     }
 }

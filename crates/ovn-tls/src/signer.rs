@@ -68,9 +68,11 @@ fn note(open: &mut Open, role: Role, change: Change<CertificateSigningRequest>) 
         }
         Change::Listed(listed) => {
             open.clear();
-            // Every one is taken over, whatever the first says.
-            let inserted = listed.objects.into_iter().map(|request| insert(open, role, request));
-            inserted.filter(|decide| *decide).count() > 0
+            let mut any = false;
+            for request in listed.objects {
+                any |= insert(open, role, request);
+            }
+            any
         }
         // Kubernetes keeps none that it cannot read itself.
         Change::Unreadable(_) => false,

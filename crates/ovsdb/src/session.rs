@@ -108,7 +108,7 @@ impl Turns {
     }
 
     fn is_round_over(&self) -> bool {
-        self.tried % self.order.len().max(1) == 0
+        self.tried.is_multiple_of(self.order.len().max(1))
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn step(stored: &Stored, record: Record<'_>, member: &Member) -> Step
             Step::Start(server.clone())
         }
         (Stored::Member(server), published)
-            if server.cluster == cluster && !published.as_ref().is_some_and(|one| one.cluster == cluster) =>
+            if server.cluster == cluster && published.as_ref().is_none_or(|one| one.cluster != cluster) =>
         {
             Step::Publish(server.clone())
         }

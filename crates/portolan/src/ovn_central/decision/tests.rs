@@ -63,7 +63,11 @@ impl World {
     fn start(&mut self, ordinal: u8, mut killed_after: usize) -> ClusterServer {
         for _ in 0..20 {
             let step = self.step(ordinal);
-            let mut killed = || std::mem::replace(&mut killed_after, killed_after.saturating_sub(1)) == 1;
+            let mut killed = || {
+                let left = killed_after;
+                killed_after = left.saturating_sub(1);
+                left == 1
+            };
             match step {
                 Step::Start(server) => return server,
                 Step::Wait => panic!("there is no cluster"),
