@@ -172,6 +172,16 @@ impl<'w> Evaluation<'w> {
         }
     }
 
+    /// Whether the pod has an interface on a subnet already: what it was allowed once is not taken from it.
+    fn has_interface_on(&self, subnet: &str) -> bool {
+        let Requester::Pod { namespace, name } = &self.request.requester else { return false };
+        let Some(pod) = self.world.pod(namespace, name) else { return false };
+        let held = self.world.holdings_of(&self.request.requester);
+        held.iter().filter_map(|id| self.world.attachment(id)).any(|held| {
+            held.subnet() == subnet && held.pod_uid().is_some_and(|uid| pod.uid == uid)
+        })
+    }
+
     /// The subnet on which a pod has an interface already. What was decided stands: a pod whose sandbox is made anew has it there, also if no
     /// Subnet is for the pods of its namespace any more.
     fn decided_subnet(&self, interface: &str) -> Option<String> {
@@ -211,7 +221,7 @@ impl<'w> Evaluation<'w> {
                 self.problem(path, None, Reason::Forbidden, message);
                 return None;
             }
-        } else if is_namespaced && !world.may_use(subnet, &self.namespace) {
+        } else if is_namespaced && !world.may_use(subnet, &self.namespace) && !self.has_interface_on(name) {
             let field = match subnet.group {
                 Group::KubeOvn => "spec.namespaces",
                 Group::Portolan | Group::Core => "spec.allowedNamespaces",

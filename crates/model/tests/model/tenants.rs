@@ -350,7 +350,6 @@ fn a_pod_that_runs_keeps_its_routes_whatever_its_namespace_is_given() {
 fn a_pod_keeps_its_first_interface_when_no_subnet_is_for_its_namespace_any_more() {
     let mut world = World::new(Settings { first_interface: FirstInterface::Portolan });
     let mut own = for_shop("own", "10.3.0.0/24", "ovn-cluster", 1);
-    own.spec.allowed_namespaces = vec!["*".to_owned()];
     drop(world.apply(&own));
     let routes_of_pod = r#"[{"dst": "10.9.0.0/16", "gw": "10.3.0.7"}]"#;
     drop(world.apply(&mk_pod("shop", "a", &[("ovn.kubernetes.io/routes", routes_of_pod)])));
@@ -363,4 +362,31 @@ fn a_pod_keeps_its_first_interface_when_no_subnet_is_for_its_namespace_any_more(
     assert_eq!((guest.missing.len(), routes(&guest, "eth0")), (0, before));
     // A pod that has nothing yet waits.
     assert!(answer(&mut world, &mk_pod("shop", "b", &[])).starts_with("waiting for a Subnet for the pods"));
+}
+
+#[test]
+fn a_pod_that_has_everything_waits_for_nothing() {
+    let mut world = self::world();
+    let kubeovn = mk_kubeovn_subnet("own", "10.3.0.0/24");
+    let mut own = kubeovn.clone();
+    (own.spec.vpc, own.spec.namespaces) = (Some("ovn-cluster".to_owned()), Some(vec!["shop".to_owned()]));
+    drop(world.apply(&own));
+    drop(world.apply(&mk_pod("shop", "a", &[("ovn.kubernetes.io/routes", "[]")])));
+    lock(&mut world, "vpc/ovn-cluster", "own", "10.3.0.9", "eth0", &["eth0"]);
+    let (before, results) = (routes(&decided(&world, &[]), "eth0"), world.results("shop", "a"));
+    assert!(!results.is_empty());
+    // A Subnet for its namespace comes and cannot be understood, or none can be seen.
+    let mut broken = for_shop("blue-1", "10.1.0.0/33", "blue", 1);
+    drop(world.apply(&broken));
+    let is_left_alone = |world: &World| {
+        let guest = decided(world, &[]);
+        assert_eq!((guest.missing.len(), routes(&guest, "eth0")), (0, before.clone()));
+        assert_eq!(world.results("shop", "a"), results);
+    };
+    is_left_alone(&world);
+    assert!(answer(&mut world, &mk_pod("shop", "b", &[])).contains("waiting for Subnet blue-1"));
+    broken.spec.namespaces.clear();
+    drop((world.apply(&broken), world.set_networks_behind(true)));
+    is_left_alone(&world);
+    assert!(answer(&mut world, &mk_pod("shop", "b", &[])).contains("waiting for the API server"));
 }
