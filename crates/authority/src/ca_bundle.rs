@@ -285,6 +285,11 @@ mod tests {
         api.remove::<ConfigMap>("system", "ca");
         api.requested("POST /api/v1/namespaces/system/configmaps", 2).await;
         soon(seen.wait_for(is_there)).await;
+        let again = api.stored::<ConfigMap>("system", "ca").unwrap();
+        assert_eq!(
+            again["metadata"]["labels"]["app.kubernetes.io/part-of"], "portolan",
+            "or it is not removed"
+        );
         assert_eq!(api.stored::<APIService>("", NAME), None);
     }
 

@@ -5,7 +5,11 @@
 
 use ovn_schema::nb::NbGlobal;
 use ovsdb::{Cache, Monitor, Rows, Transaction};
-use portolan_daemons::{COMPLETE, LIFE};
+
+/// The option with the life of the database, and that with the life of which all is there, as `portolan_daemons` has them.
+pub const LIFE: &str = "portolan-life";
+/// See [`LIFE`].
+pub const COMPLETE: &str = "portolan-complete";
 
 /// What of the database is read for that.
 pub(crate) fn monitor() -> Monitor {

@@ -129,11 +129,12 @@ pub(crate) async fn run(
     // When deferred changes of statuses are due.
     let mut status_due: Option<Instant> = None;
     loop {
+        let behind = follow::networks_are_behind(&following);
+        since = tell_networks(behind, &mut messages, &mut engine).unwrap_or(since);
         if engine.is_synced() && !synced {
             synced = true;
             tracing::info!("everything was listed once");
         }
-        engine.set_networks_behind(follow::networks_are_behind(&following));
         election.set_fit(synced && nb.is_ready());
         if election.role().acts() != acts {
             acts = !acts;
@@ -225,6 +226,24 @@ pub(crate) async fn run(
     Ok(())
 }
 
+/// Tells the engine whether VPCs and Subnets may be there that it does not know. Once none may be, what there is of them may still be on its
+/// way: it is taken in before. Answers when the first of that came.
+fn tell_networks(
+    behind: bool,
+    messages: &mut mpsc::Receiver<Message>,
+    engine: &mut Engine,
+) -> Option<Instant> {
+    let mut since = None;
+    if !behind && engine.world().networks_are_behind() {
+        while let Ok(message) = messages.try_recv() {
+            since.get_or_insert(message.since);
+            message.tell(engine);
+        }
+    }
+    engine.set_networks_behind(behind);
+    since
+}
+
 /// Actions under way, and those that wait for their turn.
 struct Actions {
     actor: Actor,
@@ -271,5 +290,34 @@ impl Actions {
             Some(ended) => ended.context("an action failed"),
             None => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use portolan_model::Settings;
+
+    use super::*;
+
+    #[test]
+    fn networks_are_known_once_what_was_on_its_way_is_taken_in() {
+        let mut engine = Engine::new(Settings::default(), portolan_plan::Settings::default());
+        let (sender, mut messages) = mpsc::channel(8);
+        let (seen, mut all_seen) = mpsc::unbounded_channel();
+        let sends = || {
+            let seen = seen.clone();
+            let look = move |engine: &mut Engine| seen.send(engine.world().networks_are_behind()).unwrap();
+            assert!(sender.try_send(Message::new(look)).is_ok());
+        };
+        assert_eq!(tell_networks(true, &mut messages, &mut engine), None);
+        // A list of Subnets, say, which came before the status that says that they are in step.
+        sends();
+        assert!(tell_networks(false, &mut messages, &mut engine).is_some());
+        assert_eq!(all_seen.try_recv(), Ok(true));
+        assert!(!engine.world().networks_are_behind());
+        // That they are behind must not wait for anything.
+        sends();
+        assert_eq!(tell_networks(true, &mut messages, &mut engine), None);
+        assert!(engine.world().networks_are_behind() && all_seen.try_recv().is_err());
     }
 }

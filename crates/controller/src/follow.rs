@@ -37,6 +37,17 @@ pub(crate) fn networks_are_behind(status: &Status) -> bool {
         || status.has_lost::<kubeovn::Vpc>()
 }
 
+/// Which objects of a kind are followed, and how. Of VPCs and Subnets all that was missed must be on its way to the engine when they are said
+/// to be in step: see [`networks_are_behind`].
+fn selection<K: Observed>() -> Selection {
+    match K::KIND {
+        Kind::Subnet | Kind::KubeOvnSubnet | Kind::Vpc | Kind::KubeOvnVpc => {
+            Selection::all().listed_after_failures()
+        }
+        _ => Selection::all(),
+    }
+}
+
 /// The kinds that come before one in a start.
 fn kinds_before<K: Observed>() -> BTreeSet<Kind> {
     macro_rules! turns {
@@ -79,9 +90,9 @@ fn follow<K: Observed + Object>(
                 send(&engine, take_in).await;
             }
         };
-        followers.follow_in_pages(Selection::all(), take_page, consume);
+        followers.follow_in_pages(selection::<K>(), take_page, consume);
     } else {
-        followers.follow(Selection::all(), consume);
+        followers.follow(selection::<K>(), consume);
     }
 }
 

@@ -16,7 +16,8 @@
 mod act;
 mod bindings;
 mod chassis;
-mod completeness;
+/// Whether the northbound database has all that is asked for.
+pub mod completeness;
 mod control;
 mod debug;
 mod election;

@@ -94,12 +94,11 @@ impl DatabaseFile {
         let (made, alone) = (self.beside("new"), self.beside("alone"));
         self.make_directory()?;
         remove(&made)?;
-        remove(&alone)?;
         let contents = match self.stored().await? {
             Stored::Nothing => &self.schema,
             Stored::Alone => &self.file,
             Stored::Member(_) => {
-                tool(&["cluster-to-standalone".as_ref(), alone.as_ref(), self.file.as_ref()]).await?;
+                self.write_alone(&alone).await?;
                 &alone
             }
         };
@@ -145,11 +144,22 @@ impl DatabaseFile {
     /// Makes a database of one server of a server of a cluster.
     pub async fn leave_cluster(&self) -> Result<(), Error> {
         let alone = self.beside("alone");
-        remove(&alone)?;
-        tool(&["cluster-to-standalone".as_ref(), alone.as_ref(), self.file.as_ref()]).await?;
+        self.write_alone(&alone).await?;
         self.keep_former()?;
         std::fs::rename(&alone, &self.file).doing("move a database to", &self.file)?;
         tracing::info!(file = %self.file.display(), "the database has one server again");
+        Ok(())
+    }
+
+    /// Writes what a server of a cluster has as a database of one server.
+    async fn write_alone(&self, alone: &Path) -> Result<(), Error> {
+        remove(alone)?;
+        tool(&["cluster-to-standalone".as_ref(), alone.as_ref(), self.file.as_ref()]).await?;
+        // A server that has not joined yet has nothing, not even a schema, and what is written of it is no database.
+        if std::fs::metadata(alone).doing("look at", alone)?.len() == 0 {
+            remove(alone)?;
+            tool(&["create".as_ref(), alone.as_ref(), self.schema.as_ref()]).await?;
+        }
         Ok(())
     }
 
@@ -273,6 +283,30 @@ mod tests {
         let rows = tool(&["query".as_ref(), file.as_ref(), query.as_ref()]).await.unwrap();
         assert!(rows.contains("kept"), "{rows}");
         assert_eq!(version(&place.path().join("deep/d.db.before-conversion")).await, "1.0.0");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_has_not_joined_yet_becomes_a_cluster_or_a_database_of_one_server() {
+        for is_cluster in [true, false] {
+            let place = tempfile::tempdir().unwrap();
+            let (file, schema) = (place.path().join("d.db"), place.path().join("schema"));
+            std::fs::write(&schema, OLD).unwrap();
+            let database = DatabaseFile { file: file.clone(), schema };
+            let (own, other) = (place.path().join("own"), place.path().join("other"));
+            let lost = "6d4a4a5e-9a0a-4a0f-8f5e-0c5d0f6a1b2c";
+            let joining = database.join_cluster("D", lost, &own, &[other]).await.unwrap();
+            assert_eq!(database.stored().await.unwrap(), Stored::Member(joining.clone()));
+            if is_cluster {
+                let made = database.make_cluster(&own).await.unwrap();
+                assert_ne!(made.cluster, joining.cluster);
+                // It can be started: it has the schema.
+                database.leave_cluster().await.unwrap();
+            } else {
+                database.prepare().await.unwrap();
+            }
+            assert_eq!(database.stored().await.unwrap(), Stored::Alone);
+            assert_eq!(version(&file).await, "1.0.0");
+        }
     }
 
     #[tokio::test]

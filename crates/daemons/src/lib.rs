@@ -31,7 +31,8 @@ pub use daemon::Daemon;
 pub use database::{ClusterServer, DatabaseFile, Stored};
 pub use error::Error;
 pub use ovn_central::{
-    OvnDatabase, begin_life_of_cluster, northd, ovn_cluster_member, ovn_database, remove_from_cluster,
+    OvnDatabase, begin_life_of_cluster, cut_off_from_cluster, northd, ovn_cluster_member, ovn_database,
+    remove_from_cluster,
 };
 pub use ovn_controller::{chassis_name, ovn_controller};
 pub use supervise::supervise;

@@ -1,6 +1,7 @@
 //! OVN's databases, and ovn-northd between them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::chassis_listener::ChassisListener;
 use crate::checks::{answers, serves};
@@ -152,6 +153,16 @@ pub async fn remove_from_cluster(
     cluster::remove(&control, &database.socket(run), database.name(), replaced).await
 }
 
+/// Calls `say` each time that a member has been without a cluster, or its cluster without a leader, for so long.
+pub async fn cut_off_from_cluster(
+    database: OvnDatabase,
+    run: &Path,
+    time: Duration,
+    say: impl Fn(),
+) -> std::convert::Infallible {
+    cluster::cut_off(&database.socket(run), database.name(), time, say).await
+}
+
 /// ovn-northd, for the databases in the same directory. As part of a cluster also for those of the other members, by the sockets that lead
 /// to them: it works with the leader, wherever that is. `others` are their ordinals.
 pub fn northd(run: &Path, others: &[u8]) -> Daemon {
@@ -161,7 +172,7 @@ pub fn northd(run: &Path, others: &[u8]) -> Daemon {
         let all = own.chain(others.iter().map(|other| database.socket_of(run, *other)));
         all.map(|socket| format!("unix:{}", socket.display())).collect::<Vec<_>>().join(",")
     };
-    Daemon::new("ovn-northd", Control::At(control.clone()))
+    let daemon = Daemon::new("ovn-northd", Control::At(control.clone()))
         .args(["-vconsole:info", "-vsyslog:off", "-vfile:off"])
         .args([
             format!("--pidfile={}", run.join("ovn-northd.pid").display()),
@@ -172,5 +183,17 @@ pub fn northd(run: &Path, others: &[u8]) -> Daemon {
         .env("OVN_RUNDIR", run)
         .check("northd", |control| {
             answers(control, "status", |said| said.contains("active") || said.contains("standby"))
+        });
+    let clusters = [
+        (OvnDatabase::Northbound, "northbound-cluster", "nb-cluster-state-reset"),
+        (OvnDatabase::Southbound, "southbound-cluster", "sb-cluster-state-reset"),
+    ];
+    clusters.into_iter().fold(daemon, |daemon, (database, name, command)| {
+        let socket = database.socket(run);
+        daemon.keep(name, move |control, report| async move {
+            // Whether it works does not depend on it.
+            drop(report.send_replace(Ok(())));
+            cluster::tell_of_another(&socket, database.name(), &control, command).await
         })
+    })
 }

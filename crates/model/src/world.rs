@@ -142,6 +142,8 @@ pub struct World {
     default_subnets: Index<(), String>,
     /// Those that cannot be understood, by the namespaces whose pods they would give an interface in a tenant's VPC.
     held_tenants: Index<String, String>,
+    /// VPCs that cannot be understood, by the namespaces to which they would give their Subnet.
+    held_tenant_vpcs: Index<String, String>,
     /// Those that can be understood.
     ip_pools_by_subnet: Index<String, String>,
     vpcs_by_namespace: Index<String, String>,

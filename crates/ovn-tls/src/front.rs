@@ -33,9 +33,13 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HANDSHAKES: usize = 64;
 /// How many connections there may be. A controller has a handful.
 const CONNECTIONS: usize = 128;
-/// How often it is asked whether a silent peer is still there, and how often in vain before its connection ends.
-const KEEPALIVE: Duration = Duration::from_secs(15);
-const KEEPALIVES: u32 = 4;
+/// How often it is asked whether a silent peer is still there, and how often in vain before its connection ends. A cluster has another leader
+/// within seconds, and who waits for the former one cannot go to that.
+const KEEPALIVE: Duration = Duration::from_secs(2);
+const KEEPALIVES: u32 = 3;
+/// How long a peer may leave what was sent unacknowledged: while something is, it is not asked, and the kernel would try for a quarter of an
+/// hour.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(8);
 /// After a failure to accept, which is usually a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -153,6 +157,7 @@ pub(crate) fn keep_alive(peer: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepidle(peer, KEEPALIVE)?;
     sockopt::set_tcp_keepintvl(peer, KEEPALIVE)?;
     sockopt::set_tcp_keepcnt(peer, KEEPALIVES)?;
+    sockopt::set_tcp_user_timeout(peer, u32::try_from(UNACKNOWLEDGED.as_millis()).unwrap_or(u32::MAX))?;
     Ok(())
 }
 

@@ -21,12 +21,14 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use k8s_openapi::api::core::v1::ConfigMap;
 use portolan_daemons::{
-    Daemon, DatabaseFile, OvnDatabase, northd, ovn_cluster_member, ovn_database, remove_from_cluster,
+    Daemon, DatabaseFile, OvnDatabase, cut_off_from_cluster, northd, ovn_cluster_member, ovn_database,
+    remove_from_cluster,
 };
 use portolan_watch::Followers;
 
@@ -112,6 +114,9 @@ struct Northd {
     #[command(flatten)]
     health: Health,
 }
+
+/// How long a cluster may have no leader before its members say what helps. An election takes seconds, and a member that moves a minute.
+const LEADERLESS: Duration = Duration::from_secs(120);
 
 /// Keys of the ConfigMap with addresses to be set, or removed.
 type Data = BTreeMap<String, Option<String>>;
@@ -246,6 +251,16 @@ async fn in_cluster(
         publisher.correction(map, &data)
     };
     besides.push(endless(map.keep(correction)));
+    let (directory, name) = (run.clone(), membership.member.name.clone());
+    besides.push(endless(async move {
+        let hint = || {
+            tracing::warn!(
+                "the cluster of this database has no leader, or cannot be joined: more than half of its members must run. If so many, or their \
+                 files, are lost for good: portolan ovn-central recover --member {name}, or another one whose files have later changes"
+            );
+        };
+        cut_off_from_cluster(database, &directory, LEADERLESS, hint).await
+    }));
     let remover = membership.clone();
     besides.push(endless(async move { remove_from_cluster(database, &run, || remover.replaced()).await }));
     besides.push(Box::pin(async move {
@@ -298,6 +313,13 @@ fn all(besides: Vec<Beside>) -> Beside {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn controllers_answer_by_the_options_that_servers_of_databases_look_at() {
+        use portolan_controller::completeness;
+        assert_eq!(completeness::LIFE, portolan_daemons::LIFE);
+        assert_eq!(completeness::COMPLETE, portolan_daemons::COMPLETE);
+    }
 
     #[test]
     fn a_member_keeps_its_own_address_and_removes_those_of_members_that_there_are_no_more() {

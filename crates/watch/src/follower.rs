@@ -77,6 +77,7 @@ impl<K: Resource<DynamicType = ()>> Change<K> {
 pub struct Selection {
     fields: Option<String>,
     labels: Option<String>,
+    is_listed_after_failures: bool,
 }
 
 impl Selection {
@@ -87,12 +88,19 @@ impl Selection {
 
     /// Those that a field selector matches, as in `spec.nodeName=one`.
     pub fn fields(selector: impl Into<String>) -> Self {
-        Selection { fields: Some(selector.into()), labels: None }
+        Selection { fields: Some(selector.into()), ..Selection::default() }
     }
 
     /// Those that a label selector matches.
     pub fn labels(selector: impl Into<String>) -> Self {
-        Selection { fields: None, labels: Some(selector.into()) }
+        Selection { labels: Some(selector.into()), ..Selection::default() }
+    }
+
+    /// After every failure they are listed anew, and no watch is resumed: such a kind is back in step once all that was missed meanwhile is
+    /// reported, where otherwise a watch that was resumed may have to bring it still. For kinds of which there are few objects.
+    #[must_use]
+    pub fn listed_after_failures(self) -> Self {
+        Selection { is_listed_after_failures: true, ..self }
     }
 
     fn list(&self, next_page: Option<String>) -> ListParams {
@@ -279,7 +287,7 @@ where
                 }
             };
             self.failed(&error).await;
-            if error.is_expired() || error.code() == Some(404) {
+            if self.selection.is_listed_after_failures || error.is_expired() || error.code() == Some(404) {
                 return;
             }
         }

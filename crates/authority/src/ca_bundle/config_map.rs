@@ -8,6 +8,8 @@ use super::HasCaBundle;
 
 /// The key with the certificates, in PEM.
 pub const BUNDLE: &str = "ca.crt";
+/// What all objects of an installation say: `portolan uninstall` takes one without it for somebody else's, and leaves it.
+const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "portolan");
 
 impl HasCaBundle for ConfigMap {
     fn with_bundle(&self, bundle: &str) -> Option<Value> {
@@ -17,7 +19,10 @@ impl HasCaBundle for ConfigMap {
 
     /// Nobody else brings it again, and nothing is signed without it.
     fn made(name: &str, bundle: &str) -> Option<Self> {
-        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let (label, installation) = PART_OF;
+        let labels = [(label.to_owned(), installation.to_owned())].into();
+        let metadata =
+            ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
         let data = [(BUNDLE.to_owned(), bundle.to_owned())].into();
         Some(Self { metadata, data: Some(data), ..Self::default() })
     }

@@ -60,6 +60,22 @@ impl Engine {
                 }
             }
         };
+        self.follow_units(&dirty);
+        self.note(dirty, evidence);
+        if matches!(change, Change::Listed(_)) {
+            self.read_what_is_missing::<K>();
+            if self.unlisted.remove(&K::KIND) && self.is_synced() {
+                self.requesters.extend(self.world.open_requesters());
+                self.report_all_annotations();
+                self.report_all_tenants();
+            }
+        }
+        self.report_unreadable(change);
+        K::after(self, change);
+    }
+
+    /// What follows from a change of units, however it became known.
+    pub(super) fn follow_units(&mut self, dirty: &Dirty) {
         for unit in &dirty.units {
             if !self.stands_by() {
                 self.compare_conditions_of_unit(unit);
@@ -73,17 +89,6 @@ impl Engine {
             // An address that a Node has no longer, or is believed no longer to have, may be what stood in a subnet's way.
             self.subnets.recheck();
         }
-        self.note(dirty, evidence);
-        if matches!(change, Change::Listed(_)) {
-            self.read_what_is_missing::<K>();
-            if self.unlisted.remove(&K::KIND) && self.is_synced() {
-                self.requesters.extend(self.world.open_requesters());
-                self.report_all_annotations();
-                self.report_all_tenants();
-            }
-        }
-        self.report_unreadable(change);
-        K::after(self, change);
     }
 }
 

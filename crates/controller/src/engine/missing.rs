@@ -69,9 +69,7 @@ impl Engine {
                     self.compare_pools_beside_pool(name);
                 }
                 let dirty = self.world.settle_missing(read, found);
-                for unit in &dirty.units {
-                    self.compare_conditions_of_unit(unit);
-                }
+                self.follow_units(&dirty);
                 self.note(dirty, &Evidence::Event(BTreeSet::from_iter(owner)));
                 match read {
                     Read::Lock { name } => self.lock_read(name),
@@ -81,6 +79,10 @@ impl Engine {
                     }
                     _ if self.world.uid_of(read).is_none() => self.forget(read),
                     _ => {}
+                }
+                // As when a watch shows them: each may be what stood in a subnet's way.
+                if matches!(read, Read::Lock { .. } | Read::Vpc { .. } | Read::Nad { .. }) {
+                    self.subnets.recheck();
                 }
             }
             Confirmation::Failed => {

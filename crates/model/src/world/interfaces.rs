@@ -177,9 +177,9 @@ impl<'w> Evaluation<'w> {
         let Requester::Pod { namespace, name } = &self.request.requester else { return false };
         let Some(pod) = self.world.pod(namespace, name) else { return false };
         let held = self.world.holdings_of(&self.request.requester);
-        held.iter().filter_map(|id| self.world.attachment(id)).any(|held| {
-            held.subnet() == subnet && held.pod_uid().is_some_and(|uid| pod.uid == uid)
-        })
+        held.iter()
+            .filter_map(|id| self.world.attachment(id))
+            .any(|held| held.subnet() == subnet && held.pod_uid().is_some_and(|uid| pod.uid == uid))
     }
 
     /// The subnet on which a pod has an interface already. What was decided stands: a pod whose sandbox is made anew has it there, also if no

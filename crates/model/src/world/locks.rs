@@ -6,8 +6,8 @@ use std::sync::Arc;
 use portolan_api::portolan::{Holder, HolderKind};
 use smol_str::SmolStr;
 
-use super::World;
 use super::holding::{HeldLocks, Holding};
+use super::{Name, Topic, World};
 use crate::attachment::{Attachment, AttachmentId, PortHolder};
 use crate::dirty::{Dirty, LockChange};
 use crate::holder;
@@ -187,6 +187,9 @@ impl World {
         let old_id = old.map(|lock| lock.attachment.clone());
         let new = new.map(|lock| self.share(lock));
         let new_id = new.as_ref().map(|lock| (lock.attachment.clone(), lock.name.clone()));
+        let machines =
+            old_id.iter().chain(new_id.as_ref().map(|(id, _)| id)).filter_map(machine_of_lock).collect();
+        let runs = self.pods_of_machines(&machines);
         match new {
             Some(lock) => self.locks.insert(lock),
             None => self.locks.remove(name),
@@ -205,6 +208,14 @@ impl World {
             self.holdings.entry(id.clone()).or_default().locks.insert(name);
             self.hold_again(&id, before, dirty);
         }
+        // Who has the addresses decides between pods that were made at one time.
+        if self.pods_of_machines(&machines) != runs {
+            self.publish(&machines.into_iter().map(Topic::Machine).collect::<Vec<_>>(), dirty);
+        }
+    }
+
+    fn pods_of_machines(&self, machines: &BTreeSet<Name>) -> Vec<Option<Name>> {
+        machines.iter().map(|machine| self.pod_of_machine(machine).cloned()).collect()
     }
 
     /// A lock, with what it has in common with others in one place in memory.
@@ -296,3 +307,9 @@ impl World {
 
 /// The subnet of an attachment, and where it is used.
 type Spot = (SmolStr, Arc<Place>);
+
+/// The virtual machine that holds a lock.
+fn machine_of_lock(id: &AttachmentId) -> Option<Name> {
+    (id.kind() == HolderKind::VirtualMachine)
+        .then(|| (id.namespace().unwrap_or_default().to_owned(), id.name().to_owned()))
+}

@@ -6,6 +6,7 @@ use kube_core::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{self, IPLock, NetworkAttachment};
 use portolan_api::{Provider, kubeovn, kubevirt, portolan as native};
+use serde_json::Value;
 
 use super::rivals::{Candidate, Rivals};
 use super::{Name, World};
@@ -78,8 +79,24 @@ fn tenants(vpc: Option<&str>, provider: Option<&str>, namespaces: &[String]) -> 
     if is_of_tenant && is_for_namespaces { namespaces.to_vec() } else { Vec::new() }
 }
 
+/// The namespaces to which a VPC gives its Subnet; none of that of the primary network, which is no tenant's.
+fn tenants_of_vpc(name: &str, gives_subnet: bool, namespaces: &[String]) -> Vec<String> {
+    if name != DEFAULT_VPC && gives_subnet { namespaces.to_vec() } else { Vec::new() }
+}
+
+/// The namespaces of a Subnet that cannot be decoded, as far as they can be read.
+fn tenants_of_outline(_: &str, spec: &Value, namespaces: &[String]) -> Vec<String> {
+    tenants(spec["vpc"].as_str(), spec["provider"].as_str(), namespaces)
+}
+
+/// The namespaces of a VPC that cannot be decoded, as far as they can be read. A Subnet that cannot be read is one all the same.
+fn tenants_of_vpc_outline(name: &str, spec: &Value, namespaces: &[String]) -> Vec<String> {
+    let subnet = &spec["defaultSubnet"];
+    tenants_of_vpc(name, !subnet.is_null() && subnet != "", namespaces)
+}
+
 macro_rules! two_groups {
-    ($object:ty, $read:ident, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr, $provider:expr, $tenants:expr) => {
+    ($object:ty, $read:ident, $group:expr, $map:ident, $set:ident, $value:path, $validation:expr, $provider:expr, $tenants:expr, $outline:path) => {
         impl Source for $object {
             type Key = String;
             fn key(&self) -> String {
@@ -102,7 +119,7 @@ macro_rules! two_groups {
                 let spec = &object.content["spec"];
                 let named = spec["namespaces"].as_array().into_iter().flatten();
                 let named: Vec<String> = named.filter_map(|one| one.as_str().map(str::to_owned)).collect();
-                let tenants = tenants(spec["vpc"].as_str(), spec["provider"].as_str(), &named);
+                let tenants = $outline(&name, spec, &named);
                 let provider = provider(spec["provider"].as_str());
                 let candidate =
                     Candidate { meta, validation, value: Err(object.errors()), provider, tenants };
@@ -130,7 +147,12 @@ two_groups!(
     doors::portolan::vpc,
     |_| { Validation::Current },
     |_| None,
-    |_| Vec::new()
+    |vpc: &portolan::Vpc| {
+        let spec = &vpc.spec;
+        let gives_subnet = spec.default_subnet.as_deref().is_some_and(|subnet| !subnet.is_empty());
+        tenants_of_vpc(&vpc.name_any(), gives_subnet, &spec.namespaces)
+    },
+    tenants_of_vpc_outline
 );
 two_groups!(
     kubeovn::Vpc,
@@ -141,7 +163,12 @@ two_groups!(
     doors::kubeovn::vpc,
     |_| { Validation::Current },
     |_| None,
-    |_| Vec::new()
+    |vpc: &kubeovn::Vpc| {
+        let spec = &vpc.spec;
+        let gives_subnet = spec.default_subnet.as_deref().is_some_and(|subnet| !subnet.is_empty());
+        tenants_of_vpc(&vpc.name_any(), gives_subnet, spec.namespaces.as_deref().unwrap_or_default())
+    },
+    tenants_of_vpc_outline
 );
 two_groups!(
     native::Subnet,
@@ -155,7 +182,8 @@ two_groups!(
     |subnet: &native::Subnet| {
         let spec = &subnet.spec;
         tenants(spec.vpc.as_deref(), spec.provider.as_deref(), &spec.namespaces)
-    }
+    },
+    tenants_of_outline
 );
 two_groups!(
     kubeovn::Subnet,
@@ -169,7 +197,8 @@ two_groups!(
     |subnet: &kubeovn::Subnet| {
         let spec = &subnet.spec;
         tenants(spec.vpc.as_deref(), spec.provider.as_deref(), spec.namespaces.as_deref().unwrap_or_default())
-    }
+    },
+    tenants_of_outline
 );
 
 impl Source for IPLock {

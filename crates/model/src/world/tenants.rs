@@ -98,6 +98,16 @@ impl World {
         OfNamespace { first: find(false), tenant: find(true) }
     }
 
+    /// What the pods of a namespace wait for if the VPC that would give it a Subnet cannot be understood. A Subnet of that VPC says by its
+    /// conditions why it is not used.
+    fn held_vpc_of(&self, namespace: &str) -> Option<Wait> {
+        let vpc = self.held_tenant_vpcs.get(namespace).next()?;
+        Some(match self.subnets_by_vpc.get(vpc).next() {
+            Some(subnet) => Wait::Validated(subnet.clone()),
+            None => Wait::DefaultSubnet { namespace: namespace.to_owned() },
+        })
+    }
+
     /// The Subnets that name a namespace for the interfaces which its pods have by that alone.
     fn naming(&self, namespace: &str) -> impl Iterator<Item = &str> {
         let named = self.subnets_by_namespace.get(namespace).map(String::as_str);
@@ -215,6 +225,11 @@ impl World {
         dirty
     }
 
+    /// Whether VPCs and Subnets may be there that are not here.
+    pub fn networks_are_behind(&self) -> bool {
+        self.networks_are_behind
+    }
+
     /// Networks of the cluster, as far as the operator says, which tenants must not have addresses of.
     pub fn set_cluster_networks(&mut self, networks: Vec<IpNet>) {
         self.cluster_networks = networks;
@@ -287,9 +302,12 @@ impl Evaluation<'_> {
         }
         match world.subnets_of_namespace(&self.namespace).tenant {
             Some(name) => Choice::Subnet { subnet: name.to_owned(), path: "metadata.namespace".to_owned() },
+            // What has everything that was decided for it needs no answer: whatever is wrong now, it has nothing to wait for.
+            None if world.is_satisfied(&self.request.requester) => Choice::None,
             // Without it the pods would be outside of the VPC.
             None => {
                 let held = world.held_tenants.get(&self.namespace).next().cloned().map(Wait::Corrected);
+                let held = held.or_else(|| world.held_vpc_of(&self.namespace));
                 let namespace = || self.namespace.clone();
                 let behind = || world.networks_are_behind.then(|| Wait::Networks { namespace: namespace() });
                 match held.or_else(behind) {

@@ -57,6 +57,15 @@ impl World {
         let new = after.as_ref().and_then(|candidate| candidate.value.as_ref().ok());
         self.unindex_vpc(name, old);
         self.index_vpc(name, new);
+        let held = |candidate: &Option<Candidate<Vpc>>| -> Vec<String> {
+            let held = candidate.as_ref().filter(|candidate| candidate.value.is_err());
+            held.map(|candidate| candidate.tenants.clone()).unwrap_or_default()
+        };
+        let (held_before, held_after) = (held(&before), held(&after));
+        held_before.iter().for_each(|namespace| self.held_tenant_vpcs.remove(namespace, name));
+        for namespace in &held_after {
+            self.held_tenant_vpcs.insert(namespace.clone(), name.to_owned());
+        }
         if state == UnitState::Held {
             self.held_vpcs.insert(name.to_owned());
         } else {
@@ -98,8 +107,9 @@ impl World {
                 .unwrap_or_default()
         };
         let (old, new) = (choice(old), choice(new));
-        if old != new {
-            let topics: BTreeSet<_> = old.0.into_iter().chain(new.0).map(Topic::Namespace).collect();
+        if old != new || held_before != held_after {
+            let namespaces = old.0.into_iter().chain(new.0).chain(held_before).chain(held_after);
+            let topics: BTreeSet<_> = namespaces.map(Topic::Namespace).collect();
             self.publish(&topics.into_iter().collect::<Vec<_>>(), dirty);
         }
     }

@@ -3,13 +3,16 @@
 use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use kube_core::ResourceExt;
 use portolan_api::portolan::{DecidedInterface, HolderKind, Subnet};
 use portolan_api::{Family, Mac};
 use portolan_model::fixtures::*;
 use portolan_model::guest::{Guest, GuestState, guest};
 use portolan_model::pod::SetOfPod;
 use portolan_model::validate::validate;
-use portolan_model::{FirstInterface, Pod, PodController, Request, Requester, Settings, World};
+use portolan_model::{
+    Dirty, FirstInterface, Pod, PodController, Request, Requester, Settings, Source, Unreadable, World,
+};
 
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 const SWITCH: &str = "ovn.kubernetes.io/logical_switch";
@@ -367,8 +370,7 @@ fn a_pod_keeps_its_first_interface_when_no_subnet_is_for_its_namespace_any_more(
 #[test]
 fn a_pod_that_has_everything_waits_for_nothing() {
     let mut world = self::world();
-    let kubeovn = mk_kubeovn_subnet("own", "10.3.0.0/24");
-    let mut own = kubeovn.clone();
+    let mut own = mk_kubeovn_subnet("own", "10.3.0.0/24");
     (own.spec.vpc, own.spec.namespaces) = (Some("ovn-cluster".to_owned()), Some(vec!["shop".to_owned()]));
     drop(world.apply(&own));
     drop(world.apply(&mk_pod("shop", "a", &[("ovn.kubernetes.io/routes", "[]")])));
@@ -389,4 +391,113 @@ fn a_pod_that_has_everything_waits_for_nothing() {
     drop((world.apply(&broken), world.set_networks_behind(true)));
     is_left_alone(&world);
     assert!(answer(&mut world, &mk_pod("shop", "b", &[])).contains("waiting for the API server"));
+}
+
+#[test]
+fn no_pod_is_made_outside_of_a_vpc_that_cannot_be_understood() {
+    let mut native = mk_vpc("red");
+    (native.spec.namespaces, native.spec.default_subnet) =
+        (vec!["mall".to_owned()], Some("red-1".to_owned()));
+    let mut foreign = mk_kubeovn_vpc("red");
+    (foreign.spec.namespaces, foreign.spec.default_subnet) =
+        (Some(vec!["mall".to_owned()]), Some("red-1".to_owned()));
+    let pod = mk_pod("mall", "a", &[]);
+    let waits = "waiting for Subnet red-1, which is not used; see its conditions Validated and Ready";
+    let apart = |mut world: World, vpc: Either| {
+        drop(world.apply(&mk_subnet("red-1", "10.3.0.0/24", "red")));
+        drop(vpc.put(&mut world));
+        assert_eq!(answer(&mut world, &pod), "eth0@node:node-1 vpc0@red-1");
+        drop(world.delete(&pod));
+        drop(vpc.broken().put(&mut world));
+        assert_eq!(answer(&mut world, &pod), waits);
+        let dirty = vpc.put(&mut world);
+        assert!(dirty.requesters.contains(&Requester::pod("mall", "a")), "{dirty:?}");
+        assert_eq!(answer(&mut world, &pod), "eth0@node:node-1 vpc0@red-1");
+        // Nor one of which a field is of another type; its namespaces can be read.
+        vpc.unreadable(&mut world);
+        assert_eq!(answer(&mut world, &pod), waits);
+        // It gives them to nobody any more, or is gone.
+        drop(vpc.of_nobody().broken().put(&mut world));
+        assert_eq!(answer(&mut world, &pod), "eth0@node:node-1");
+        drop(vpc.broken().put(&mut world));
+        vpc.delete(&mut world);
+        assert_eq!(answer(&mut world, &pod), "eth0@node:node-1");
+    };
+    let empty = || {
+        let mut world = self::world();
+        drop(world.delete(&mk_vpc("red")));
+        world
+    };
+    apart(empty(), Either::Native(Box::new(native.clone())));
+    apart(empty(), Either::Foreign(Box::new(foreign)));
+    // Without a Subnet for them it gives its namespaces nothing.
+    let mut world = empty();
+    native.spec.default_subnet = None;
+    drop(Either::Native(Box::new(native)).broken().put(&mut world));
+    assert_eq!(answer(&mut world, &pod), "eth0@node:node-1");
+}
+
+/// A VPC of one of the groups.
+enum Either {
+    Native(Box<portolan_api::portolan::Vpc>),
+    Foreign(Box<portolan_api::kubeovn::Vpc>),
+}
+
+impl Either {
+    fn put(&self, world: &mut World) -> Dirty {
+        match self {
+            Either::Native(vpc) => world.apply(vpc.as_ref()),
+            Either::Foreign(vpc) => world.apply(vpc.as_ref()),
+        }
+    }
+
+    fn delete(&self, world: &mut World) {
+        match self {
+            Either::Native(vpc) => drop(world.delete(vpc.as_ref())),
+            Either::Foreign(vpc) => drop(world.delete(vpc.as_ref())),
+        }
+    }
+
+    fn broken(&self) -> Self {
+        let route = serde_json::json!([{"cidr": "10.0.0.0/33", "nextHopIP": "10.3.0.1"}]);
+        match self {
+            Either::Native(vpc) => {
+                let mut vpc = vpc.clone();
+                vpc.spec.static_routes = serde_json::from_value(route).unwrap();
+                Either::Native(vpc)
+            }
+            Either::Foreign(vpc) => {
+                let mut vpc = vpc.clone();
+                vpc.spec.static_routes = serde_json::from_value(route).unwrap();
+                Either::Foreign(vpc)
+            }
+        }
+    }
+
+    fn of_nobody(&self) -> Self {
+        match self {
+            Either::Native(vpc) => {
+                let mut vpc = vpc.clone();
+                vpc.spec.namespaces.clear();
+                Either::Native(vpc)
+            }
+            Either::Foreign(vpc) => {
+                let mut vpc = vpc.clone();
+                vpc.spec.namespaces = None;
+                Either::Foreign(vpc)
+            }
+        }
+    }
+
+    fn unreadable(&self, world: &mut World) {
+        fn take<O: Source + ResourceExt>(world: &mut World, object: &O, content: &serde_json::Value) {
+            let (field, problem) = ("spec.staticRoutes", "invalid type: map");
+            let unreadable = Unreadable { metadata: object.meta(), content, field, problem };
+            drop(world.apply_unreadable::<O>(&unreadable));
+        }
+        match self {
+            Either::Native(vpc) => take(world, vpc.as_ref(), &serde_json::json!(vpc)),
+            Either::Foreign(vpc) => take(world, vpc.as_ref(), &serde_json::json!(vpc)),
+        }
+    }
 }

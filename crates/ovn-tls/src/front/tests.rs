@@ -189,3 +189,15 @@ async fn a_socket_leads_to_a_server_of_the_same_authority_at_its_own_address_and
     assert!(open.read_u8().await.is_err());
     serving.abort();
 }
+
+#[tokio::test]
+async fn a_peer_whose_host_has_died_is_given_up_within_seconds() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    keep_alive(&peer).unwrap();
+    let silent = sockopt::tcp_keepidle(&peer).unwrap()
+        + sockopt::tcp_keepintvl(&peer).unwrap() * sockopt::tcp_keepcnt(&peer).unwrap();
+    assert!(sockopt::socket_keepalive(&peer).unwrap() && silent <= Duration::from_secs(10), "{silent:?}");
+    // Without this, zero, only silence is noticed.
+    assert!((1..=10_000).contains(&sockopt::tcp_user_timeout(&peer).unwrap()));
+}

@@ -138,8 +138,8 @@ pub(super) fn server_key(database: OvnDatabase, member: &str) -> String {
     format!("{}.portolan.dev/{member}", word(database))
 }
 
-/// How a database is called in keys and on the command line.
-pub(super) fn word(database: OvnDatabase) -> &'static str {
+/// How a database is called in keys.
+fn word(database: OvnDatabase) -> &'static str {
     match database {
         OvnDatabase::Northbound => "northbound",
         OvnDatabase::Southbound => "southbound",

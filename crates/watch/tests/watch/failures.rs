@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::{Scene, a_while, pod};
+use portolan_watch::Selection;
 use portolan_watch::fake::{Answer, FakeApi};
 
 const FAILURES: &[Answer] = &[
@@ -81,6 +82,28 @@ async fn a_cut_watch_resumes_where_it_was_without_a_new_list() {
     api.put(&pod("b"));
     assert_eq!(scene.next().await, "applied b");
     assert_eq!(api.requests("GET /api/v1/pods").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_list_is_wanted_after_a_failure_nothing_is_missed_once_it_is_in_step() {
+    let api = FakeApi::default();
+    let mut scene = Scene::<Pod>::select(&api, Selection::all().listed_after_failures());
+    assert_eq!(scene.next().await, "listed");
+    let status = scene.followers.status();
+    status.in_step().await;
+    api.always("/api/v1/pods", Answer::Refused);
+    api.cut_watches();
+    a_while().await;
+    assert!(!status.is_in_step());
+    api.put(&pod("a"));
+    api.lift();
+    status.in_step().await;
+    assert_eq!(scene.so_far(), ["listed a"]);
+    // A watch that ends in time is no failure.
+    a_while().await;
+    api.close_watches();
+    a_while().await;
+    assert_eq!(scene.so_far(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

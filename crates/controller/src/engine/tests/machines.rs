@@ -210,3 +210,21 @@ fn whether_rows_of_a_machine_may_go_is_asked_with_the_pods_that_they_are_for() {
     });
     assert_eq!(asked, Some((["uid-vm".to_owned()].into(), ["uid-launcher".to_owned()].into())));
 }
+
+#[test]
+fn of_two_pods_that_were_made_in_one_second_the_one_that_has_the_addresses_keeps_them() {
+    let mut scene = Scene::new();
+    scene.machine("uid-vm");
+    scene.launcher("second", 1);
+    scene.come_to_rest();
+    let (address, user) = scene.machine_address().unwrap();
+    assert_eq!(user, "second");
+    // By name and UID it would be before the other.
+    scene.launcher("first", 1);
+    scene.come_to_rest();
+    assert_eq!(scene.machine_address(), Some((address.clone(), "second".into())));
+    assert_eq!(scene.reasons(), ["Waiting"]);
+    scene.finish("second");
+    scene.come_to_rest();
+    assert_eq!(scene.machine_address(), Some((address, "first".into())));
+}

@@ -370,3 +370,24 @@ fn prefixes_and_a_subnet_that_two_controllers_found_valid_at_once_are_told_of_on
         assert_eq!(clashes(&mut scene), ["PodCIDRsOverlap is resolved"]);
     }
 }
+
+#[test]
+fn what_a_node_stood_in_the_way_of_is_judged_again_when_a_list_lacks_the_node() {
+    let mut scene = primary();
+    let address = serde_json::json!({"addresses": [{"type": "InternalIP", "address": "10.50.0.9"}]});
+    let status = serde_json::from_value(address).unwrap();
+    let n1 = Node { spec: None, status, ..node("n1", "10.16.1.0/24") };
+    let apps = unvalidated("apps", "10.50.0.0/24");
+    scene.sees(&n1);
+    scene.sees(&apps);
+    let judged = scene.wants_judged().unwrap();
+    let lists = Lists { subnets: vec![apps.clone()], nodes: vec![n1], ..Lists::default() };
+    let verdict = scene.engine.judge(&judged, &lists).remove(0);
+    assert!(verdict.errors.contains("an address of Node n1"), "{verdict:?}");
+    scene.sees(&gate::refused(apps, &verdict));
+    assert_eq!(scene.wants_judged(), None);
+    scene.list::<Node>(scene.nodes.clone());
+    assert_eq!(scene.wants_judged(), None, "a list alone says nothing");
+    let judged = scene.wants_judged().unwrap_or_default();
+    assert!(judged.keys().any(|(_, name)| name == "apps"), "{judged:?}");
+}

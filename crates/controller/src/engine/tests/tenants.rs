@@ -270,3 +270,15 @@ fn what_is_told_of_a_subnet_for_namespaces_ends_with_what_it_was_about() {
     scene.observes(&mk_vpc("red"));
     assert_eq!(reasons(&scene.new_events()), ["Resolved"]);
 }
+
+#[test]
+fn what_is_told_of_a_subnet_ends_with_a_node_that_a_list_lacks() {
+    let mut scene = scene(FirstInterface::Portolan, vec![for_shop("blue-1", "10.17.0.0/16", "blue", 1)]);
+    scene.observes(&node("n2", "10.17.1.0/24", &[]));
+    assert_eq!(reasons(&scene.new_events()), ["OverlapsCluster"]);
+    // A live read confirms that it is gone.
+    scene.list::<Node>(scene.nodes.clone());
+    scene.settle_reports();
+    scene.settle_reports();
+    assert_eq!(reasons(&scene.new_events()), ["Resolved"]);
+}

@@ -225,14 +225,20 @@ fn two_are_lost_for_good(stage: &Stage<'_>, members: &mut [Member<'_>; 3]) -> Re
     let portolan = stage.lab.command(PORTOLAN).args(recover).env("KUBECONFIG", stage.api.kubeconfig());
     let said = portolan.read()?;
     assert!(said.contains("ovn-central-1 makes new clusters"), "{said}");
+    let template = "jsonpath={.spec.template.metadata.annotations}";
+    let restarted =
+        stage.kubectl(&["get", "daemonset", "ovn-controller", "-n", NAMESPACE, "-o", template])?;
+    assert!(restarted.contains("restartedAt"), "{restarted}");
     for database in &members[1].processes[..2] {
         while database.is_alive() {
             std::thread::yield_now();
         }
         assert!(database.log_tail().contains("a new cluster is to be made"), "{}", database.log_tail());
     }
-    members[1].begin_containers(3)?;
+    members[1].begin_databases(3)?;
     members[1].wait_until_ready()?;
+    // Its ovn-northd, which remembers the former clusters, works on the new ones.
+    members[1].nbctl("unix:/run/ovn/ovnnb_db.sock", &["--wait=sb", "ls-add", "dock"]).read()?;
     for ordinal in [0, 2] {
         members[ordinal].begin(3)?;
     }

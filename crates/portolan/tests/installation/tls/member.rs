@@ -58,7 +58,32 @@ impl<'a> Member<'a> {
         Ok(())
     }
 
+    /// Starts the containers of its databases again once they have ended; ovn-northd goes on as it is.
+    pub(super) fn begin_databases(&mut self, members: u8) -> Result<()> {
+        self.pods.set(self.pods.get() + 1);
+        let kubeconfig = self.stage.kubeconfig_of(&self.name());
+        let databases = self.start_databases(members, &kubeconfig)?;
+        self.processes.splice(..2, databases);
+        Ok(())
+    }
+
     fn start(&self, members: u8, kubeconfig: &Path) -> Result<Vec<Process>> {
+        let mut processes = self.start_databases(members, kubeconfig)?;
+        processes.push(self.daemon("northd", members).spawn(self.machine.namespace())?);
+        Ok(processes)
+    }
+
+    fn daemon(&self, kind: &str, members: u8) -> Daemon {
+        let name = format!("{kind}-{}-{}-{}", self.ordinal, self.machine.name(), self.pods.get());
+        Daemon::new(name, PORTOLAN)
+            .env("RUST_BACKTRACE", "0")
+            .args(["ovn-central", kind, "--run-dir=/run/ovn"])
+            .arg(format!("--member={}", self.name()))
+            .arg(format!("--members={members}"))
+            .ready(Ready::Notify)
+    }
+
+    fn start_databases(&self, members: u8, kubeconfig: &Path) -> Result<Vec<Process>> {
         let uid = self.stage.kubectl(&[
             "get",
             "pod",
@@ -69,20 +94,10 @@ impl<'a> Member<'a> {
             "jsonpath={.metadata.uid}",
         ])?;
         let (name, address) = (self.name(), self.machine.address());
-        let daemon = |kind: &str| {
-            Daemon::new(
-                format!("{kind}-{}-{}-{}", self.ordinal, self.machine.name(), self.pods.get()),
-                PORTOLAN,
-            )
-            .env("RUST_BACKTRACE", "0")
-            .args(["ovn-central", kind, "--run-dir=/run/ovn"])
-            .arg(format!("--member={name}"))
-            .arg(format!("--members={members}"))
-            .ready(Ready::Notify)
-        };
         let mut processes = Vec::new();
         for kind in DATABASES {
-            let daemon = daemon(kind)
+            let daemon = self
+                .daemon(kind, members)
                 .arg(format!("--listen={address}"))
                 .args(["--tls=portolan-system", "--publish=portolan-system/ovn-central"])
                 .arg(format!("--pod-uid={uid}"))
@@ -91,7 +106,6 @@ impl<'a> Member<'a> {
                 .arg(format!("--kubeconfig={}", kubeconfig.display()));
             processes.push(daemon.spawn(self.machine.namespace())?);
         }
-        processes.push(daemon("northd").spawn(self.machine.namespace())?);
         Ok(processes)
     }
 
