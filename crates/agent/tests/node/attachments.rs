@@ -314,8 +314,12 @@ fn an_interface_that_is_moved_to_another_namespace_works_there_and_can_be_made_a
             assert!(node.namespace().ip(&format!("link show {front}")).is_err());
             reaches(&own, "10.0.0.7".parse().unwrap());
 
+            // Without an agent, which would add the port again before ovs-vswitchd has seen that it was removed: it would see no change then.
+            stage.stop_agents();
             own.ip(&format!("link del {front}")).unwrap();
-            node.vsctl(&["del-port", "br-int", &front]).unwrap();
+            stage.testbed.nodes()[0].vsctl(&["del-port", "br-int", &front]).unwrap();
+            stage.start_agents();
+            let node = &stage.testbed.nodes()[0];
             stage.ready_reason("front", "InEffect");
             let shown = shown(node, &front);
             assert!(shown.contains(",UP") && shown.contains("portolan-holder NetworkAttachment"), "{shown}");
