@@ -51,7 +51,7 @@ test-k8s: ## Tests on whole clusters of real Kubernetes, with containers; builds
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(nproc)} $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes
 
 # The most telling of them: Portolan installed beside another network, and as the primary network, and removed again.
-test-k8s-ci: ## Those of `make test-k8s` that continuous integration runs: three minutes once Kubernetes is built
+test-k8s-ci: ## The most telling of `make test-k8s`, for continuous integration: three minutes once Kubernetes is built
 	@scripts/setup --for-kubernetes
 	$(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes -- --test-threads=1 \
 	  installation::pods_get_their_networks primary_installed::a_cluster_without_a_network
