@@ -9,6 +9,7 @@ use portolan_api::{Family, FieldError, GuestRoute, Provider, Reason};
 use super::World;
 use super::evaluation::Evaluation;
 use super::requests::Topic;
+use crate::attachment::Attachment;
 use crate::doors::pod::{
     RequestedInterface, RequestedNetwork, VPC_INTERFACE, is_kube_ovn_annotation, unsupported_annotation,
     wrong_rate,
@@ -137,7 +138,11 @@ impl<'w> Evaluation<'w> {
             self.topics.extend(world.default_subnets().map(|name| Topic::Subnet(name.to_owned())));
             self.topics.insert(Topic::Subnet(node_subnet(&self.request.node)));
             let found = world.first_subnet(&self.namespace, &self.request.node);
-            let found = found.or_else(|| self.decided_subnet(&wanted.interface));
+            let found = found.or_else(|| {
+                let mut decided = self.decided().into_iter();
+                let own = decided.find(|held| held.id.interface() == wanted.interface)?;
+                Some(own.subnet().to_string())
+            });
             if found.is_none() {
                 self.request.waits.push(Wait::DefaultSubnet { namespace: self.namespace.clone() });
             }
@@ -172,26 +177,14 @@ impl<'w> Evaluation<'w> {
         }
     }
 
-    /// Whether the pod has an interface on a subnet already: what it was allowed once is not taken from it.
-    fn has_interface_on(&self, subnet: &str) -> bool {
-        let Requester::Pod { namespace, name } = &self.request.requester else { return false };
-        let Some(pod) = self.world.pod(namespace, name) else { return false };
-        let held = self.world.holdings_of(&self.request.requester);
-        held.iter()
-            .filter_map(|id| self.world.attachment(id))
-            .any(|held| held.subnet() == subnet && held.pod_uid().is_some_and(|uid| pod.uid == uid))
-    }
-
-    /// The subnet on which a pod has an interface already. What was decided stands: a pod whose sandbox is made anew has it there, also if no
-    /// Subnet is for the pods of its namespace any more.
-    fn decided_subnet(&self, interface: &str) -> Option<String> {
-        let Requester::Pod { namespace, name } = &self.request.requester else { return None };
-        let pod = self.world.pod(namespace, name)?;
-        let held = self.world.holdings_of(&self.request.requester);
-        let held =
-            held.iter().filter(|id| id.interface() == interface).find_map(|id| self.world.attachment(id));
-        held.filter(|held| held.pod_uid().is_some_and(|uid| pod.uid == uid))
-            .map(|held| held.subnet().to_string())
+    /// What the pod has already. What was decided stands: a pod whose sandbox is made anew has it there, also if no Subnet is for the pods of its
+    /// namespace any more, or the namespace may not use it. An earlier pod of the name may hold others still.
+    fn decided(&self) -> Vec<&'w Attachment> {
+        let Requester::Pod { namespace, name } = &self.request.requester else { return Vec::new() };
+        let (world, pod) = (self.world, self.world.pod(namespace, name));
+        let held = world.holdings_of(&self.request.requester);
+        let is_own = |held: &&Attachment| pod.zip(held.pod_uid()).is_some_and(|(pod, uid)| pod.uid == uid);
+        held.iter().filter_map(|id| world.attachment(id)).filter(is_own).collect()
     }
 
     /// A subnet that the requester may use. What it has to wait for is noted; the request goes on without it, so that those
@@ -221,7 +214,10 @@ impl<'w> Evaluation<'w> {
                 self.problem(path, None, Reason::Forbidden, message);
                 return None;
             }
-        } else if is_namespaced && !world.may_use(subnet, &self.namespace) && !self.has_interface_on(name) {
+        } else if is_namespaced
+            && !world.may_use(subnet, &self.namespace)
+            && !self.decided().iter().any(|held| held.subnet() == name)
+        {
             let field = match subnet.group {
                 Group::KubeOvn => "spec.namespaces",
                 Group::Portolan | Group::Core => "spec.allowedNamespaces",

@@ -83,18 +83,12 @@ impl World {
     pub(crate) fn pod_of_machine(&self, machine: &Name) -> Option<&Name> {
         let pods =
             self.pods_by_machine.get(machine).filter_map(|key| Some((key, self.pods.get(&key.0, &key.1)?)));
-        let mut running: Vec<_> = pods.filter(|(_, pod)| !pod.finished).collect();
-        let oldest = running.iter().map(|(_, pod)| pod.created).min()?;
-        running.retain(|(_, pod)| pod.created == oldest);
-        if running.len() > 1 {
-            let requester =
-                Requester::VirtualMachine { namespace: machine.0.clone(), name: machine.1.clone() };
-            let users: Vec<_> =
-                self.held_for(&requester).filter_map(|id| self.attachment(id)?.pod_uid()).collect();
-            let has_them = |pod: &Pod| users.iter().any(|uid| pod.uid == *uid);
-            return running.into_iter().min_by_key(|(_, pod)| (!has_them(pod), &pod.uid)).map(|(key, _)| key);
-        }
-        running.first().map(|(key, _)| *key)
+        let requester = Requester::VirtualMachine { namespace: machine.0.clone(), name: machine.1.clone() };
+        let users: Vec<_> =
+            self.held_for(&requester).filter_map(|id| self.attachment(id)?.pod_uid()).collect();
+        let has_them = |pod: &Pod| users.iter().any(|uid| pod.uid == *uid);
+        let running = pods.filter(|(_, pod)| !pod.finished);
+        running.min_by_key(|(_, pod)| (pod.created, !has_them(pod), &pod.uid)).map(|(key, _)| key)
     }
 
     pub(super) fn set_machine(&mut self, key: &Name, new: Option<VirtualMachine>, dirty: &mut Dirty) {

@@ -357,6 +357,13 @@ fn a_pod_keeps_its_first_interface_when_no_subnet_is_for_its_namespace_any_more(
     let routes_of_pod = r#"[{"dst": "10.9.0.0/16", "gw": "10.3.0.7"}]"#;
     drop(world.apply(&mk_pod("shop", "a", &[("ovn.kubernetes.io/routes", routes_of_pod)])));
     lock(&mut world, "vpc/ovn-cluster", "own", "10.3.0.9", "eth0", &["eth0"]);
+    // An earlier pod of the name holds its own address still.
+    let mut former = mk_lock("vpc/ovn-cluster", "own", "10.3.0.8", "a", 0);
+    former.spec.holder.namespace = Some("shop".to_owned());
+    former.spec.holder.uid = "former".to_owned();
+    former.spec.holder.interface = Some("eth0".to_owned());
+    former.spec.interfaces = vec![DecidedInterface { interface: "eth0".to_owned(), families: V4.to_vec() }];
+    drop(world.apply(&former));
     let before = routes(&decided(&world, &[]), "eth0");
     assert_eq!(before, ["10.9.0.0/16 via 10.3.0.7", "0.0.0.0/0 via 10.3.0.1"]);
     own.spec.namespaces = vec!["other".to_owned()];
