@@ -31,14 +31,14 @@ test: setup lint unit ## Formatting, lints, unit and integration tests against t
 
 test-full: test ## All of `make test`, then the soak and crash rounds at length, and the instruction counts
 	PORTOLAN_SOAK=10 $(CARGO) test --release --package ovsdb --test it
-	PORTOLAN_CHARTER=full $(CARGO) test --package portolan --test charter
+	PORTOLAN_CHARTER=full $(CARGO) test --workspace --test it charter::
 	SIMULATION_SEEDS=10000 $(CARGO) test --release --package portolan-controller --test simulation nothing
-	PORTOLAN_CRASH_ROUNDS=200 $(CARGO) test --package portolan --test crash_rounds
-	PORTOLAN_TRACE_ROUNDS=40 $(CARGO) test --package portolan --test cli random
-	PORTOLAN_NODE_FAULTS=full $(CARGO) test --package portolan --test node_faults
+	PORTOLAN_CRASH_ROUNDS=200 $(CARGO) test --workspace --test it crash_rounds::
+	PORTOLAN_TRACE_ROUNDS=40 $(CARGO) test --workspace --test it cli::random
+	PORTOLAN_NODE_FAULTS=full $(CARGO) test --workspace --test it node_faults::
 	scripts/fetch-kernel
-	$(CARGO) test --package portolan --test kernel_datapath -- --ignored
-	PORTOLAN_WATCHERS=full $(CARGO) test --package portolan --test apiserver clients_that_read
+	$(CARGO) test --workspace --test it kernel_datapath:: -- --ignored
+	PORTOLAN_WATCHERS=full $(CARGO) test --workspace --test it apiserver::watchers::clients_that_read
 	$(CARGO) test --package apiserver-conformance -- --ignored
 	$(CARGO) xtask instructions
 	$(CARGO) xtask plugin

@@ -79,7 +79,7 @@ impl LabApiServer for KubeApiServer {
 /// # fn pods_of_a_switch_reach_each_other() {
 /// portolan_testbed::test(async |lab| -> Result<()> {
 ///     let testbed = Testbed::builder().nodes(2).start(&lab)?;
-///     testbed.apply(include_str!("../../portolan/tests/skeleton/objects.yaml"))?;
+///     testbed.apply(include_str!("../../portolan/tests/it/skeleton/objects.yaml"))?;
 ///     let a = testbed.pod("a").on("node1").nad("web").start()?;
 ///     let b = testbed.pod("b").on("node2").nad("web").start()?;
 ///     testbed.ping(&a, &b).succeeds();

@@ -1,5 +1,5 @@
 //! What users of Harvester rely on, on pods in containers beside the bridge plugin: by the manifests in `examples/harvester`, through
-//! kubectl alone. `tests/charter` goes through the same list in the lab at more length, and while everything is killed.
+//! kubectl alone. `tests/it/charter` goes through the same list in the lab at more length, and while everything is killed.
 
 use portolan_testbed::Result;
 use portolan_testbed::kubernetes::Kubernetes;
