@@ -5,6 +5,7 @@ mod few;
 mod gateways;
 mod holding;
 mod index;
+mod indexes;
 mod interfaces;
 mod ip_pools;
 mod locks;
@@ -26,29 +27,28 @@ mod vips;
 mod vpcs;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use portolan_api::Provider;
 use portolan_api::portolan::{DecidedInterface, HolderKind};
-use portolan_api::{Domain, Provider};
 use smol_str::SmolStr;
 
 pub use self::gateways::GatewayProblem;
 pub use self::holding::HeldLocks;
 use self::holding::Holding;
 use self::index::Index;
+use self::indexes::{HoldingIndexes, LockIndexes, NodeIndexes, SubnetIndexes, VpcIndexes};
 use self::named::{Named, Namespaced};
 pub use self::node_addresses::NodeAddressProblem;
 use self::pods::Machine;
-use self::prefixes::Prefixes;
 use self::requests::Topic;
 use self::rivals::Rivals;
 use self::shared::Shared;
 pub use self::source::{ObjectKey, Source};
 pub use self::subnets::HeldNetworks;
 pub use self::tenants::TenantProblem;
-use crate::attachment::{Attachment, AttachmentId, PortHolder};
+use crate::attachment::{Attachment, AttachmentId};
 use crate::dirty::Dirty;
 use crate::doors::attachment::RequestedAttachment;
 use crate::group::Group;
@@ -129,44 +129,14 @@ pub struct World {
     // Derived.
     holdings: BTreeMap<AttachmentId, Holding>,
     peerings: BTreeMap<VpcPair, Peering>,
-    // Indexes. Those of subnets and VPCs are of the one that has the name, except where they say otherwise.
-    subnets_by_vpc: Index<String, String>,
-    subnets_by_provider: Index<Provider, String>,
-    /// Every subnet of either group, whether or not it has its name.
-    subnets_by_domain: Index<Domain, String>,
-    subnets_by_namespace: Index<String, String>,
-    /// On the primary network: those of its VPC.
-    primary_prefixes: Prefixes,
-    /// On the primary network: those of tenants' VPCs.
-    tenant_prefixes: Prefixes,
-    default_subnets: Index<(), String>,
-    /// Those that cannot be understood, by the namespaces whose pods they would give an interface in a tenant's VPC.
-    held_tenants: Index<String, String>,
-    /// VPCs that cannot be understood, by the namespaces to which they would give their Subnet.
-    held_tenant_vpcs: Index<String, String>,
+    // Indexes.
+    subnet_indexes: SubnetIndexes,
+    vpc_indexes: VpcIndexes,
+    lock_indexes: LockIndexes,
+    holding_indexes: HoldingIndexes,
+    node_indexes: NodeIndexes,
     /// Those that can be understood.
     ip_pools_by_subnet: Index<String, String>,
-    vpcs_by_namespace: Index<String, String>,
-    /// VPCs that name the key as their remote.
-    vpcs_by_remote: Index<String, String>,
-    /// VPCs that cannot be understood.
-    held_vpcs: BTreeSet<String>,
-    /// By the name of a lock: the subnets whose gateway's address it is on.
-    subnets_by_gateway: Index<String, String>,
-    /// Subnets whose gateway is not theirs to use: see [`World::gateway_problem`].
-    blocked_gateways: BTreeSet<String>,
-    /// The names of the locks on addresses of a subnet, also of those that cannot be read; without gateways.
-    locks_by_subnet: Index<String, SmolStr>,
-    /// The names of locks that cannot be read and do not say whose they are, by what the name of their port tells of that.
-    unreadable_locks_by_port: Index<PortHolder, String>,
-    holdings_by_subnet: Index<String, AttachmentId>,
-    holdings_by_node: Index<String, AttachmentId>,
-    /// By the size of packets that fits into their tunnels: those where that is usable.
-    nodes_by_tunnel_mtu: Index<u16, String>,
-    /// On the primary network: by the addresses that they report.
-    nodes_by_address: Index<IpAddr, String>,
-    /// By the MTU that they were told.
-    nodes_by_told_mtu: Index<u16, String>,
     pods_by_machine: Index<Name, Name>,
     /// Who has not got all that was asked for, by what the answer depends on.
     waiting: Index<Topic, Requester>,
@@ -399,12 +369,12 @@ impl World {
 
     /// The subnets in effect that want to be attached to a VPC, by name.
     pub fn subnets_of_vpc(&self, vpc: &str) -> impl Iterator<Item = &Subnet> {
-        self.subnets_by_vpc.get(vpc).filter_map(|name| self.subnet(name))
+        self.subnet_indexes.by_vpc.get(vpc).filter_map(|name| self.subnet(name))
     }
 
     /// The subnets that are for pods which nothing else is chosen for, by name. There should be at most one.
     pub fn default_subnets(&self) -> impl Iterator<Item = &str> {
-        self.default_subnets.get(&()).map(String::as_str)
+        self.subnet_indexes.default.get(&()).map(String::as_str)
     }
 
     /// True if there is a subnet of this name in this group, whether or not it has the name.
@@ -419,7 +389,7 @@ impl World {
 
     /// The subnets that can be understood and serve a provider, whether or not they are in effect.
     pub fn subnets_of_provider(&self, provider: &Provider) -> impl Iterator<Item = &Subnet> {
-        self.subnets_by_provider.get(provider).filter_map(|name| self.known_subnet(name))
+        self.subnet_indexes.by_provider.get(provider).filter_map(|name| self.known_subnet(name))
     }
 
     /// A subnet to be planned.
@@ -446,7 +416,7 @@ impl World {
 
     /// The attachments in effect on a subnet.
     pub fn attachments_of_subnet(&self, subnet: &str) -> impl Iterator<Item = &Attachment> {
-        self.holdings_by_subnet.get(subnet).filter_map(|id| self.attachment(id))
+        self.holding_indexes.by_subnet.get(subnet).filter_map(|id| self.attachment(id))
     }
 
     /// True if something is on the Subnet of this name, and it is this Subnet and not an earlier one of its name: it has a lock on
@@ -458,12 +428,12 @@ impl World {
 
     /// True if somebody has addresses of a subnet, whether or not it is in effect; its gateway aside.
     pub fn has_guests(&self, subnet: &str) -> bool {
-        self.holdings_by_subnet.get(subnet).next().is_some()
+        self.holding_indexes.by_subnet.get(subnet).next().is_some()
     }
 
     /// The attachments in effect on a node.
     pub fn attachments_of_node(&self, node: &str) -> impl Iterator<Item = &Attachment> {
-        self.holdings_by_node.get(node).filter_map(|id| self.attachment(id))
+        self.holding_indexes.by_node.get(node).filter_map(|id| self.attachment(id))
     }
 
     /// An attachment to be planned.
@@ -496,10 +466,10 @@ impl World {
     /// node comes, goes or cannot say where its tunnels end. All nodes are told the same, so it is what most of them say: a single Node
     /// on which somebody writes something else changes nothing for the others.
     pub fn tunnel_mtu(&self) -> Option<u16> {
-        let mut tunnels = self.nodes_by_tunnel_mtu.keys();
+        let mut tunnels = self.node_indexes.by_tunnel_mtu.keys();
         let tunnels = tunnels.clone().find(|mtu| **mtu >= LEAST_MTU).or_else(|| tunnels.next());
         // Of as many it is the larger: that it fits is known of tunnels.
-        let told = self.nodes_by_told_mtu.range(..).max_by_key(|(mtu, nodes)| (nodes.len(), **mtu));
+        let told = self.node_indexes.by_told_mtu.range(..).max_by_key(|(mtu, nodes)| (nodes.len(), **mtu));
         tunnels.into_iter().chain(told.map(|(mtu, _)| mtu)).min().copied()
     }
 
@@ -558,7 +528,7 @@ impl World {
     /// The names of the locks that name a subnet, also of those that cannot be read; without gateways. The subnet may be another one
     /// than they were made in.
     pub fn locks_of_subnet(&self, subnet: &str) -> impl Iterator<Item = &str> {
-        self.locks_by_subnet.get(subnet).map(SmolStr::as_str)
+        self.lock_indexes.by_subnet.get(subnet).map(SmolStr::as_str)
     }
 
     /// A lock that cannot be read, by its name.

@@ -91,11 +91,11 @@ impl World {
 
     /// The subnet that is for the pods of a namespace in particular, by name.
     pub(super) fn subnet_of_namespace(&self, namespace: &str) -> Option<&str> {
-        let mut named = self.subnets_by_namespace.get(namespace).map(String::as_str).peekable();
+        let mut named = self.subnet_indexes.by_namespace.get(namespace).map(String::as_str).peekable();
         let first = named.peek().copied();
         let usable = named.find(|name| self.subnet(name).is_some());
         let by_vpc = || {
-            let vpcs = self.vpcs_by_namespace.get(namespace).filter_map(|name| self.vpc(name));
+            let vpcs = self.vpc_indexes.by_namespace.get(namespace).filter_map(|name| self.vpc(name));
             vpcs.filter_map(|vpc| vpc.config.default_subnet.as_deref()).next()
         };
         usable.or(first).or_else(by_vpc)
@@ -104,7 +104,7 @@ impl World {
     /// True if pods of a namespace may have interfaces on a subnet.
     pub fn may_use(&self, subnet: &Subnet, namespace: &str) -> bool {
         let by_vpc = || {
-            let mut vpcs = self.vpcs_by_namespace.get(namespace).filter_map(|name| self.vpc(name));
+            let mut vpcs = self.vpc_indexes.by_namespace.get(namespace).filter_map(|name| self.vpc(name));
             vpcs.any(|vpc| vpc.config.default_subnet.as_ref() == Some(&subnet.name))
         };
         subnet.allows(namespace) || subnet.config.default || by_vpc()

@@ -147,10 +147,10 @@ impl World {
     /// Keeps the index of gateways, and whether the subnet's can be used.
     pub(super) fn index_gateway(&mut self, name: &str, old: Option<&Subnet>, new: Option<&Subnet>) {
         for lock in old.map(gateway_lock_names).unwrap_or_default() {
-            self.subnets_by_gateway.remove(&lock, name);
+            self.subnet_indexes.by_gateway.remove(&lock, name);
         }
         for lock in new.map(gateway_lock_names).unwrap_or_default() {
-            self.subnets_by_gateway.insert(lock, name.to_owned());
+            self.subnet_indexes.by_gateway.insert(lock, name.to_owned());
         }
         self.block_gateway(name);
     }
@@ -158,9 +158,9 @@ impl World {
     fn block_gateway(&mut self, name: &str) {
         let blocked = self.known_subnet(name).is_some_and(|subnet| self.gateway_problem(subnet).is_some());
         if blocked {
-            self.blocked_gateways.insert(name.to_owned());
+            self.subnet_indexes.blocked_gateways.insert(name.to_owned());
         } else {
-            self.blocked_gateways.remove(name);
+            self.subnet_indexes.blocked_gateways.remove(name);
         }
     }
 

@@ -134,7 +134,8 @@ impl<'w> Evaluation<'w> {
             }
             self.topics.insert(Topic::Namespace(self.namespace.clone()));
             self.topics.insert(Topic::Default);
-            self.topics.extend(world.subnets_by_namespace.get(&self.namespace).cloned().map(Topic::Subnet));
+            self.topics
+                .extend(world.subnet_indexes.by_namespace.get(&self.namespace).cloned().map(Topic::Subnet));
             self.topics.extend(world.default_subnets().map(|name| Topic::Subnet(name.to_owned())));
             self.topics.insert(Topic::Subnet(node_subnet(&self.request.node)));
             let found = world.first_subnet(&self.namespace, &self.request.node);
@@ -149,7 +150,7 @@ impl<'w> Evaluation<'w> {
             return found;
         }
         self.topics.insert(Topic::Provider(provider.clone()));
-        let found: Vec<_> = world.subnets_by_provider.get(provider).cloned().collect();
+        let found: Vec<_> = world.subnet_indexes.by_provider.get(provider).cloned().collect();
         match (found.as_slice(), named) {
             ([], _) => {
                 self.request.waits.push(match world.invalid_subnet_of(provider) {

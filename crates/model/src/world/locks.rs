@@ -48,7 +48,7 @@ impl World {
         }
         let ids = self.held_by(holder).filter(|id| *id.uid() == holder.uid);
         let names = ids.filter_map(|id| self.holdings.get(id)).flat_map(|holding| &holding.unreadable);
-        let by_port = self.unreadable_locks_by_port.get(&PortHolder::of(holder)).map(String::as_str);
+        let by_port = self.lock_indexes.unreadable_by_port.get(&PortHolder::of(holder)).map(String::as_str);
         names.map(SmolStr::as_str).chain(by_port).filter_map(|name| self.unreadable_lock(name)).next()
     }
 
@@ -110,7 +110,7 @@ impl World {
         let gateway_of = |lock: &Lock| {
             (lock.attachment.kind() == HolderKind::Subnet).then(|| lock.attachment.name().to_owned())
         };
-        let mut gateways: BTreeSet<String> = self.subnets_by_gateway.get(name).cloned().collect();
+        let mut gateways: BTreeSet<String> = self.subnet_indexes.by_gateway.get(name).cloned().collect();
         gateways.extend(self.lock(name).into_iter().chain(&lock).filter_map(gateway_of));
         // What it is now comes first: what a holding has left to it decides whether it stays.
         if let Some(lock) = lock {
@@ -132,11 +132,11 @@ impl World {
         let after = claim(self);
         let subnet_of = |claim: &Option<Claim>| claim.as_ref().and_then(|claim| claim.subnet.clone());
         if let Some(subnet) = subnet_of(&before) {
-            self.locks_by_subnet.remove(&subnet, name);
+            self.lock_indexes.by_subnet.remove(&subnet, name);
         }
         if let Some(subnet) = subnet_of(&after) {
             let known = self.locks.get(name).map(|lock| lock.name.clone());
-            self.locks_by_subnet.insert(subnet, known.unwrap_or_else(|| name.into()));
+            self.lock_indexes.by_subnet.insert(subnet, known.unwrap_or_else(|| name.into()));
         }
         dirty.locks.push(LockChange { lock: name.to_owned(), before, after, exists });
     }
@@ -154,10 +154,10 @@ impl World {
         }
         let new_id = new.as_ref().and_then(|lock| lock.attachment.clone());
         if let Some(port) = old.and_then(UnreadableLock::port_holder) {
-            self.unreadable_locks_by_port.remove(&port, name);
+            self.lock_indexes.unreadable_by_port.remove(&port, name);
         }
         if let Some(port) = new.as_ref().and_then(UnreadableLock::port_holder) {
-            self.unreadable_locks_by_port.insert(port, name.to_owned());
+            self.lock_indexes.unreadable_by_port.insert(port, name.to_owned());
         }
         match new {
             Some(lock) => drop(self.unreadable_locks.insert(name.to_owned(), lock)),
@@ -264,15 +264,15 @@ impl World {
             return;
         }
         if let Some((subnet, place)) = old {
-            self.holdings_by_subnet.remove(subnet.as_str(), id);
+            self.holding_indexes.by_subnet.remove(subnet.as_str(), id);
             if let Some(node) = &place.node {
-                self.holdings_by_node.remove(node.as_str(), id);
+                self.holding_indexes.by_node.remove(node.as_str(), id);
             }
         }
         if let Some((subnet, place)) = new {
-            self.holdings_by_subnet.insert(subnet.into(), id.clone());
+            self.holding_indexes.by_subnet.insert(subnet.into(), id.clone());
             if let Some(node) = &place.node {
-                self.holdings_by_node.insert(node.to_string(), id.clone());
+                self.holding_indexes.by_node.insert(node.to_string(), id.clone());
             }
         }
     }

@@ -77,7 +77,7 @@ impl World {
         if !is_reachable(address) {
             return Some(NodeAddressProblem::Unreachable);
         }
-        let older = self.nodes_by_address.get(&address).filter_map(|name| self.nodes.get(name));
+        let older = self.node_indexes.by_address.get(&address).filter_map(|name| self.nodes.get(name));
         let mut older = older.filter(|other| other.name != node.name && other.is_older(node));
         if let Some(other) = older.next() {
             return Some(NodeAddressProblem::OfNode { node: other.name.clone() });
@@ -88,13 +88,13 @@ impl World {
 
     /// The subnets of the primary network in effect that have addresses of a prefix, each with which of its own.
     pub(super) fn primary_subnets_at(&self, net: IpNet) -> impl Iterator<Item = (IpNet, &Subnet)> {
-        let found = self.primary_prefixes.overlapping(net);
+        let found = self.subnet_indexes.primary_prefixes.overlapping(net);
         found.filter_map(|(prefix, name)| Some((prefix, self.subnet(name)?)))
     }
 
     /// The Nodes that are believed to have an address in a prefix.
     pub(crate) fn nodes_within(&self, prefix: IpNet) -> impl Iterator<Item = (IpAddr, &Node)> {
-        self.nodes_by_address.range(prefix.network()..=prefix.broadcast()).flat_map(
+        self.node_indexes.by_address.range(prefix.network()..=prefix.broadcast()).flat_map(
             move |(address, names)| {
                 let nodes = names.iter().filter_map(|name| self.nodes.get(name));
                 nodes.filter(|_| is_reachable(*address)).map(|node| (*address, node))
@@ -116,13 +116,13 @@ impl World {
             return;
         }
         if let Some(old) = old {
-            before.iter().for_each(|address| self.nodes_by_address.remove(address, &old.name));
+            before.iter().for_each(|address| self.node_indexes.by_address.remove(address, &old.name));
         }
         if let Some(new) = new {
-            after.iter().for_each(|address| self.nodes_by_address.insert(*address, new.name.clone()));
+            after.iter().for_each(|address| self.node_indexes.by_address.insert(*address, new.name.clone()));
         }
         for address in before.union(&after) {
-            dirty.units.extend(self.nodes_by_address.get(address).cloned().map(Unit::Node));
+            dirty.units.extend(self.node_indexes.by_address.get(address).cloned().map(Unit::Node));
         }
     }
 

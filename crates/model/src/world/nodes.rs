@@ -32,16 +32,16 @@ impl World {
         let is_another = uid(old) != uid(new.as_ref());
         let has_moved = addresses(old) != addresses(new.as_ref());
         if let Some(mtu) = old.and_then(Node::tunnel_mtu) {
-            self.nodes_by_tunnel_mtu.remove(&mtu, name);
+            self.node_indexes.by_tunnel_mtu.remove(&mtu, name);
         }
         if let Some(mtu) = new.as_ref().and_then(Node::tunnel_mtu) {
-            self.nodes_by_tunnel_mtu.insert(mtu, name.to_owned());
+            self.node_indexes.by_tunnel_mtu.insert(mtu, name.to_owned());
         }
         if let Some(mtu) = old.and_then(Node::mtu_of_pods) {
-            self.nodes_by_told_mtu.remove(&mtu, name);
+            self.node_indexes.by_told_mtu.remove(&mtu, name);
         }
         if let Some(mtu) = new.as_ref().and_then(Node::mtu_of_pods) {
-            self.nodes_by_told_mtu.insert(mtu, name.to_owned());
+            self.node_indexes.by_told_mtu.insert(mtu, name.to_owned());
         }
         let old = old.cloned();
         self.index_node_addresses(old.as_ref(), new.as_ref(), dirty);
@@ -56,7 +56,7 @@ impl World {
         }
         let is_primary = self.primary_vpc.is_some();
         if before != self.chassis(name) || (is_another && is_primary) {
-            let ids = self.holdings_by_node.get(name).filter(|id| self.attachment(id).is_some());
+            let ids = self.holding_indexes.by_node.get(name).filter(|id| self.attachment(id).is_some());
             dirty.units.extend(ids.cloned().map(Unit::Attachment));
         }
         if is_primary && (is_another || has_moved) {

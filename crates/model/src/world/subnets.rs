@@ -49,14 +49,14 @@ impl World {
             // That of the primary network is there without an object too: a mistake in it must not stop the cluster's pods.
             Some(UnitState::Held) if !vpc.is_some_and(|vpc| self.is_primary_vpc(vpc)) => UnitState::Held,
             // An edit that would double an address, or move the domain under live locks, has no effect.
-            _ if self.blocked_gateways.contains(name) => UnitState::Held,
+            _ if self.subnet_indexes.blocked_gateways.contains(name) => UnitState::Held,
             _ => candidate.state(),
         }
     }
 
     /// Every subnet of a domain that can be understood, of either group, whether or not it is in effect.
     pub fn subnets_of_domain(&self, domain: &Domain) -> impl Iterator<Item = &Subnet> {
-        let rivals = self.subnets_by_domain.get(domain).filter_map(|name| self.subnets.get(name));
+        let rivals = self.subnet_indexes.by_domain.get(domain).filter_map(|name| self.subnets.get(name));
         let all = rivals
             .flat_map(|rivals| rivals.iter().filter_map(|(_, candidate)| candidate.value.as_ref().ok()));
         all.filter(move |subnet| subnet.domain == *domain)
@@ -98,10 +98,10 @@ impl World {
             self.subnets.remove(name);
         }
         for domain in domains_before.difference(&domains_after) {
-            self.subnets_by_domain.remove(domain, name);
+            self.subnet_indexes.by_domain.remove(domain, name);
         }
         for domain in domains_after {
-            self.subnets_by_domain.insert(domain, name.to_owned());
+            self.subnet_indexes.by_domain.insert(domain, name.to_owned());
         }
         if before == after {
             return;
@@ -115,9 +115,11 @@ impl World {
             held.map(|candidate| candidate.tenants.clone()).unwrap_or_default()
         };
         let (held_before, held_after) = (held(&before), held(&after));
-        held_before.iter().for_each(|namespace| self.held_tenants.remove(namespace, name));
+        held_before
+            .iter()
+            .for_each(|namespace| self.subnet_indexes.held_by_namespace.remove(namespace, name));
         for namespace in &held_after {
-            self.held_tenants.insert(namespace.clone(), name.to_owned());
+            self.subnet_indexes.held_by_namespace.insert(namespace.clone(), name.to_owned());
         }
         self.index_gateway(name, old, new);
         if let Some(old) = old {
@@ -144,8 +146,10 @@ impl World {
     fn prefixes_beside(&mut self, subnet: &Subnet) -> Option<&mut Prefixes> {
         self.primary_vpc.as_ref()?;
         match subnet.is_of_tenant() {
-            true => Some(&mut self.tenant_prefixes),
-            false => Some(&mut self.primary_prefixes).filter(|_| subnet.vpc() == Some(DEFAULT_VPC)),
+            true => Some(&mut self.subnet_indexes.tenant_prefixes),
+            false => {
+                Some(&mut self.subnet_indexes.primary_prefixes).filter(|_| subnet.vpc() == Some(DEFAULT_VPC))
+            }
         }
     }
 
@@ -156,16 +160,16 @@ impl World {
         }
         let config = &subnet.config;
         if let Some(vpc) = &config.vpc {
-            self.subnets_by_vpc.remove(vpc, name);
+            self.subnet_indexes.by_vpc.remove(vpc, name);
         }
         if let Some(provider) = &config.provider {
-            self.subnets_by_provider.remove(provider, name);
+            self.subnet_indexes.by_provider.remove(provider, name);
         }
         for namespace in &config.namespaces {
-            self.subnets_by_namespace.remove(namespace, name);
+            self.subnet_indexes.by_namespace.remove(namespace, name);
         }
         if config.default {
-            self.default_subnets.remove(&(), name);
+            self.subnet_indexes.default.remove(&(), name);
         }
     }
 
@@ -176,22 +180,22 @@ impl World {
         }
         let config = &subnet.config;
         if let Some(vpc) = &config.vpc {
-            self.subnets_by_vpc.insert(vpc.clone(), name.to_owned());
+            self.subnet_indexes.by_vpc.insert(vpc.clone(), name.to_owned());
         }
         if let Some(provider) = &config.provider {
-            self.subnets_by_provider.insert(provider.clone(), name.to_owned());
+            self.subnet_indexes.by_provider.insert(provider.clone(), name.to_owned());
         }
         for namespace in &config.namespaces {
-            self.subnets_by_namespace.insert(namespace.clone(), name.to_owned());
+            self.subnet_indexes.by_namespace.insert(namespace.clone(), name.to_owned());
         }
         if config.default {
-            self.default_subnets.insert((), name.to_owned());
+            self.subnet_indexes.default.insert((), name.to_owned());
         }
     }
 
     /// Marks the attachments of a subnet that are to be planned again because of it.
     pub(super) fn dirty_attachments(&self, subnet: &str, dirty: &mut Dirty) {
-        dirty.units.extend(self.holdings_by_subnet.get(subnet).cloned().map(Unit::Attachment));
+        dirty.units.extend(self.holding_indexes.by_subnet.get(subnet).cloned().map(Unit::Attachment));
     }
 
     /// A subnet that names this provider and is invalid.

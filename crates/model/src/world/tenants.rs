@@ -79,7 +79,7 @@ impl World {
         let mut named: Vec<&str> = self.naming(namespace).collect();
         named.sort_by_key(|name| (self.subnet(name).is_none(), self.made(name), *name));
         let is_of_tenant = |name: &str| self.known_subnet(name).is_some_and(Subnet::is_of_tenant);
-        let vpcs = self.vpcs_by_namespace.get(namespace).filter_map(|name| self.vpc(name));
+        let vpcs = self.vpc_indexes.by_namespace.get(namespace).filter_map(|name| self.vpc(name));
         let by_vpc: Vec<_> = vpcs
             .filter_map(|vpc| {
                 let subnet = vpc.config.default_subnet.as_deref()?;
@@ -101,8 +101,8 @@ impl World {
     /// What the pods of a namespace wait for if the VPC that would give it a Subnet cannot be understood. A Subnet of that VPC says by its
     /// conditions why it is not used.
     fn held_vpc_of(&self, namespace: &str) -> Option<Wait> {
-        let vpc = self.held_tenant_vpcs.get(namespace).next()?;
-        Some(match self.subnets_by_vpc.get(vpc).next() {
+        let vpc = self.vpc_indexes.held_by_namespace.get(namespace).next()?;
+        Some(match self.subnet_indexes.by_vpc.get(vpc).next() {
             Some(subnet) => Wait::Validated(subnet.clone()),
             None => Wait::DefaultSubnet { namespace: namespace.to_owned() },
         })
@@ -110,7 +110,7 @@ impl World {
 
     /// The Subnets that name a namespace for the interfaces which its pods have by that alone.
     fn naming(&self, namespace: &str) -> impl Iterator<Item = &str> {
-        let named = self.subnets_by_namespace.get(namespace).map(String::as_str);
+        let named = self.subnet_indexes.by_namespace.get(namespace).map(String::as_str);
         named.filter(|name| self.known_subnet(name).is_some_and(Subnet::is_for_namespaces))
     }
 
@@ -184,7 +184,7 @@ impl World {
 
     /// The Subnets of tenants' VPCs that have addresses of a prefix, on the primary network.
     pub fn tenants_within(&self, net: IpNet) -> impl Iterator<Item = &Subnet> {
-        self.tenant_prefixes.overlapping(net).filter_map(|(_, name)| self.known_subnet(name))
+        self.subnet_indexes.tenant_prefixes.overlapping(net).filter_map(|(_, name)| self.known_subnet(name))
     }
 
     /// The Subnet of a tenant's VPC that a pod should be on and is not, though it is not older than the Subnet: its interfaces were decided
@@ -271,10 +271,10 @@ impl Evaluation<'_> {
 
     fn depend_on_subnets_of_namespace(&mut self) {
         let world = self.world;
-        let vpcs = world.vpcs_by_namespace.get(&self.namespace).filter_map(|name| world.vpc(name));
+        let vpcs = world.vpc_indexes.by_namespace.get(&self.namespace).filter_map(|name| world.vpc(name));
         let of_vpcs = vpcs.filter_map(|vpc| vpc.config.default_subnet.clone());
-        let named = world.subnets_by_namespace.get(&self.namespace).cloned();
-        let held = world.held_tenants.get(&self.namespace).cloned();
+        let named = world.subnet_indexes.by_namespace.get(&self.namespace).cloned();
+        let held = world.subnet_indexes.held_by_namespace.get(&self.namespace).cloned();
         self.topics.extend([Topic::Namespace(self.namespace.clone()), Topic::Networks]);
         self.topics.extend(named.chain(of_vpcs).chain(held).map(Topic::Subnet));
     }
@@ -306,7 +306,13 @@ impl Evaluation<'_> {
             None if world.is_satisfied(&self.request.requester) => Choice::None,
             // Without it the pods would be outside of the VPC.
             None => {
-                let held = world.held_tenants.get(&self.namespace).next().cloned().map(Wait::Corrected);
+                let held = world
+                    .subnet_indexes
+                    .held_by_namespace
+                    .get(&self.namespace)
+                    .next()
+                    .cloned()
+                    .map(Wait::Corrected);
                 let held = held.or_else(|| world.held_vpc_of(&self.namespace));
                 let namespace = || self.namespace.clone();
                 let behind = || world.networks_are_behind.then(|| Wait::Networks { namespace: namespace() });

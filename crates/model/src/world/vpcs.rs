@@ -39,7 +39,7 @@ impl World {
         }
         let before = rivals.effective().cloned();
         let state_before = self.vpc_state(name);
-        let subnets: Vec<String> = self.subnets_by_vpc.get(name).cloned().collect();
+        let subnets: Vec<String> = self.subnet_indexes.by_vpc.get(name).cloned().collect();
         let subnet_states: Vec<_> = subnets.iter().map(|subnet| self.subnet_state(subnet)).collect();
         let pairs = self.pairs_of(name, new.as_ref());
         let pair_states: Vec<_> = pairs.iter().map(|pair| self.peering_state(pair)).collect();
@@ -62,14 +62,14 @@ impl World {
             held.map(|candidate| candidate.tenants.clone()).unwrap_or_default()
         };
         let (held_before, held_after) = (held(&before), held(&after));
-        held_before.iter().for_each(|namespace| self.held_tenant_vpcs.remove(namespace, name));
+        held_before.iter().for_each(|namespace| self.vpc_indexes.held_by_namespace.remove(namespace, name));
         for namespace in &held_after {
-            self.held_tenant_vpcs.insert(namespace.clone(), name.to_owned());
+            self.vpc_indexes.held_by_namespace.insert(namespace.clone(), name.to_owned());
         }
         if state == UnitState::Held {
-            self.held_vpcs.insert(name.to_owned());
+            self.vpc_indexes.held.insert(name.to_owned());
         } else {
-            self.held_vpcs.remove(name);
+            self.vpc_indexes.held.remove(name);
         }
         if state_before != state || old != new {
             dirty.units.insert(Unit::Vpc(name.to_owned()));
@@ -120,29 +120,29 @@ impl World {
             self.vpcs.get(name).into_iter().flat_map(|rivals| rivals.iter().map(|(_, c)| c)).chain(new);
         let known = candidates.filter_map(|candidate| candidate.value.as_ref().ok());
         let named = known.flat_map(|vpc| vpc.config.peerings.iter().map(|peering| &peering.remote_vpc));
-        let naming = self.vpcs_by_remote.get(name);
+        let naming = self.vpc_indexes.by_remote.get(name);
         // Of two VPCs that cannot be understood neither can be asked: any two such may have been connected.
-        let all = named.chain(naming).chain(&self.held_vpcs);
+        let all = named.chain(naming).chain(&self.vpc_indexes.held);
         all.filter_map(|remote| VpcPair::new(name, remote)).collect()
     }
 
     fn unindex_vpc(&mut self, name: &str, vpc: Option<&Vpc>) {
         let Some(vpc) = vpc else { return };
         for namespace in &vpc.config.namespaces {
-            self.vpcs_by_namespace.remove(namespace, name);
+            self.vpc_indexes.by_namespace.remove(namespace, name);
         }
         for peering in &vpc.config.peerings {
-            self.vpcs_by_remote.remove(&peering.remote_vpc, name);
+            self.vpc_indexes.by_remote.remove(&peering.remote_vpc, name);
         }
     }
 
     fn index_vpc(&mut self, name: &str, vpc: Option<&Vpc>) {
         let Some(vpc) = vpc else { return };
         for namespace in &vpc.config.namespaces {
-            self.vpcs_by_namespace.insert(namespace.clone(), name.to_owned());
+            self.vpc_indexes.by_namespace.insert(namespace.clone(), name.to_owned());
         }
         for peering in &vpc.config.peerings {
-            self.vpcs_by_remote.insert(peering.remote_vpc.clone(), name.to_owned());
+            self.vpc_indexes.by_remote.insert(peering.remote_vpc.clone(), name.to_owned());
         }
     }
 
