@@ -38,6 +38,8 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 	PORTOLAN_NODE_FAULTS=full $(CARGO) test --workspace --test it node_faults::
 	scripts/fetch-kernel
 	$(CARGO) test --workspace --test it kernel_datapath:: -- --ignored
+	scripts/fetch-ovn
+	scripts/with-newer-ovn $(CARGO) test --workspace --test it -- charter:: primary:: controller::
 	PORTOLAN_WATCHERS=full $(CARGO) test --workspace --test it apiserver::watchers::clients_that_read
 	$(CARGO) test --package apiserver-conformance -- --ignored
 	$(CARGO) xtask instructions

@@ -29,8 +29,12 @@ pub(crate) fn program(name: &OsStr) -> Result<PathBuf> {
 
 /// A program that `scripts/build-kubernetes` has built.
 pub fn built_program(name: &str) -> Result<PathBuf> {
-    let cache = std::env::var_os("PORTOLAN_CACHE").unwrap_or_else(|| "/var/cache/portolan".into());
-    program(Path::new(&cache).join("bin").join(name).as_os_str())
+    program(cache().join("bin").join(name).as_os_str())
+}
+
+/// What scripts keep outside of the tree: programs that were built, and what was fetched.
+pub fn cache() -> PathBuf {
+    std::env::var_os("PORTOLAN_CACHE").unwrap_or_else(|| "/var/cache/portolan".into()).into()
 }
 
 /// A program that the machine may have, or else `scripts/build-kubernetes` has built.

@@ -65,7 +65,9 @@ mod underlay;
 pub use command::Command;
 pub use control_group::ControlGroup;
 pub use error::{Error, Result, Trying};
-pub use installed::{OPEN_VSWITCH_SCHEMA, OVN_NB_SCHEMA, OVN_SB_SCHEMA, built_program, program_or_built};
+pub use installed::{
+    OPEN_VSWITCH_SCHEMA, OVN_NB_SCHEMA, OVN_SB_SCHEMA, built_program, cache, program_or_built,
+};
 pub use lab::Lab;
 pub use machine::{Machine, MachineBuilder};
 pub use namespace::Namespace;

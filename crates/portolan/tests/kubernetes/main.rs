@@ -9,6 +9,7 @@ mod harvester;
 mod installation;
 mod nothing_left;
 mod ovn4nfv;
+mod ovn_upgrade;
 mod pods;
 mod primary;
 mod primary_faults;

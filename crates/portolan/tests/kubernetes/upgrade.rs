@@ -106,9 +106,9 @@ fn traffic_goes_on_while_an_installation_is_upgraded_and_brought_back() {
 
 /// How many messages an upgrade may cost more than nothing does: an ovn-controller that has taken over replaces all flows, one after the other, and
 /// this is 300 ms of them. One that cleared them when it ended would cost seconds.
-const REPLACED: u64 = 30;
+pub(crate) const REPLACED: u64 = 30;
 
-const NAMESPACE: &str = "-n=portolan-system";
+pub(crate) const NAMESPACE: &str = "-n=portolan-system";
 const PARTS: [&str; 4] = [
     "deployment/portolan-controller",
     "daemonset/portolan-agent",
@@ -131,7 +131,7 @@ fn new_open_vswitch(cluster: &Kubernetes) -> Result<()> {
         .map(drop)
 }
 
-fn shown(what: &str, window: Window) -> Window {
+pub(crate) fn shown(what: &str, window: Window) -> Window {
     println!("{what}: {window}");
     window
 }

@@ -47,6 +47,11 @@ enum Entry {
     Program {
         from: PathBuf,
     },
+    /// A program of another release of the distribution, with that one's libraries.
+    ProgramOf {
+        release: PathBuf,
+        from: PathBuf,
+    },
     Bytes {
         mode: u32,
         bytes: Vec<u8>,
@@ -96,6 +101,17 @@ impl Image {
     /// Puts a program of this machine into it, and the libraries that it is linked to at the paths they have here.
     pub fn program(self, from: impl Into<PathBuf>, path: impl Into<PathBuf>) -> Self {
         self.entry(path, Entry::Program { from: from.into() })
+    }
+
+    /// Puts a program of another release of the distribution into it, which is unpacked in a directory. Its libraries take the place of this machine's,
+    /// for programs that come after it too.
+    pub fn program_of(
+        self,
+        release: impl Into<PathBuf>,
+        from: impl Into<PathBuf>,
+        path: impl Into<PathBuf>,
+    ) -> Self {
+        self.entry(path, Entry::ProgramOf { release: release.into(), from: from.into() })
     }
 
     /// Makes a file in it.
@@ -208,6 +224,16 @@ impl<'a> Layer<'a> {
                     .iter()
                     .try_for_each(|library| self.file(library, library, None).trying(failed))
             }
+            Entry::ProgramOf { release, from } => {
+                let from = release.join(from);
+                self.file(&from, path, Some(0o755)).trying(failed)?;
+                let loader = release.join("usr/lib64/ld-linux-x86-64.so.2");
+                self.file(&loader, Path::new("/lib64/ld-linux-x86-64.so.2"), Some(0o755)).trying(failed)?;
+                libraries_of(release, &loader, &from)?.iter().try_for_each(|library| {
+                    let name = library.file_name().unwrap_or_default();
+                    self.file(library, &Path::new("/lib/x86_64-linux-gnu").join(name), None).trying(failed)
+                })
+            }
             Entry::Bytes { mode, bytes } => {
                 self.place(path, |archive, path| append(archive, path, *mode, bytes)).trying(failed)
             }
@@ -306,12 +332,25 @@ fn append<W: Write>(
 
 /// The libraries that a program is linked to, and the loader. A static program has none.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(program).output();
-    let output = output.trying(|| format!("run ldd {}", program.display()))?;
+    loaded(Command::new("ldd").arg(program), program)
+}
+
+/// The libraries of another release, as its own loader finds them.
+fn libraries_of(release: &Path, loader: &Path, program: &Path) -> Result<Vec<PathBuf>> {
+    let directory = release.join("usr/lib/x86_64-linux-gnu");
+    let mut command = Command::new(loader);
+    let libraries =
+        loaded(command.arg("--library-path").arg(&directory).arg("--list").arg(program), program)?;
+    Ok(libraries.into_iter().filter(|library| library.starts_with(&directory)).collect())
+}
+
+/// The files that a command names as those which a program would load.
+fn loaded(command: &mut Command, program: &Path) -> Result<Vec<PathBuf>> {
+    let output = command.output().trying(|| format!("run {command:?}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     if let Some(missing) = said.lines().find(|line| line.ends_with("not found")) {
         let answer = format!("{} for {}", missing.trim(), program.display());
-        return Err(Error::Refused { peer: "ldd".into(), answer });
+        return Err(Error::Refused { peer: "the loader".into(), answer });
     }
     let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
     Ok(said.lines().filter_map(path).collect())
