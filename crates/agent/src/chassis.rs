@@ -97,14 +97,14 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
         }
         tokio::select! {
             changes = next(Some(&monitor), LinkMonitor::read) => {
-                let mut concerned = host.take(&changes.context("watch addresses")?);
+                let mut changes = changes.context("watch addresses")?;
                 while let Ok(more) = monitor.get_ref().read() {
-                    concerned |= host.take(&more);
+                    changes.extend(more);
                 }
-                if concerned {
+                if host.take(&changes) {
                     host = list().await;
-                    offload_off = None;
                 }
+                offload_off.take_if(|link| may_concern(&changes, link));
             }
             batch = changes.next() => anyhow::ensure!(batch.is_some(), "the client of Open vSwitch has ended"),
             () = connected.next() => {
@@ -126,6 +126,15 @@ async fn told(southbound: Option<&mut watch::Receiver<Option<String>>>) {
         // Nobody will say anything more; what was said stays.
         std::future::pending::<()>().await;
     }
+}
+
+/// Whether changes may be such of a link of this name.
+fn may_concern(changes: &[LinkChange], name: &str) -> bool {
+    changes.iter().any(|change| match change {
+        LinkChange::Present(link) | LinkChange::Removed(link) => link.name == name,
+        LinkChange::Addresses => false,
+        LinkChange::Lost => true,
+    })
 }
 
 /// The node's network.
@@ -175,7 +184,7 @@ async fn list() -> Host {
     until_done("list links and addresses", FIRST_PAUSE, list).await
 }
 
-/// `offload_off` is the link whose offload was turned off since links changed, which the kernel reports of offloads too.
+/// `offload_off` is the link whose offload was turned off since it changed, which the kernel reports of offloads too.
 async fn compare(
     agent: &Agent,
     host: &Host,

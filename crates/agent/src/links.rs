@@ -236,6 +236,6 @@ fn apply(change: &Change, functions: &Functions) -> Result<()> {
         Change::SetUp(_) => set_up(name),
         Change::SetDown(_) => set_down(name),
         Change::RemoveGuard(_) => guard::release_ingress(name),
-        Change::Plug(..) | Change::Correct(..) | Change::Unplug(_) => Ok(()),
+        Change::Plug(..) | Change::Correct(..) | Change::Unplug(_) | Change::RaiseNextCfg(_) => Ok(()),
     }
 }

@@ -230,6 +230,7 @@ pub(crate) fn change_name(change: &Change) -> &'static str {
         Change::Plug(..) => "plug",
         Change::Correct(..) => "correct",
         Change::Unplug(_) => "unplug",
+        Change::RaiseNextCfg(_) => "raise_next_cfg",
         Change::MakeTap(..) => "make_tap",
         Change::RemoveLink(_) => "remove_link",
         Change::Release(..) => "release",

@@ -24,6 +24,7 @@ use crate::blocking::blocking;
 use crate::links::with_causes;
 use crate::monitor::{next, watched};
 use crate::server::Agent;
+use crate::vswitch::{NodePort, Seen};
 
 /// How soon after one look the next may be: whoever changes routes all the time does not take all of a processor.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
@@ -104,6 +105,7 @@ impl Progress {
 const NO_ADDRESSES: &str = "the node's port has no addresses yet: see the Events of the Node";
 const NO_LINK: &str = "Open vSwitch has not made link portolan0 with its MAC address yet; if this lasts, see the log of ovs-vswitchd, and whether \
                        the node has a link portolan0 of somebody else's";
+const PORT_REMOVED: &str = "somebody removed port portolan0 from Open vSwitch, and ovs-vswitchd has not seen that yet: is it running on this node?";
 
 /// Runs until it fails.
 pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
@@ -215,6 +217,7 @@ struct State {
     table_changed: bool,
     /// Nothing but the cluster has changed: there is something to do only if that asks for something else.
     only_if_changed: bool,
+    port: Seen,
 }
 
 impl State {
@@ -242,8 +245,8 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<Progress, String> {
         remove_if_deleted(agent, state).await?;
         return Ok(Progress::Waits(NO_ADDRESSES));
     };
-    let changed = agent.vswitch.assert_node_port(&config.node, &wanted).await?;
-    if changed {
+    let port = agent.vswitch.assert_node_port(&config.node, &wanted, &mut state.port).await?;
+    if port == NodePort::Made {
         tracing::info!(iface_id = wanted.iface_id, "made the node's port in Open vSwitch");
     }
     let (mut host, mut before) = (wanted.clone(), state.pods.clone());
@@ -257,6 +260,9 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<Progress, String> {
     });
     let (outcome, table, left_out, pods) = done.await.map_err(|error| error.to_string())?;
     (state.table, state.pods) = (table, pods);
+    if port == NodePort::Awaited {
+        return outcome.map(|_| Progress::Waits(PORT_REMOVED));
+    }
     if !outcome? {
         return Ok(Progress::Waits(NO_LINK));
     }

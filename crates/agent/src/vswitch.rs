@@ -2,9 +2,10 @@
 
 mod chassis;
 mod node_port;
-pub(crate) use self::node_port::NODE;
+mod tags;
+pub(crate) use self::node_port::{NODE, NodePort, Seen};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use ovn_schema::vswitch::{Bridge, Interface, OpenVSwitch, Port};
 use ovsdb::change::Batch;
@@ -13,25 +14,17 @@ use ovsdb::{
     Transaction, Uuid,
 };
 use portolan_plan::host::{
-    Change, Datapath, DesiredPort, HolderTag, Internal, LinkName, Note, ObservedPort, Sandbox, Tag,
+    Change, Configuration, Datapath, DesiredPort, Internal, LinkName, Note, ObservedPort, Tag,
 };
 use tokio::sync::watch;
 
+use self::tags::{OWNER, POD, tag, tags_of};
 use crate::chassis::datapath_of;
 use crate::engine::{Engine, Failure};
 use crate::metrics::Metrics;
 use crate::steps::{ChangeHook, Moment};
 
-/// `external_ids` of ports and interfaces that agents make.
-const SANDBOX: &str = "portolan/sandbox";
-const CALL: &str = "portolan/call";
-const INTERFACE: &str = "portolan/interface";
-const NETWORK: &str = "portolan/network";
-const FUNCTION: &str = "portolan/function";
-const OWNER: &str = "portolan/owner";
-const POD: &str = "portolan/pod";
-const NETWORK_ATTACHMENT: &str = "portolan/network-attachment";
-/// Those that OVN reads and writes.
+/// `external_ids` that OVN reads and writes.
 const IFACE_ID: &str = "iface-id";
 const IFACE_ID_VER: &str = "iface-id-ver";
 const INSTALLED: &str = "ovn-installed";
@@ -75,7 +68,12 @@ pub(crate) struct Connected(watch::Receiver<Status>);
 impl Vswitch {
     pub(crate) fn connect(endpoint: Endpoint, bridge: &str) -> Self {
         let client = Client::builder("Open_vSwitch", [endpoint])
-            .monitor(Monitor::of::<OpenVSwitch>().columns(["external_ids", "ovs_version"]))
+            .monitor(Monitor::of::<OpenVSwitch>().columns([
+                "cur_cfg",
+                "external_ids",
+                "next_cfg",
+                "ovs_version",
+            ]))
             .monitor(Monitor::of::<Bridge>().columns([
                 "datapath_type",
                 "fail_mode",
@@ -175,7 +173,14 @@ impl Vswitch {
                  database, and does the northbound database have the port?"
             )),
             Ok(None) | Err(_) => {
-                Progress::Missing(format!("port {link} is not in the database of Open vSwitch yet"))
+                let Configuration { next, current } = configuration(&cache);
+                let behind = match current < next {
+                    true => {
+                        ", and ovs-vswitchd has not taken up what is there: is ovs-vswitchd running on this node?"
+                    }
+                    false => "",
+                };
+                Progress::Missing(format!("port {link} is not in the database of Open vSwitch yet{behind}"))
             }
         }
     }
@@ -208,9 +213,10 @@ impl Vswitch {
         let names: BTreeSet<LinkName> = rows.filter_map(|row| name(row)).collect();
         let cache = self.client.read();
         let ports: Vec<_> = names.into_iter().map(|name| (observe(&cache, &name), name)).collect();
-        let datapath = self.datapath(&cache);
+        let (datapath, configuration) = (self.datapath(&cache), configuration(&cache));
         drop(cache);
         engine.bridge_changed(datapath);
+        engine.configuration_changed(configuration);
         for (port, name) in ports {
             engine.port_changed(&name, port);
         }
@@ -274,7 +280,9 @@ impl Vswitch {
                 }
                 Change::Correct(name, port) => correct(&mut transaction, &cache, name, port),
                 Change::Unplug(name) => unplug(&mut transaction, &cache, name),
-                Change::MakeTap(..)
+                // Once for all of them.
+                Change::RaiseNextCfg(_)
+                | Change::MakeTap(..)
                 | Change::RemoveLink(_)
                 | Change::Release(..)
                 | Change::Guard(..)
@@ -283,6 +291,11 @@ impl Vswitch {
                 | Change::SetDown(_)
                 | Change::RemoveGuard(_) => {}
             }
+        }
+        // With every removal too: as ovs-vswitchd follows, earlier ones need not be remembered.
+        let raises = |change: &Change| matches!(change, Change::RaiseNextCfg(_) | Change::Unplug(_));
+        if changes.iter().any(raises) {
+            raise_next_cfg(&mut transaction, &cache);
         }
         transaction
     }
@@ -314,6 +327,23 @@ impl Connected {
     }
 }
 
+/// Has ovs-vswitchd say when it has seen what is in the database now.
+fn raise_next_cfg(transaction: &mut Transaction, cache: &Cache) {
+    if let Some((root, _)) = root(cache) {
+        transaction.mutate(Rows::uuid(root), [OpenVSwitch::NEXT_CFG.add(1)]).any();
+    }
+}
+
+/// The one row of its table.
+fn root(cache: &Cache) -> Option<(Uuid, OpenVSwitch)> {
+    cache.rows::<OpenVSwitch>().find_map(|(uuid, row)| Some((uuid, row.ok()?)))
+}
+
+fn configuration(cache: &Cache) -> Configuration {
+    let row = root(cache).map(|(_, row)| row).unwrap_or_default();
+    Configuration { next: row.next_cfg, current: row.cur_cfg }
+}
+
 fn is_installed(row: &Interface) -> bool {
     row.external_ids.get(INSTALLED).is_some_and(|value| value == "true")
 }
@@ -336,43 +366,6 @@ fn observe(cache: &Cache, name: &LinkName) -> Option<ObservedPort> {
     let mut tags = port.external_ids;
     let pod = tags.remove(POD).unwrap_or_default();
     Some(ObservedPort { tag: tag(tags)?, pod, iface_id, internal })
-}
-
-/// Whose a port is by its tags, if agents made it.
-fn tag(mut tags: BTreeMap<String, String>) -> Option<Tag> {
-    if let Some(name) = tags.remove(NETWORK_ATTACHMENT) {
-        let (namespace, name) = name.split_once('/')?;
-        return Some(Tag::Holder(HolderTag::of_attachment(namespace, name, &tags.remove(OWNER)?)));
-    }
-    let sandbox = Sandbox { container: tags.remove(SANDBOX)?, call: tags.remove(CALL)? };
-    let interface = tags.remove(INTERFACE)?;
-    let (pod_uid, network) = (tags.remove(OWNER), tags.remove(NETWORK).unwrap_or_default());
-    let function = tags.remove(FUNCTION).and_then(|text| text.parse().ok());
-    Some(Tag::Sandbox(Note { sandbox, interface, pod_uid, network, function }))
-}
-
-/// By what a port and its interface are found again.
-fn tags_of(tag: &Tag, pod: &str) -> BTreeMap<String, String> {
-    let owner = (OWNER, tag.owner().unwrap_or_default().to_owned());
-    let tags = match tag {
-        Tag::Sandbox(Note { sandbox, interface, network, function, .. }) => {
-            let mut tags = vec![
-                (SANDBOX, sandbox.container.clone()),
-                (CALL, sandbox.call.clone()),
-                (INTERFACE, interface.clone()),
-                (NETWORK, network.clone()),
-                (POD, pod.to_owned()),
-                owner,
-            ];
-            tags.extend(function.as_ref().map(|function| (FUNCTION, function.to_string())));
-            tags
-        }
-        Tag::Holder(HolderTag { name, .. }) => {
-            let (namespace, name) = name.clone().unwrap_or_default();
-            vec![(NETWORK_ATTACHMENT, format!("{namespace}/{name}")), owner]
-        }
-    };
-    tags.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// What OVN binds an interface by. A late interface of a pod's former life must not bind its port.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::thread;
 
 use nix::libc;
@@ -15,12 +15,13 @@ use crate::{MacAddress, netns};
 const ARP: u16 = 0x0806;
 const IPV6: u16 = 0x86dd;
 
-/// Announces addresses on a link of a network namespace.
+/// Announces addresses on a link of a network namespace, whose both ends are up if it is one of a pair. Without a carrier there is nobody to be told.
 pub fn announce(netns: BorrowedFd<'_>, link: &Link, mac: MacAddress, addresses: &[IpAddr]) -> Result<()> {
     let socket = netns::within(netns, || {
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)
             .trying(|| "open a packet socket".into())
     })?;
+    bypass_queue(&socket).trying(|| "have announcements bypass the queue of a link".into())?;
     for address in addresses {
         let what = || format!("announce {address} on {}", link.name);
         let (frame, protocol) = match address {
@@ -28,11 +29,26 @@ pub fn announce(netns: BorrowedFd<'_>, link: &Link, mac: MacAddress, addresses: 
             IpAddr::V6(v6) => (neighbour_advertisement(mac, *v6), IPV6),
         };
         let to = link_address(link, protocol).ok_or(io::ErrorKind::InvalidInput).trying(what)?;
-        sendto(socket.as_raw_fd(), &frame, &to, MsgFlags::empty()).trying(what)?;
+        match sendto(socket.as_raw_fd(), &frame, &to, MsgFlags::empty()) {
+            Ok(_) | Err(nix::Error::ENOBUFS) => {}
+            Err(error) => return Err(error).trying(what),
+        }
     }
     // The kernel closes a packet socket only after every processor is known not to use it, which takes it ten milliseconds or more.
     thread::spawn(move || drop(socket));
     Ok(())
+}
+
+/// The end of a pair has its carrier as soon as both are up. Where the other one was set up last, the kernel begins to use the queue some time
+/// later, and throws away silently what is put there before.
+#[allow(unsafe_code, reason = "nix has no other way to do it")]
+fn bypass_queue(socket: &OwnedFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let (level, option) = (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS);
+    let length = size_of_val(&on).try_into().expect("the size of an int fits into a socklen_t");
+    // SAFETY: the value lives for the call, and its length is its own.
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn link_address(link: &Link, protocol: u16) -> Option<LinkAddr> {

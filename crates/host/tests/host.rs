@@ -151,6 +151,31 @@ fn a_new_address_is_announced_to_neighbours() {
     });
 }
 
+#[test]
+fn an_address_is_announced_though_the_kernel_does_not_use_the_queue_of_its_link_yet() {
+    portolan_testbed::test(async |lab| {
+        let mut place = place(&lab);
+        let mut inside = Rtnetlink::open_in(place.netns.as_fd()).unwrap();
+        inside.set_link("eth0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        let eth0 = inside.link("eth0").unwrap().unwrap();
+        let announce = || announce::announce(place.netns.as_fd(), &eth0, MAC, &["10.0.0.7".parse().unwrap()]);
+        // Without a carrier there is nobody to be told, which is no fault of the call's.
+        announce().unwrap();
+        // What is put into such a queue is thrown away, silently. It lasts a moment, too short for a test, which has one that lasts.
+        place.pod.command("tc").args(["qdisc", "add", "dev", "eth0", "root", "blackhole"]).read().unwrap();
+        let all = SockProtocol::EthAll;
+        let listener = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, all).unwrap();
+        place.host.set_link("pt0", LinkSettings { up: true, ..Default::default() }).unwrap();
+        announce().unwrap();
+        let mut frame = [0; 256];
+        // ARP, from the address that is announced. The test's own deadline ends a wait in vain.
+        while !(recv(listener.as_raw_fd(), &mut frame, MsgFlags::empty()).unwrap() >= 32
+            && frame[12..14] == [8, 6]
+            && frame[28..32] == [10, 0, 0, 7])
+        {}
+    });
+}
+
 /// A socket that the kernel notifies of every change of neighbours in the calling thread's namespace.
 fn neighbour_changes() -> OwnedFd {
     const NEIGHBOURS: u32 = 4;

@@ -22,6 +22,7 @@ mod names;
 mod node_network;
 mod observed;
 mod planning;
+mod removals;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -31,4 +32,5 @@ pub use names::{HolderTag, LinkName, Note, Sandbox, Tag};
 pub use node_network::{NODE_LINK, NodeNetwork, node_network};
 pub use observed::{Datapath, Guard, Internal, Observed, ObservedLink, ObservedPort, PodEnd, Switched};
 pub use planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap, Facts, LinkState, plan};
+pub use removals::{Configuration, Removal, Removals};
 pub use target::{Change, Key, Node, Preparation};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use portolan_plan::host::{Datapath, Key, LinkName, ObservedLink, ObservedPort, Switched};
+use portolan_plan::host::{Configuration, Datapath, Key, LinkName, ObservedLink, ObservedPort, Switched};
 
 use super::sandboxes::Half;
 use super::{Engine, State};
@@ -66,6 +66,16 @@ impl Engine {
         state.touch(name);
         drop(state);
         self.changed();
+    }
+
+    /// The numbers of Open vSwitch's configuration were seen. To be said before what ports were seen then.
+    pub(crate) fn configuration_changed(&self, now: Configuration) {
+        let mut state = self.state();
+        if state.observed.set_configuration(now) {
+            state.reconciler.observed([], [Key::Removal]);
+            drop(state);
+            self.changed();
+        }
     }
 
     /// OVN's bridge was seen with this datapath, or there is none.

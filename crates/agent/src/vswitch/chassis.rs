@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use ovn_schema::vswitch::{Bridge, Interface, OpenVSwitch, Port};
-use ovsdb::{Cache, Rows, Transaction, Uuid};
+use ovsdb::{Rows, Transaction, Uuid};
 use portolan_plan::host::Datapath;
 use portolan_plan::row_uuid;
 
-use super::{Vswitch, find_bridge};
+use super::{Vswitch, find_bridge, root};
 use crate::chassis::{Chassis, datapath_name};
 
 const SECURE: &str = "secure";
@@ -99,9 +99,4 @@ impl Vswitch {
         );
         transaction.mutate(Rows::uuid(root), [OpenVSwitch::BRIDGES.insert([bridge])]).expect(1);
     }
-}
-
-/// The one row of its table.
-fn root(cache: &Cache) -> Option<(Uuid, OpenVSwitch)> {
-    cache.rows::<OpenVSwitch>().find_map(|(uuid, row)| Some((uuid, row.ok()?)))
 }

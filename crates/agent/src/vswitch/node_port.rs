@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use ovn_schema::vswitch::{Bridge, Interface, Port};
 use ovsdb::{Atom, Cache, Rows, Transaction, Uuid};
-use portolan_plan::host::{NODE_LINK, NodeNetwork};
+use portolan_plan::host::{NODE_LINK, NodeNetwork, Removal, Removals};
 use portolan_plan::row_uuid;
 
-use super::{BY_NAME, IFACE_ID, INTERNAL, OWNER, Vswitch, find_bridge, take_from_others};
+use super::{
+    BY_NAME, IFACE_ID, INTERNAL, OWNER, Vswitch, configuration, find_bridge, raise_next_cfg, take_from_others,
+};
 
 /// The tag of what is made for the node itself.
 pub(crate) const NODE: &str = "portolan/node";
@@ -15,15 +17,57 @@ pub(crate) const NODE: &str = "portolan/node";
 /// A port of the node's name that is somebody else's.
 const FOREIGN: &str = "Open vSwitch has a port portolan0 that is not Portolan's; remove it";
 
-impl Vswitch {
-    /// Makes the node's port as it should be; false if it is, or if there is no bridge yet.
-    pub(crate) async fn assert_node_port(&self, node: &str, network: &NodeNetwork) -> Result<bool, String> {
-        let transaction = self.node_port_transaction(node, network)?;
-        if transaction.is_empty() {
-            return Ok(false);
+/// What was seen of the node's port: a removal that ovs-vswitchd may not have seen.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    was_there: bool,
+    removals: Removals,
+}
+
+impl Seen {
+    fn removal(&mut self, cache: &Cache) -> Option<Removal> {
+        self.removals.configured(configuration(cache));
+        let is_there = find_port(cache).is_some();
+        if std::mem::replace(&mut self.was_there, is_there) && !is_there {
+            self.removals.removed(NODE_LINK);
         }
-        let outcome = self.client.transact(&transaction).await;
-        outcome.map(|_| true).map_err(|error| error.to_string())
+        self.removals.of(NODE_LINK).filter(|_| !is_there)
+    }
+}
+
+/// What became of the node's port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodePort {
+    /// It was not as it should be, and is now.
+    Made,
+    /// It is as it should be, or there is no bridge yet.
+    Unchanged,
+    /// It is made once ovs-vswitchd has seen that the one before was removed.
+    Awaited,
+}
+
+impl Vswitch {
+    /// Makes the node's port as it should be, as far as that can be done now.
+    pub(crate) async fn assert_node_port(
+        &self,
+        node: &str,
+        network: &NodeNetwork,
+        seen: &mut Seen,
+    ) -> Result<NodePort, String> {
+        let (transaction, outcome) = {
+            let cache = self.client.read();
+            match seen.removal(&cache) {
+                None => (self.node_port_transaction(&cache, node, network)?, NodePort::Made),
+                Some(Removal::Unasked) => (raising_next_cfg(&cache), NodePort::Awaited),
+                Some(Removal::Asked) => return Ok(NodePort::Awaited),
+            }
+        };
+        if transaction.is_empty() {
+            return Ok(NodePort::Unchanged);
+        }
+        // It may be there for a moment, whatever becomes of it before the next look.
+        seen.was_there |= outcome == NodePort::Made;
+        self.client.transact(&transaction).await.map(|_| outcome).map_err(|error| error.to_string())
     }
 
     /// Whether there is a port of the node.
@@ -51,10 +95,14 @@ impl Vswitch {
         self.client.transact(&transaction).await.map(drop).map_err(|error| error.to_string())
     }
 
-    fn node_port_transaction(&self, node: &str, network: &NodeNetwork) -> Result<Transaction, String> {
-        let cache = self.client.read();
+    fn node_port_transaction(
+        &self,
+        cache: &Cache,
+        node: &str,
+        network: &NodeNetwork,
+    ) -> Result<Transaction, String> {
         let mut transaction = Transaction::new();
-        let Some((bridge, bridge_row)) = find_bridge(&cache, &self.bridge) else { return Ok(transaction) };
+        let Some((bridge, bridge_row)) = find_bridge(cache, &self.bridge) else { return Ok(transaction) };
         let tags: BTreeMap<String, String> =
             [(NODE.to_owned(), node.to_owned()), (OWNER.to_owned(), network.owner.clone())].into();
         let mut external_ids = tags.clone();
@@ -68,9 +116,9 @@ impl Vswitch {
             external_ids,
             ..Interface::default()
         };
-        let Some((found, row)) = find_port(&cache) else {
+        let Some((found, row)) = find_port(cache) else {
             transaction.require::<Bridge>(bridge);
-            take_from_others(&mut transaction, &cache, &network.iface_id, interface);
+            take_from_others(&mut transaction, cache, &network.iface_id, interface);
             transaction.insert(interface, &wanted);
             let interfaces = [interface].into();
             let row = Port { name: NODE_LINK.to_owned(), interfaces, external_ids: tags, ..Port::default() };
@@ -99,12 +147,11 @@ impl Vswitch {
             let without = Port::EXTERNAL_IDS.delete_keys(tags.iter().map(|(key, _)| key.clone()));
             transaction.mutate(Rows::uuid(found), [without, Port::EXTERNAL_IDS.insert(tags)]).any();
         }
-        for (uuid, is) in
-            row.interfaces.iter().filter_map(|uuid| Some((*uuid, interface_row(&cache, *uuid)?)))
+        for (uuid, is) in row.interfaces.iter().filter_map(|uuid| Some((*uuid, interface_row(cache, *uuid)?)))
         {
             let ids = differing(&is.external_ids, &wanted.external_ids);
             if !ids.is_empty() {
-                take_from_others(&mut transaction, &cache, &network.iface_id, uuid);
+                take_from_others(&mut transaction, cache, &network.iface_id, uuid);
                 let without = Interface::EXTERNAL_IDS.delete_keys(ids.iter().map(|(key, _)| key.clone()));
                 transaction.mutate(Rows::uuid(uuid), [without, Interface::EXTERNAL_IDS.insert(ids)]).any();
             }
@@ -119,6 +166,12 @@ impl Vswitch {
         }
         Ok(transaction)
     }
+}
+
+fn raising_next_cfg(cache: &Cache) -> Transaction {
+    let mut transaction = Transaction::new();
+    raise_next_cfg(&mut transaction, cache);
+    transaction
 }
 
 fn find_port(cache: &Cache) -> Option<(Uuid, Port)> {

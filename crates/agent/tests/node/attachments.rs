@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 use crate::guards::wait_for_guards;
 use crate::health::get;
 use crate::isolation::{Receiver, answers, mac_of, reaches, send};
-use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_ports};
+use crate::stage::{Agents, Runtime, Stage, Stopped, blocking, made_on, wait_for_ports};
 
 /// Uses an interface of the node as whoever asked for it would: with an address, and a table of routes of its own.
 fn use_interface(node: &Namespace, link: &str, address: &str) {
@@ -314,15 +314,21 @@ fn an_interface_that_is_moved_to_another_namespace_works_there_and_can_be_made_a
             assert!(node.namespace().ip(&format!("link show {front}")).is_err());
             reaches(&own, "10.0.0.7".parse().unwrap());
 
-            // Without an agent, which would add the port again before ovs-vswitchd has seen that it was removed: it would see no change then.
-            stage.stop_agents();
+            // However late ovs-vswitchd sees that the port is gone: one that was added before would be to it the one that it has.
+            let stopped = Stopped::vswitchd(node);
+            let raised =
+                format!("next_cfg>{}", node.vsctl(&["get", "Open_vSwitch", ".", "next_cfg"]).unwrap());
             own.ip(&format!("link del {front}")).unwrap();
-            stage.testbed.nodes()[0].vsctl(&["del-port", "br-int", &front]).unwrap();
-            stage.start_agents();
-            let node = &stage.testbed.nodes()[0];
+            node.vsctl(&["--no-wait", "del-port", "br-int", &front]).unwrap();
+            node.vsctl(&["wait-until", "Open_vSwitch", ".", &raised]).unwrap();
+            let ports = node.vsctl(&["list-ports", "br-int"]).unwrap();
+            assert!(!ports.contains(&front), "{ports}");
+            drop(stopped);
             stage.ready_reason("front", "InEffect");
             let shown = shown(node, &front);
             assert!(shown.contains(",UP") && shown.contains("portolan-holder NetworkAttachment"), "{shown}");
+            use_interface(node.namespace(), &front, "10.0.0.21");
+            reaches(&pod, "10.0.0.21".parse().unwrap());
             argo.succeeds("DEL");
         })
         .await;

@@ -57,6 +57,10 @@ fn pods_on_two_nodes_are_plugged_reach_each_other_and_leave_nothing() {
             {
                 netns.command("ping").args(["-c1", "-w10", "-i0.05", address]).read().unwrap();
             }
+            // Packets as large as there may be, whole: 1400 bytes with their headers.
+            for (size, address) in [("-s1372", "10.0.0.8"), ("-s1352", "fd00::8")] {
+                netns[0].command("ping").args(["-c1", "-w10", "-Mdo", size, address]).read().unwrap();
+            }
             send_4_mib(&netns[0], &netns[1], "10.0.0.8:7000");
             argo.succeeds("CHECK");
             argo.succeeds("STATUS");

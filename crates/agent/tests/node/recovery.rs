@@ -8,7 +8,9 @@ use portolan_testbed::{Node, Test};
 use serde_json::json;
 use tokio::io::unix::AsyncFd;
 
-use crate::stage::{Agents, Runtime, Stage, blocking, made_on, wait_for_ports};
+use crate::attachments::wait_for_links;
+use crate::plugged::primary;
+use crate::stage::{Agents, Runtime, Stage, Stopped, blocking, made_on, wait_for_ports};
 
 /// Waits until a node does not have a link.
 fn wait_for_no_link(node: &Node, link: &str) {
@@ -91,6 +93,78 @@ fn what_belongs_to_living_sandboxes_is_made_again_and_what_belongs_to_deleted_po
             sandboxes[0].0.succeeds("CHECK");
             sandboxes[0].0.succeeds("DEL");
             assert_eq!(made_on(node), Vec::<String>::new());
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_port_that_waits_for_ovs_vswitchd_to_see_its_removal_keeps_no_other_waiting() {
+    Test::new().deadline(Duration::from_secs(300)).run(async |lab| {
+        blocking(move || {
+            let stage = Stage::start(&lab, 1, Agents::default());
+            let node = &stage.testbed.nodes()[0];
+            let [argo, ikaros] =
+                [("argo", "cafe01", 7), ("ikaros", "cafe02", 8)].map(|(name, container, last)| {
+                    let uid = stage.pod(name, "node1");
+                    stage.assign(name, &uid, "node1", last);
+                    let netns = node.namespace().network_beside(name).unwrap();
+                    (Runtime::new(node, container, name, &uid, &netns), netns)
+                });
+            argo.0.succeeds("ADD");
+            let port = argo.0.link();
+            // What the agent knows is enough then: the API server cannot be reached while ovs-vswitchd is stopped.
+            let before = Runtime { container: "cafe00".into(), ..ikaros.0.clone() };
+            before.succeeds("ADD");
+            before.succeeds("DEL");
+
+            let stopped = Stopped::vswitchd(node);
+            let raised =
+                format!("next_cfg>{}", node.vsctl(&["get", "Open_vSwitch", ".", "next_cfg"]).unwrap());
+            node.vsctl(&["--no-wait", "del-port", "br-int", &port]).unwrap();
+            node.vsctl(&["wait-until", "Open_vSwitch", ".", &raised]).unwrap();
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| ikaros.0.succeeds("ADD"));
+                node.vsctl(&["wait-until", "Interface", &ikaros.0.link()]).unwrap();
+                let ports = node.vsctl(&["list-ports", "br-int"]).unwrap();
+                assert!(!ports.contains(&port), "{ports}");
+                drop(stopped);
+                other.join().unwrap();
+            });
+            wait_for_ports(node, 2);
+            for (runtime, _) in [&argo, &ikaros] {
+                runtime.succeeds("CHECK");
+            }
+            argo.1.command("ping").args(["-c1", "-w10", "-i0.05", "10.0.0.8"]).read().unwrap();
+            for (runtime, _) in [&argo, &ikaros] {
+                runtime.succeeds("DEL");
+            }
+            assert_eq!(made_on(node), Vec::<String>::new());
+        })
+        .await;
+    });
+}
+
+#[test]
+fn the_nodes_own_port_has_a_link_again_however_late_ovs_vswitchd_sees_that_it_was_removed() {
+    Test::new().deadline(Duration::from_secs(300)).run(async |lab| {
+        blocking(move || {
+            let stage = Stage::start(&lab, 1, primary(60));
+            let node = &stage.testbed.nodes()[0];
+            let shown = |node: &Node| node.command("ip").args(["-o", "link", "show", "portolan0"]).read();
+            let is_up = |node: &Node| shown(node).is_ok_and(|link| link.contains(",UP"));
+            wait_for_links(node, is_up);
+            // The link is removed, and its port, to have both made anew.
+            let stopped = Stopped::vswitchd(node);
+            let raised =
+                format!("next_cfg>{}", node.vsctl(&["get", "Open_vSwitch", ".", "next_cfg"]).unwrap());
+            node.namespace().ip("link del portolan0").unwrap();
+            node.vsctl(&["--no-wait", "del-port", "br-int", "portolan0"]).unwrap();
+            node.vsctl(&["wait-until", "Open_vSwitch", ".", &raised]).unwrap();
+            let ports = node.vsctl(&["list-ports", "br-int"]).unwrap();
+            assert!(!ports.contains("portolan0"), "{ports}");
+            drop(stopped);
+            wait_for_links(node, is_up);
         })
         .await;
     });

@@ -551,6 +551,30 @@ pub(crate) fn wait_for_ports(node: &Node, count: usize) {
     });
 }
 
+/// An ovs-vswitchd that is stopped until this is dropped.
+pub(crate) struct Stopped<'a> {
+    node: &'a Node,
+    pid: u32,
+}
+
+impl<'a> Stopped<'a> {
+    pub(crate) fn vswitchd(node: &'a Node) -> Self {
+        let stopped = Self { node, pid: node.vswitchd().pid().unwrap() };
+        stopped.signal("STOP");
+        stopped
+    }
+
+    fn signal(&self, signal: &str) {
+        self.node.command("sh").args(["-c", &format!("kill -{signal} {}", self.pid)]).read().unwrap();
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.signal("CONT");
+    }
+}
+
 /// Waits until an agent has made a link, from when the monitor was opened.
 pub(crate) fn wait_for_link(monitor: LinkMonitor) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -7,6 +7,7 @@ use portolan_api::Mac;
 use super::function::{Function, Use};
 use super::names::{LinkName, Note, Sandbox, Tag};
 use super::planning::Admits;
+use super::removals::{Configuration, Removal, Removals};
 
 /// What the agent has seen on its node.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +25,7 @@ pub struct Observed {
     links_by_pod: BTreeMap<(String, String), BTreeMap<u32, LinkName>>,
     /// The datapath of OVN's bridge; none while there is no bridge.
     datapath: Option<Datapath>,
+    removals: Removals,
 }
 
 /// How frames get from links to flows.
@@ -143,6 +145,11 @@ impl Observed {
         self.ports.get(name)
     }
 
+    /// The removal of a port, as long as ovs-vswitchd may not have seen it.
+    pub fn removal(&self, name: &LinkName) -> Option<Removal> {
+        self.removals.of(name.as_str())
+    }
+
     /// Whether a link has a guard, or had one: it may outlive the link.
     pub fn is_guarded(&self, name: &LinkName) -> bool {
         self.guards.contains_key(name)
@@ -257,9 +264,16 @@ impl Observed {
         self.unindex(name);
         match port {
             Some(port) => drop(self.ports.insert(name.clone(), port)),
-            None => drop(self.ports.remove(name)),
+            None if self.ports.remove(name).is_some() => self.removals.removed(name.as_str()),
+            None => {}
         }
         self.index(name);
+    }
+
+    /// The numbers of Open vSwitch's configuration were seen, no earlier than what is said of ports after this. True if who waits for a
+    /// removal to be seen is to be compared again.
+    pub fn set_configuration(&mut self, now: Configuration) -> bool {
+        self.removals.configured(now)
     }
 
     /// What is noted on a link and its port: the same, unless somebody changed one.

@@ -7,6 +7,7 @@ use ovsdb_core::SmolStr;
 use super::names::{HolderTag, LinkName, Note, Tag};
 use super::observed::{Observed, Switched};
 use super::planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap, LinkState};
+use super::removals::Removal;
 use crate::reconciler::{Comparison, Target, Waiting};
 
 /// One node.
@@ -22,6 +23,8 @@ pub enum Change {
     Correct(LinkName, DesiredPort),
     /// Remove the port.
     Unplug(LinkName),
+    /// Have ovs-vswitchd say when it has seen that the port was removed: raise `next_cfg`.
+    RaiseNextCfg(LinkName),
     /// Make the tap, down.
     MakeTap(LinkName, DesiredTap),
     /// Remove the link, and with it the other end of a pair.
@@ -55,6 +58,8 @@ pub struct Preparation {
 pub enum Key {
     /// OVN's bridge.
     Bridge,
+    /// That ovs-vswitchd has seen a port's removal.
+    Removal,
 }
 
 impl Change {
@@ -64,6 +69,7 @@ impl Change {
             Change::Plug(unit, _)
             | Change::Correct(unit, _)
             | Change::Unplug(unit)
+            | Change::RaiseNextCfg(unit)
             | Change::MakeTap(unit, _)
             | Change::RemoveLink(unit)
             | Change::Release(unit, _)
@@ -77,7 +83,7 @@ impl Change {
 
     /// True for a change of Open vSwitch; the others are the kernel's.
     pub fn is_of_vswitch(&self) -> bool {
-        matches!(self, Change::Plug(..) | Change::Correct(..) | Change::Unplug(_))
+        matches!(self, Change::Plug(..) | Change::Correct(..) | Change::Unplug(_) | Change::RaiseNextCfg(_))
     }
 }
 
@@ -124,13 +130,20 @@ impl Target for Node {
                 (Some(port), Some(is)) if is.iface_id != port.iface_id || is.internal != port.internal => {
                     changes.push(Change::Correct(unit, port));
                 }
-                (Some(port), None) if observed.datapath().is_some() => {
-                    changes.push(Change::Plug(unit, port));
-                }
-                (Some(_), None) => {
+                (Some(_), None) if observed.datapath().is_none() => {
                     let obstacle = "Open vSwitch does not have OVN's bridge";
                     comparison.waiting.push(Waiting { unit, until: Key::Bridge, obstacle });
                 }
+                (Some(port), None) => match observed.removal(&unit) {
+                    None => changes.push(Change::Plug(unit, port)),
+                    Some(removal) => {
+                        if removal == Removal::Unasked {
+                            changes.push(Change::RaiseNextCfg(unit.clone()));
+                        }
+                        let obstacle = "ovs-vswitchd has not seen yet that the port was removed";
+                        comparison.waiting.push(Waiting { unit, until: Key::Removal, obstacle });
+                    }
+                },
                 (Some(_), Some(_)) | (None, _) => {}
             }
         }

@@ -18,6 +18,7 @@ struct Case {
     ended: BTreeSet<Sandbox>,
     observed: Observed,
     reconciler: Reconciler<Node>,
+    configuration: Configuration,
 }
 
 /// A node on which pod `argo` has an address; its sandbox is not there yet.
@@ -36,6 +37,7 @@ fn case() -> Case {
         ended: BTreeSet::new(),
         observed,
         reconciler: Reconciler::new(Node),
+        configuration: Configuration::default(),
     }
 }
 
@@ -73,8 +75,15 @@ impl Case {
         }
     }
 
+    fn configured(&mut self, next: i64, current: i64) {
+        self.configuration = Configuration { next, current };
+        if self.observed.set_configuration(self.configuration) {
+            self.reconciler.observed([], [Key::Removal]);
+        }
+    }
+
     fn round(&mut self) -> (Vec<Change>, Vec<LinkName>) {
-        let Case { world, pods, ended, observed, reconciler } = self;
+        let Case { world, pods, ended, observed, reconciler, .. } = self;
         let facts = Facts { observed, world, pods, ended, holders: None, mtu: None };
         let round = reconciler.reconcile(|unit| plan(unit, &facts), observed);
         (round.changes, round.confirm.into_iter().map(|confirm| confirm.unit).collect())
@@ -91,6 +100,10 @@ impl Case {
                     self.observed.set_port(&unit, Some(ObservedPort { tag, pod, iface_id, internal }));
                 }
                 Change::Unplug(_) => self.observed.set_port(&unit, None),
+                Change::RaiseNextCfg(_) => {
+                    let Configuration { next, current } = self.configuration;
+                    self.configured(next + 1, current);
+                }
                 Change::RemoveLink(_) | Change::Release(..) => drop(self.observed.set_link(&unit, None)),
                 Change::MakeTap(..) | Change::Prepare(..) => panic!("calls make the links of sandboxes"),
                 Change::Guard(_, admits) => self.observed.set_guard(&unit, Guard::Present(*admits)),
@@ -117,6 +130,7 @@ fn kinds(changes: &[Change]) -> Vec<&'static str> {
         Change::Plug(..) => "plug",
         Change::Correct(..) => "correct",
         Change::Unplug(_) => "unplug",
+        Change::RaiseNextCfg(_) => "raise next_cfg",
         Change::MakeTap(..) => "make tap",
         Change::RemoveLink(_) => "remove link",
         Change::Release(..) => "release",
@@ -151,13 +165,61 @@ fn an_open_vswitch_that_lost_its_database_gets_the_ports_of_living_sandboxes_aga
     let mut case = case();
     let name = case.link("cafe01", 5);
     let first = case.settle();
+    case.configured(7, 7);
+    // The new one has numbers of its own.
+    case.configured(0, 0);
     case.observed.set_port(&name, None);
     case.observed.set_datapath(None);
     case.touch_all();
     assert_eq!(case.settle(), [], "there is no bridge yet");
     case.observed.set_datapath(Some(Datapath::Netdev));
     case.reconciler.observed([], [Key::Bridge]);
+    assert_eq!(case.settle(), [Change::RaiseNextCfg(name)]);
+    case.configured(1, 1);
     assert_eq!(case.settle(), first);
+}
+
+#[test]
+fn a_port_that_was_removed_is_made_again_once_ovs_vswitchd_has_seen_that_it_was_gone() {
+    let mut case = case();
+    let name = case.link("cafe01", 5);
+    case.configured(7, 7);
+    let first = case.settle();
+    // With `ovs-vsctl --no-wait`, which raises nothing.
+    case.observed.set_port(&name, None);
+    case.touch_all();
+    assert_eq!(case.settle(), [Change::RaiseNextCfg(name.clone())]);
+    case.touch_all();
+    assert_eq!(case.settle(), [], "it is raised already");
+    // A database that is lost meanwhile has numbers of its own.
+    case.configured(0, 0);
+    case.touch_all();
+    assert_eq!(case.settle(), [Change::RaiseNextCfg(name.clone())]);
+    case.configured(2, 0);
+    assert_eq!(case.settle(), [], "somebody else has raised it too");
+    case.configured(2, 1);
+    assert_eq!(case.settle(), first);
+
+    // The sandbox of a call that is repeated, of another one, and of one that ends meanwhile.
+    case.ended.insert(note("cafe01").sandbox);
+    case.reconciler.removed(name.clone());
+    assert_eq!(kinds(&case.settle()), ["unplug", "remove link", "remove guard"]);
+    case.ended.clear();
+    let _ = case.link("cafe01", 6);
+    let other = case.link("cafe02", 7);
+    let changes = case.settle();
+    assert!(changes.contains(&Change::RaiseNextCfg(name.clone())), "{changes:?}");
+    let plugged: Vec<_> = changes.iter().filter(|one| matches!(one, Change::Plug(..))).collect();
+    assert!(
+        matches!(plugged[..], [Change::Plug(unit, _)] if *unit == other),
+        "others do not wait: {changes:?}"
+    );
+    case.ended.insert(note("cafe01").sandbox);
+    case.reconciler.removed(name.clone());
+    assert_eq!(kinds(&case.settle()), ["remove link", "remove guard"]);
+    case.configured(3, 3);
+    assert_eq!(case.settle(), []);
+    assert_eq!(case.observed.removal(&name), None);
 }
 
 #[test]
@@ -310,7 +372,9 @@ fn in_the_kernels_datapath_the_link_of_a_sandbox_is_up_only_as_long_as_it_is_a_p
         // Somebody removes the port, or Open vSwitch has lost its database: what the pod sends would reach the node.
         case.observed.set_port(&name, None);
         is(&mut case, true, Switched::No);
-        assert_eq!(kinds(&case.settle()), ["set down", "plug"]);
+        assert_eq!(kinds(&case.settle()), ["set down", "raise next_cfg"]);
+        case.configured(1, 1);
+        assert_eq!(kinds(&case.settle()), ["plug"]);
         is(&mut case, false, Switched::Port);
         assert_eq!(kinds(&case.settle()), ["set up"]);
         // Before the bridge is seen nobody knows what sees what comes in by a link.

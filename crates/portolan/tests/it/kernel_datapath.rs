@@ -33,6 +33,7 @@ fn inside() {
         let (a, b) = (first.add().unwrap(), second.add().unwrap());
         testbed.ping(&a, &b).patience(Duration::from_secs(60)).succeeds();
         testbed.tcp(&a, &b).succeeds();
+        packets_of_the_mtu_get_through_whole(&a, &b);
         for node in testbed.nodes() {
             let bridge = node.vsctl(&["get", "Bridge", "br-int", "datapath_type"]).unwrap();
             assert_eq!(bridge, "system");
@@ -49,6 +50,15 @@ fn inside() {
             assert!(!ports.lines().any(|port| port.starts_with("pt")), "{ports}");
         }
     });
+}
+
+fn packets_of_the_mtu_get_through_whole(from: &Pod, to: &Pod) {
+    let link = from.netns().command("ip").args(["-o", "link", "show", "net1"]).read().unwrap();
+    let mtu = link.split_once(" mtu ").unwrap().1.split(' ').next().unwrap();
+    // What headers leave.
+    let size = (mtu.parse::<u16>().unwrap() - 28).to_string();
+    let to = to.address().to_string();
+    from.netns().command("ping").args(["-c1", "-w60", "-i0.2", "-Mdo", "-s", &size, &to]).read().unwrap();
 }
 
 const INTERFACES: &str = "
@@ -97,8 +107,16 @@ fn a_link_that_is_no_port_is_down(testbed: &Testbed, [a, b]: [&Pod; 2]) {
     node.vswitchd().kill().unwrap();
     node.command("ovs-dpctl").args(["del-if", "ovs-system", link]).read().unwrap();
     std::iter::repeat_with(is_up).find(|is_up| !is_up).unwrap();
+    // `ping` gives up as soon as the kernel has found no neighbour, and Open vSwitch takes longer here.
+    let to = b.address().to_string();
+    let is_reached = || a.netns().command("ping").args(["-c1", "-w1", &to]).read().is_ok();
     node.vswitchd().restart().unwrap();
-    testbed.ping(a, b).patience(Duration::from_secs(60)).succeeds();
+    std::iter::repeat_with(is_reached).find(|is_reached| *is_reached).unwrap();
+    assert!(is_up());
+    // The same by way of Open vSwitch: the port comes back, and with it the link.
+    node.vsctl(&["del-port", "br-int", link]).unwrap();
+    node.vsctl(&["wait-until", "Interface", link, "external_ids:ovn-installed=true"]).unwrap();
+    std::iter::repeat_with(is_reached).find(|is_reached| *is_reached).unwrap();
     assert!(is_up());
 }
 

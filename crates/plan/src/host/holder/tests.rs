@@ -24,6 +24,7 @@ struct Case {
     planned: usize,
     /// Whether the link has a guard, whatever is known of it.
     is_guarded: bool,
+    next_cfg: i64,
 }
 
 fn object(tap: Option<Tap>) -> NetworkAttachment {
@@ -65,7 +66,7 @@ fn case(tap: Option<Tap>) -> Case {
     reconciler.changed(tag().link(), Urgency::Immediate);
     let holders = BTreeMap::from([(tag().link(), tag())]);
     let (was_listed, mtu) = (true, Some(1400));
-    Case { world, holders, was_listed, mtu, observed, reconciler, planned: 0, is_guarded: false }
+    Case { world, holders, was_listed, mtu, observed, reconciler, planned: 0, is_guarded: false, next_cfg: 0 }
 }
 
 impl Case {
@@ -128,6 +129,7 @@ impl Case {
                     self.link_gone(&unit);
                 }
             }
+            Change::RaiseNextCfg(_) => self.raise_next_cfg(),
             Change::MakeTap(..) => self.link_made(&unit),
             Change::RemoveLink(_) => self.link_gone(&unit),
             Change::Release(..) => panic!("it has no function: {change:?}"),
@@ -154,6 +156,14 @@ impl Case {
             }
         }
         self.reconciler.changed(unit, Urgency::Immediate);
+    }
+
+    /// ovs-vswitchd follows at once.
+    fn raise_next_cfg(&mut self) {
+        self.next_cfg += 1;
+        let is_seen =
+            self.observed.set_configuration(Configuration { next: self.next_cfg, current: self.next_cfg });
+        assert!(is_seen, "it is raised for a removal");
     }
 
     fn set_guard(&mut self, unit: &LinkName, guard: Guard) {
@@ -186,6 +196,7 @@ fn kinds(changes: &[Change]) -> Vec<&'static str> {
         Change::Plug(..) => "plug",
         Change::Correct(..) => "correct",
         Change::Unplug(_) => "unplug",
+        Change::RaiseNextCfg(_) => "raise next_cfg",
         Change::MakeTap(..) => "make tap",
         Change::RemoveLink(_) => "remove link",
         Change::Release(..) => "release",
@@ -240,8 +251,9 @@ fn in_the_kernels_datapath_a_tap_is_up_only_as_long_as_it_is_a_port_and_goes_bef
     case.observed.set_port(&unit, None);
     case.touch();
     let (changes, _) = case.round();
-    assert_eq!(kinds(&changes), ["set down", "plug"]);
+    assert_eq!(kinds(&changes), ["set down", "raise next_cfg"]);
     changes.iter().for_each(|change| case.apply(change));
+    assert_eq!(kinds(&case.settle()), ["plug"]);
     let link = ObservedLink { switched: Switched::Port, ..case.observed.link(&unit).unwrap().clone() };
     drop(case.observed.set_link(&unit, Some(&link)));
     case.touch();
@@ -384,7 +396,7 @@ fn what_somebody_changed_is_made_again() {
     case.observed.set_port(&unit, None);
     case.touch();
     let changes = case.settle();
-    assert_eq!(kinds(&changes)[0], "plug");
+    assert_eq!(kinds(&changes)[..2], ["raise next_cfg", "plug"]);
     // Somebody moved the link to another namespace: it goes on there, and nothing of it is here.
     case.link_gone(&unit);
     assert_eq!(case.settle(), []);

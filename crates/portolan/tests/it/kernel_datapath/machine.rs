@@ -10,7 +10,7 @@ use std::time::Duration;
 const EARLY_MODULES: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 
 /// What the test needs.
-const MODULES: &str = "openvswitch vport-geneve geneve veth bridge nf_tables tun";
+const MODULES: &str = "openvswitch vport-geneve geneve veth bridge nf_tables nft_fib_netdev tun";
 
 /// What the machine says when the test has ended, before its exit code.
 const ENDED: &str = "the test has ended with";
