@@ -339,9 +339,16 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
 fn libraries_of(release: &Path, loader: &Path, program: &Path) -> Result<Vec<PathBuf>> {
     let directory = release.join("usr/lib/x86_64-linux-gnu");
     let mut command = Command::new(loader);
-    let libraries =
+    let mut libraries =
         loaded(command.arg("--library-path").arg(&directory).arg("--list").arg(program), program)?;
-    Ok(libraries.into_iter().filter(|library| library.starts_with(&directory)).collect())
+    libraries.retain(|library| !library.starts_with("/lib64"));
+    match libraries.iter().find(|library| !library.starts_with(&directory)) {
+        None => Ok(libraries),
+        Some(other) => {
+            let answer = format!("{} is none of {}", other.display(), release.display());
+            Err(Error::Refused { peer: "the loader".into(), answer })
+        }
+    }
 }
 
 /// The files that a command names as those which a program would load.
