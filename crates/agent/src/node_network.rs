@@ -324,18 +324,30 @@ fn make(wanted: &NodeNetwork, table: Table, table_changed: bool) -> (Result<bool
 }
 
 fn make_table(wanted: &NodeNetwork, table: Table, changed: bool) -> portolan_host::Result<Table> {
-    let (link, pods, own) = (NODE_LINK.to_owned(), wanted.pods.clone(), wanted.masquerade.clone());
-    let masquerade = Masquerade { link, pods, own };
-    match table {
-        Some((written, listed)) if written == masquerade => {
-            if !changed || masquerade::listed()?.as_ref() == Some(&listed) {
-                return Ok(Some((written, listed)));
-            }
+    // What an earlier agent made is remembered by the kernel.
+    let before = match &table {
+        Some((written, _)) => written.unmasqueraded.clone(),
+        None => masquerade::listed()?.as_ref().map(masquerade::unmasqueraded_in).unwrap_or_default(),
+    };
+    let masquerade = Masquerade {
+        link: NODE_LINK.to_owned(),
+        pods: wanted.pods.clone(),
+        unmasqueraded: wanted.unmasqueraded(&before),
+        own: wanted.masquerade.clone(),
+    };
+    let as_written = match table {
+        Some(table) if !changed || masquerade::listed()?.as_ref() == Some(&table.1) => Some(table),
+        Some(_) => {
             tracing::warn!("somebody changed the table inet portolan of nftables; it is written again");
+            None
         }
-        _ => {}
+        None => None,
+    };
+    match as_written {
+        Some((written, listed)) if written == masquerade => return Ok(Some((written, listed))),
+        Some((written, _)) => masquerade.apply_after(&written)?,
+        None => masquerade.apply()?,
     }
-    masquerade.apply()?;
     Ok(Some((masquerade, masquerade::listed()?.unwrap_or_default())))
 }
 
@@ -460,6 +472,7 @@ mod tests {
             addresses: vec!["10.16.1.2/24".parse().unwrap()],
             routers: vec!["10.16.1.1".parse().unwrap()],
             pods: vec![pods.parse().unwrap()],
+            leaves: Vec::new(),
             masquerade: vec!["10.16.1.3".parse().unwrap()],
             own: Vec::new(),
             refused: Vec::new(),

@@ -1,6 +1,7 @@
 //! The primary network with the real binaries, OVN and Open vSwitch: three nodes with prefixes of both families, pods and nodes and what is
 //! outside, and nothing left of a node that goes.
 
+mod nat_outgoing;
 mod stage;
 mod tenants;
 

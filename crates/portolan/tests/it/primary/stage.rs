@@ -10,7 +10,7 @@ use portolan_testbed::{Daemon, Namespace, Node, Northbound, Pod, Process, Ready,
 
 /// What goes each way of a connection.
 const STREAM: usize = 200_000;
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 const SUBNET: &str = r#"
 apiVersion: portolan.dev/v1alpha1
@@ -221,7 +221,7 @@ impl Stage {
     }
 }
 
-fn connect(to: std::net::SocketAddr) -> std::io::Result<TcpStream> {
+pub(crate) fn connect(to: std::net::SocketAddr) -> std::io::Result<TcpStream> {
     TcpStream::connect_timeout(&to, PATIENCE)
 }
 
