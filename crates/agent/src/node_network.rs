@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -248,11 +249,12 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<Progress, String> {
     }
     let (mut host, mut before) = (wanted.clone(), state.pods.clone());
     let (table, table_changed) = (state.table.take(), std::mem::take(&mut state.table_changed));
+    let others = agent.vswitch.other_nodes();
     let done = blocking(move || {
         before.extend(routed_networks()?);
         host.keep(&before);
         let left_out = leave_out_own_networks(&mut host)?;
-        let (outcome, table) = make(&host, table, table_changed);
+        let (outcome, table) = make(&host, others, table, table_changed);
         Ok::<_, anyhow::Error>((outcome, table, left_out, host.pods))
     });
     let (outcome, table, left_out, pods) = done.await.map_err(|error| error.to_string())?;
@@ -313,9 +315,14 @@ async fn remove_if_deleted(agent: &Agent, state: &mut State) -> Result<(), Strin
 type Table = Option<(Masquerade, Value)>;
 
 /// Makes links, addresses, routes and translation as they should be. False if Open vSwitch has not made the link yet.
-fn make(wanted: &NodeNetwork, table: Table, table_changed: bool) -> (Result<bool, String>, Table) {
+fn make(
+    wanted: &NodeNetwork,
+    others: Option<Vec<IpAddr>>,
+    table: Table,
+    table_changed: bool,
+) -> (Result<bool, String>, Table) {
     // What leaves the cluster is translated from the first packet on.
-    let (outcome, table) = match make_table(wanted, table, table_changed) {
+    let (outcome, table) = match make_table(wanted, others, table, table_changed) {
         Ok(table) => (Ok(()), table),
         Err(error) => (Err(with_causes(&error)), None),
     };
@@ -323,16 +330,25 @@ fn make(wanted: &NodeNetwork, table: Table, table_changed: bool) -> (Result<bool
     (outcome.and(made), table)
 }
 
-fn make_table(wanted: &NodeNetwork, table: Table, changed: bool) -> portolan_host::Result<Table> {
-    // What an earlier agent made is remembered by the kernel.
-    let before = match &table {
-        Some((written, _)) => written.unmasqueraded.clone(),
-        None => masquerade::listed()?.as_ref().map(masquerade::unmasqueraded_in).unwrap_or_default(),
+fn make_table(
+    wanted: &NodeNetwork,
+    others: Option<Vec<IpAddr>>,
+    table: Table,
+    changed: bool,
+) -> portolan_host::Result<Table> {
+    // What is not known now stays as it is: what an earlier agent made is remembered by the kernel.
+    let (unmasqueraded, nodes) = match &table {
+        Some((written, _)) => (written.unmasqueraded.clone(), written.nodes.clone()),
+        None => {
+            let listed = masquerade::listed()?.unwrap_or_default();
+            (masquerade::unmasqueraded_in(&listed), masquerade::nodes_in(&listed))
+        }
     };
     let masquerade = Masquerade {
         link: NODE_LINK.to_owned(),
         pods: wanted.pods.clone(),
-        unmasqueraded: wanted.unmasqueraded(&before),
+        unmasqueraded: wanted.unmasqueraded(&unmasqueraded),
+        nodes: others.map_or(nodes, |others| others.into_iter().map(IpNet::from).collect()),
         own: wanted.masquerade.clone(),
     };
     let as_written = match table {

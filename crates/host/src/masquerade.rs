@@ -3,7 +3,7 @@
 //! ```text
 //! postrouting  by another link, from a pod to none, translated here  → masquerade, so that the answer comes back to be translated
 //!              by another link, from a pod to none                   → masquerade, but for pods that leave with their own addresses
-//!              by the link, from a pod, translated here              → from the second address, for the same reason
+//!              by the link, from a pod or a node, translated here    → from the second address, for the same reason
 //! forward      in and out by the link, and not translated            → drop: an address that nobody has would go round
 //! ```
 //!
@@ -34,6 +34,8 @@ pub struct Masquerade {
     pub pods: Vec<IpNet>,
     /// Those of pods that leave the cluster with their own addresses.
     pub unmasqueraded: Vec<IpNet>,
+    /// The addresses of other nodes: what pods send there does not come by this one.
+    pub nodes: Vec<IpNet>,
     /// Addresses that stand for the node towards pods, one of each family.
     pub own: Vec<IpAddr>,
 }
@@ -79,14 +81,15 @@ impl Masquerade {
             let from_pods = family.matches("==", "saddr", Pods);
             let leaves = [self.link("!=", "oifname"), from_pods.clone(), family.matches("!=", "daddr", Pods)];
             let masquerade = || json!({ "masquerade": null });
-            commands
-                .push(rule("postrouting", &[&leaves[..], &[translated(), masquerade()]].concat()));
+            commands.push(rule("postrouting", &[&leaves[..], &[translated(), masquerade()]].concat()));
             let not_as_itself = family.matches("!=", "saddr", Unmasqueraded);
             commands.push(rule("postrouting", &[&leaves[..], &[not_as_itself, masquerade()]].concat()));
             for own in self.own.iter().filter(|own| Ip::of(**own) == family) {
                 let source = json!({ "snat": { "family": family.name(), "addr": own.to_string() } });
-                let returns = [self.link("==", "oifname"), translated(), from_pods.clone(), source];
-                commands.push(rule("postrouting", &returns));
+                for from in [&from_pods, &family.matches("==", "saddr", Nodes)] {
+                    let returns = [self.link("==", "oifname"), translated(), from.clone(), source.clone()];
+                    commands.push(rule("postrouting", &returns));
+                }
             }
         }
         let round = [self.link("==", "iifname"), self.link("==", "oifname")];
@@ -138,6 +141,11 @@ pub fn unmasqueraded_in(listed: &Value) -> Vec<IpNet> {
     elements_in(listed, Unmasqueraded)
 }
 
+/// The addresses of other nodes, in a table as it is listed.
+pub fn nodes_in(listed: &Value) -> Vec<IpNet> {
+    elements_in(listed, Nodes)
+}
+
 fn elements_in(listed: &Value, holds: Holds) -> Vec<IpNet> {
     let names = [Ip::V4, Ip::V6].map(|family| Set(holds, family).name());
     let sets = listed.as_array().into_iter().flatten().map(|object| &object["set"]);
@@ -174,15 +182,17 @@ fn rule(chain: &str, expressions: &[Value]) -> Value {
 enum Holds {
     Pods,
     Unmasqueraded,
+    Nodes,
 }
 
-use Holds::{Pods, Unmasqueraded};
+use Holds::{Nodes, Pods, Unmasqueraded};
 
 impl Holds {
     fn networks(self, of: &Masquerade) -> &[IpNet] {
         match self {
             Pods => &of.pods,
             Unmasqueraded => &of.unmasqueraded,
+            Nodes => &of.nodes,
         }
     }
 }
@@ -192,11 +202,13 @@ impl Holds {
 struct Set(Holds, Ip);
 
 impl Set {
-    const ALL: [Set; 4] = [
+    const ALL: [Set; 6] = [
         Set(Pods, Ip::V4),
         Set(Pods, Ip::V6),
         Set(Unmasqueraded, Ip::V4),
         Set(Unmasqueraded, Ip::V6),
+        Set(Nodes, Ip::V4),
+        Set(Nodes, Ip::V6),
     ];
 
     fn name(self) -> &'static str {
@@ -205,6 +217,8 @@ impl Set {
             Set(Pods, Ip::V6) => "pods-v6",
             Set(Unmasqueraded, Ip::V4) => "unmasqueraded-v4",
             Set(Unmasqueraded, Ip::V6) => "unmasqueraded-v6",
+            Set(Nodes, Ip::V4) => "nodes-v4",
+            Set(Nodes, Ip::V6) => "nodes-v6",
         }
     }
 
@@ -227,9 +241,7 @@ impl Set {
         let prefix =
             |net: &IpNet| json!({ "prefix": { "addr": net.addr().to_string(), "len": net.prefix_len() } });
         let elements: Vec<Value> = networks.iter().map(prefix).collect();
-        let command = || {
-            json!({ verb: { "element": { "family": FAMILY, "table": TABLE, "name": self.name(), "elem": elements } } })
-        };
+        let command = || json!({ verb: { "element": { "family": FAMILY, "table": TABLE, "name": self.name(), "elem": elements } } });
         (!networks.is_empty()).then(command)
     }
 }

@@ -524,6 +524,7 @@ fn the_table_that_masquerades_is_written_and_seen_to_be_changed() {
             // One of them lies in another, as where a node's prefix is in that of the cluster.
             pods: nets(&["10.16.0.0/14", "10.16.1.0/24", "fd00:16::/48"]),
             unmasqueraded: nets(&["10.17.0.0/24"]),
+            nodes: nets(&["172.31.0.12/32", "fd00:31::12/128"]),
             own: ["10.16.1.3", "fd00:16::3"].map(|address| address.parse().unwrap()).into(),
         };
         assert_eq!(masquerade::listed().unwrap(), None);
@@ -543,6 +544,7 @@ fn the_table_that_masquerades_is_written_and_seen_to_be_changed() {
         let written = masquerade::listed().unwrap().unwrap();
         wanted.apply().unwrap();
         assert_eq!(masquerade::listed().unwrap(), Some(written.clone()), "writing it again changes nothing");
+        assert_eq!(masquerade::nodes_in(&written), wanted.nodes);
         let text = lab.command("nft").args(["list", "table", "inet", "portolan"]).read().unwrap();
         for rule in [
             "elements = { 10.16.0.0/14 }",
@@ -553,6 +555,8 @@ fn the_table_that_masquerades_is_written_and_seen_to_be_changed() {
             "oifname != \"pt0\" ip6 saddr @pods-v6 ip6 daddr != @pods-v6 ip6 saddr != @unmasqueraded-v6 masquerade",
             "oifname \"pt0\" ct status dnat ip saddr @pods-v4 snat ip to 10.16.1.3",
             "oifname \"pt0\" ct status dnat ip6 saddr @pods-v6 snat ip6 to fd00:16::3",
+            "oifname \"pt0\" ct status dnat ip saddr @nodes-v4 snat ip to 10.16.1.3",
+            "oifname \"pt0\" ct status dnat ip6 saddr @nodes-v6 snat ip6 to fd00:16::3",
             "iifname \"pt0\" oifname \"pt0\" drop",
         ] {
             assert!(text.contains(rule), "{rule}: {text}");
@@ -582,6 +586,7 @@ fn a_change_of_networks_is_one_of_elements() {
             link: "pt0".into(),
             pods: nets(pods),
             unmasqueraded: nets(unmasqueraded),
+            nodes: Vec::new(),
             own: vec!["10.16.1.3".parse().unwrap()],
         };
         let handles = || {
