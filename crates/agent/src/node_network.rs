@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -251,11 +252,12 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<Progress, String> {
     }
     let (mut host, mut before) = (wanted.clone(), state.pods.clone());
     let (table, table_changed) = (state.table.take(), std::mem::take(&mut state.table_changed));
+    let others = agent.vswitch.other_nodes();
     let done = blocking(move || {
         before.extend(routed_networks()?);
         host.keep(&before);
         let left_out = leave_out_own_networks(&mut host)?;
-        let (outcome, table) = make(&host, table, table_changed);
+        let (outcome, table) = make(&host, others, table, table_changed);
         Ok::<_, anyhow::Error>((outcome, table, left_out, host.pods))
     });
     let (outcome, table, left_out, pods) = done.await.map_err(|error| error.to_string())?;
@@ -319,9 +321,14 @@ async fn remove_if_deleted(agent: &Agent, state: &mut State) -> Result<(), Strin
 type Table = Option<(Masquerade, Value)>;
 
 /// Makes links, addresses, routes and translation as they should be. False if Open vSwitch has not made the link yet.
-fn make(wanted: &NodeNetwork, table: Table, table_changed: bool) -> (Result<bool, String>, Table) {
+fn make(
+    wanted: &NodeNetwork,
+    others: Option<Vec<IpAddr>>,
+    table: Table,
+    table_changed: bool,
+) -> (Result<bool, String>, Table) {
     // What leaves the cluster is translated from the first packet on.
-    let (outcome, table) = match make_table(wanted, table, table_changed) {
+    let (outcome, table) = match make_table(wanted, others, table, table_changed) {
         Ok(table) => (Ok(()), table),
         Err(error) => (Err(with_causes(&error)), None),
     };
@@ -329,19 +336,40 @@ fn make(wanted: &NodeNetwork, table: Table, table_changed: bool) -> (Result<bool
     (outcome.and(made), table)
 }
 
-fn make_table(wanted: &NodeNetwork, table: Table, changed: bool) -> portolan_host::Result<Table> {
-    let (link, pods, own) = (NODE_LINK.to_owned(), wanted.pods.clone(), wanted.masquerade.clone());
-    let masquerade = Masquerade { link, pods, own };
-    match table {
-        Some((written, listed)) if written == masquerade => {
-            if !changed || masquerade::listed()?.as_ref() == Some(&listed) {
-                return Ok(Some((written, listed)));
-            }
-            tracing::warn!("somebody changed the table inet portolan of nftables; it is written again");
+fn make_table(
+    wanted: &NodeNetwork,
+    others: Option<Vec<IpAddr>>,
+    table: Table,
+    changed: bool,
+) -> portolan_host::Result<Table> {
+    // What is not known now stays as it is: what an earlier agent made is remembered by the kernel.
+    let (unmasqueraded, nodes) = match &table {
+        Some((written, _)) => (written.unmasqueraded.clone(), written.nodes.clone()),
+        None => {
+            let listed = masquerade::listed()?.unwrap_or_default();
+            (masquerade::unmasqueraded_in(&listed), masquerade::nodes_in(&listed))
         }
-        _ => {}
+    };
+    let masquerade = Masquerade {
+        link: NODE_LINK.to_owned(),
+        pods: wanted.pods.clone(),
+        unmasqueraded: wanted.unmasqueraded(&unmasqueraded),
+        nodes: others.map_or(nodes, |others| others.into_iter().map(IpNet::from).collect()),
+        own: wanted.masquerade.clone(),
+    };
+    let as_written = match table {
+        Some(table) if !changed || masquerade::listed()?.as_ref() == Some(&table.1) => Some(table),
+        Some(_) => {
+            tracing::warn!("somebody changed the table inet portolan of nftables; it is written again");
+            None
+        }
+        None => None,
+    };
+    match as_written {
+        Some((written, listed)) if written == masquerade => return Ok(Some((written, listed))),
+        Some((written, _)) => masquerade.apply_after(&written)?,
+        None => masquerade.apply()?,
     }
-    masquerade.apply()?;
     Ok(Some((masquerade, masquerade::listed()?.unwrap_or_default())))
 }
 
@@ -466,6 +494,7 @@ mod tests {
             addresses: vec!["10.16.1.2/24".parse().unwrap()],
             routers: vec!["10.16.1.1".parse().unwrap()],
             pods: vec![pods.parse().unwrap()],
+            leaves: Vec::new(),
             masquerade: vec!["10.16.1.3".parse().unwrap()],
             own: Vec::new(),
             refused: Vec::new(),

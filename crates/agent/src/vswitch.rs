@@ -88,7 +88,16 @@ impl Vswitch {
             )
             .monitor(
                 Monitor::of::<Interface>()
-                    .columns(["error", "external_ids", "mac", "mtu_request", "name", "ofport", "type"])
+                    .columns([
+                        "error",
+                        "external_ids",
+                        "mac",
+                        "mtu_request",
+                        "name",
+                        "ofport",
+                        "options",
+                        "type",
+                    ])
                     .index(Index::map_key("external_ids", IFACE_ID)),
             )
             .connect();

@@ -11,6 +11,9 @@ use crate::provider::Provider;
 use crate::routes::{GuestRoute, Route};
 use crate::vni::Vni;
 
+/// The VPC of the cluster's own pods: that of a `kubeovn.io` subnet that names none and serves no network attachment definition.
+pub const DEFAULT_VPC: &str = "ovn-cluster";
+
 /// Prefixes that no subnet can lie in or around.
 const SPECIAL: &[(&str, &str)] = &[
     ("0.0.0.0/8", "\"this network\""),
@@ -51,6 +54,8 @@ pub struct SubnetConfig {
     pub private: bool,
     /// Prefixes that a private subnet still lets in.
     pub allow_subnets: Vec<IpNet>,
+    /// Gives what leaves the cluster by a node the address of that node. It means something in [`DEFAULT_VPC`] only.
+    pub nat_outgoing: bool,
     /// Namespaces whose pods it is the default choice for.
     pub namespaces: Vec<String>,
     /// Namespaces that may use it.
@@ -99,6 +104,7 @@ pub(crate) struct SubnetFields<'a> {
     pub(crate) routes: &'a [Route],
     pub(crate) private: bool,
     pub(crate) allow_subnets: &'a [String],
+    pub(crate) nat_outgoing: bool,
     pub(crate) namespaces: &'a [String],
     pub(crate) allowed_namespaces: &'a [String],
     pub(crate) default: bool,
@@ -123,6 +129,7 @@ impl SubnetFields<'_> {
             routes: self.routes(cidr, errors),
             private: self.private,
             allow_subnets: self.allow_subnets(errors),
+            nat_outgoing: self.nat_outgoing,
             namespaces: self.namespaces(errors),
             allowed_namespaces: self.allowed_namespaces(errors),
             default: self.default,

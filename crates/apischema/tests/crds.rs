@@ -254,6 +254,11 @@ fn subnets() {
     crd.bad(&with(&bare, "/excludeIps", json!(["10.0.0.5-10.0.0.9"])), None, &[ranges]);
     let allowed = "allowSubnets must be prefixes such as 10.0.0.0/24";
     crd.bad(&with(&bare, "/allowSubnets", json!(["here"])), None, &[allowed]);
+    let nat = "natOutgoing is for Subnets of VPC ovn-cluster only; leave it out";
+    crd.good(&with(&with(&bare, "/vpc", json!("ovn-cluster")), "/natOutgoing", json!(true)), None);
+    crd.good(&with(&base, "/natOutgoing", json!(false)), None);
+    crd.bad(&with(&base, "/natOutgoing", json!(true)), None, &[nat]);
+    crd.bad(&with(&bare, "/natOutgoing", json!(true)), None, &[nat]);
     crd.every_rule_was_broken_once();
 }
 

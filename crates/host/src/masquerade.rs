@@ -1,11 +1,15 @@
-//! What leaves the cluster from a node's pods goes by the node's own address: a table of nftables of its own, written whole.
+//! What leaves the cluster from a node's pods goes by the node's own address, unless its Subnet says otherwise: a table of nftables of its own.
 //!
 //! ```text
-//! postrouting  by another link, from a pod to none           → masquerade
-//!              by the link, from a pod, translated here      → from the second address, so that the answer comes back to be translated
-//! forward      in and out by the link, and not translated    → drop: an address that nobody has would go round
+//! postrouting  by another link, from a pod to none, translated here  → masquerade, so that the answer comes back to be translated
+//!              by another link, from a pod to none                   → masquerade, but for pods that leave with their own addresses
+//!              by the link, from a pod or a node, translated here    → from the second address, for the same reason
+//! forward      in and out by the link, and not translated            → drop: an address that nobody has would go round
 //! ```
+//!
+//! Which networks are pods' is in sets: a change of a Subnet is a change of elements. Everything else is written whole.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -28,6 +32,10 @@ pub struct Masquerade {
     pub link: String,
     /// The networks of all pods.
     pub pods: Vec<IpNet>,
+    /// Those of pods that leave the cluster with their own addresses.
+    pub unmasqueraded: Vec<IpNet>,
+    /// The addresses of other nodes: what pods send there does not come by this one.
+    pub nodes: Vec<IpNet>,
     /// Addresses that stand for the node towards pods, one of each family.
     pub own: Vec<IpAddr>,
 }
@@ -36,6 +44,18 @@ impl Masquerade {
     /// Replaces the table by one that translates this, in one step.
     pub fn apply(&self) -> Result<()> {
         nft(&self.commands(), || "masquerade what leaves the cluster".to_owned()).map(drop)
+    }
+
+    /// The same where the table is as `before` has made it: only what differs is written, in one step.
+    pub fn apply_after(&self, before: &Masquerade) -> Result<()> {
+        if (&self.link, &self.own) != (&before.link, &before.own) {
+            return self.apply();
+        }
+        let changes = self.changes_of_elements(before);
+        match changes.as_slice() {
+            [] => Ok(()),
+            changes => nft(changes, || "change which pods are masqueraded".to_owned()).map(drop),
+        }
     }
 
     fn commands(&self) -> Vec<Value> {
@@ -52,20 +72,24 @@ impl Masquerade {
             chain("postrouting", "nat", "postrouting", AFTER_ROUTING),
             chain("forward", "filter", "forward", FILTER),
         ];
+        for set in Set::ALL {
+            commands.push(json!({ "add": { "set": { "family": FAMILY, "table": TABLE, "name": set.name(),
+                "type": set.1.address_type(), "flags": ["interval"] } } }));
+            commands.extend(set.change("add", &set.elements(self)));
+        }
         for family in [Ip::V4, Ip::V6] {
-            let pods = family.set(&self.pods);
-            if pods.is_empty() {
-                continue;
-            }
-            let from_pods = family.matches("==", "saddr", &pods);
-            let to_none = family.matches("!=", "daddr", &pods);
-            let leaves =
-                [self.link("!=", "oifname"), from_pods.clone(), to_none, json!({ "masquerade": null })];
-            commands.push(rule("postrouting", &leaves));
+            let from_pods = family.matches("==", "saddr", Pods);
+            let leaves = [self.link("!=", "oifname"), from_pods.clone(), family.matches("!=", "daddr", Pods)];
+            let masquerade = || json!({ "masquerade": null });
+            commands.push(rule("postrouting", &[&leaves[..], &[translated(), masquerade()]].concat()));
+            let not_as_itself = family.matches("!=", "saddr", Unmasqueraded);
+            commands.push(rule("postrouting", &[&leaves[..], &[not_as_itself, masquerade()]].concat()));
             for own in self.own.iter().filter(|own| Ip::of(**own) == family) {
                 let source = json!({ "snat": { "family": family.name(), "addr": own.to_string() } });
-                let returns = [self.link("==", "oifname"), translated(), from_pods.clone(), source];
-                commands.push(rule("postrouting", &returns));
+                for from in [&from_pods, &family.matches("==", "saddr", Nodes)] {
+                    let returns = [self.link("==", "oifname"), translated(), from.clone(), source.clone()];
+                    commands.push(rule("postrouting", &returns));
+                }
             }
         }
         let round = [self.link("==", "iifname"), self.link("==", "oifname")];
@@ -73,6 +97,17 @@ impl Masquerade {
         commands.push(rule("forward", &[&round[..], &accepted].concat()));
         commands.push(rule("forward", &[&round[..], &[json!({ "drop": null })]].concat()));
         commands
+    }
+
+    fn changes_of_elements(&self, before: &Masquerade) -> Vec<Value> {
+        let mut changes = Vec::new();
+        for set in Set::ALL {
+            let (old, new) = (set.elements(before), set.elements(self));
+            // What goes makes room for what comes: one of them may lie in the other.
+            changes.extend(set.change("delete", &old.difference(&new).copied().collect()));
+            changes.extend(set.change("add", &new.difference(&old).copied().collect()));
+        }
+        changes
     }
 
     fn link(&self, op: &str, which: &str) -> Value {
@@ -101,6 +136,31 @@ pub fn listed() -> Result<Option<Value>> {
     Ok(Some(Value::Array(objects)))
 }
 
+/// The networks of pods that leave the cluster with their own addresses, in a table as it is listed.
+pub fn unmasqueraded_in(listed: &Value) -> Vec<IpNet> {
+    elements_in(listed, Unmasqueraded)
+}
+
+/// The addresses of other nodes, in a table as it is listed.
+pub fn nodes_in(listed: &Value) -> Vec<IpNet> {
+    elements_in(listed, Nodes)
+}
+
+fn elements_in(listed: &Value, holds: Holds) -> Vec<IpNet> {
+    let names = [Ip::V4, Ip::V6].map(|family| Set(holds, family).name());
+    let sets = listed.as_array().into_iter().flatten().map(|object| &object["set"]);
+    let ours = sets.filter(|set| names.iter().any(|name| set["name"] == *name));
+    let elements = ours.flat_map(|set| set["elem"].as_array().into_iter().flatten());
+    let network = |element: &Value| match element.as_str() {
+        Some(address) => address.parse::<IpAddr>().ok().map(IpNet::from),
+        None => {
+            let prefix = &element["prefix"];
+            format!("{}/{}", prefix["addr"].as_str()?, prefix["len"]).parse().ok()
+        }
+    };
+    elements.filter_map(network).collect()
+}
+
 /// Removes the table, if it is there.
 pub fn remove() -> Result<()> {
     let table = json!({ "family": FAMILY, "name": TABLE });
@@ -115,6 +175,75 @@ fn translated() -> Value {
 
 fn rule(chain: &str, expressions: &[Value]) -> Value {
     json!({ "add": { "rule": { "family": FAMILY, "table": TABLE, "chain": chain, "expr": expressions } } })
+}
+
+/// What a set holds.
+#[derive(Clone, Copy)]
+enum Holds {
+    Pods,
+    Unmasqueraded,
+    Nodes,
+}
+
+use Holds::{Nodes, Pods, Unmasqueraded};
+
+impl Holds {
+    fn networks(self, of: &Masquerade) -> &[IpNet] {
+        match self {
+            Pods => &of.pods,
+            Unmasqueraded => &of.unmasqueraded,
+            Nodes => &of.nodes,
+        }
+    }
+}
+
+/// A set of networks of one family.
+#[derive(Clone, Copy)]
+struct Set(Holds, Ip);
+
+impl Set {
+    const ALL: [Set; 6] = [
+        Set(Pods, Ip::V4),
+        Set(Pods, Ip::V6),
+        Set(Unmasqueraded, Ip::V4),
+        Set(Unmasqueraded, Ip::V6),
+        Set(Nodes, Ip::V4),
+        Set(Nodes, Ip::V6),
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Set(Pods, Ip::V4) => "pods-v4",
+            Set(Pods, Ip::V6) => "pods-v6",
+            Set(Unmasqueraded, Ip::V4) => "unmasqueraded-v4",
+            Set(Unmasqueraded, Ip::V6) => "unmasqueraded-v6",
+            Set(Nodes, Ip::V4) => "nodes-v4",
+            Set(Nodes, Ip::V6) => "nodes-v6",
+        }
+    }
+
+    /// None of which is in another: nft refuses sets with such.
+    fn elements(self, of: &Masquerade) -> BTreeSet<IpNet> {
+        let of_family = self.0.networks(of).iter().filter(|net| Ip::of(net.addr()) == self.1);
+        let sorted: BTreeSet<IpNet> = of_family.map(IpNet::trunc).collect();
+        let mut elements: Vec<IpNet> = Vec::with_capacity(sorted.len());
+        for net in sorted {
+            // One that lies in another comes after it.
+            if !elements.last().is_some_and(|last| last.contains(&net)) {
+                elements.push(net);
+            }
+        }
+        elements.into_iter().collect()
+    }
+
+    /// The command that adds or deletes elements, if there are any.
+    fn change(self, verb: &str, networks: &BTreeSet<IpNet>) -> Option<Value> {
+        let prefix =
+            |net: &IpNet| json!({ "prefix": { "addr": net.addr().to_string(), "len": net.prefix_len() } });
+        let elements: Vec<Value> = networks.iter().map(prefix).collect();
+        let command = || json!({ verb: { "element": { "family": FAMILY, "table": TABLE, "name": self.name(), "elem": elements } } });
+        (!networks.is_empty()).then(command)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -135,17 +264,15 @@ impl Ip {
         }
     }
 
-    /// The networks of this family, none of which is in another: nft refuses sets with such.
-    fn set(self, networks: &[IpNet]) -> Vec<Value> {
-        let of_family: Vec<IpNet> =
-            networks.iter().filter(|net| Ip::of(net.addr()) == self).map(IpNet::trunc).collect();
-        let prefix =
-            |net: IpNet| json!({ "prefix": { "addr": net.addr().to_string(), "len": net.prefix_len() } });
-        IpNet::aggregate(&of_family).into_iter().map(prefix).collect()
+    fn address_type(self) -> &'static str {
+        match self {
+            Ip::V4 => "ipv4_addr",
+            Ip::V6 => "ipv6_addr",
+        }
     }
 
-    fn matches(self, op: &str, field: &str, set: &[Value]) -> Value {
+    fn matches(self, op: &str, field: &str, holds: Holds) -> Value {
         let left = json!({ "payload": { "protocol": self.name(), "field": field } });
-        json!({ "match": { "op": op, "left": left, "right": { "set": set } } })
+        json!({ "match": { "op": op, "left": left, "right": format!("@{}", Set(holds, self).name()) } })
     }
 }

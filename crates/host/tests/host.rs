@@ -8,6 +8,7 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
 };
@@ -541,12 +542,14 @@ fn addresses_and_routes_are_taken_away_again() {
 }
 
 #[test]
-fn the_table_that_masquerades_is_written_whole_and_seen_to_be_changed() {
+fn the_table_that_masquerades_is_written_and_seen_to_be_changed() {
     portolan_testbed::test(async |lab| {
         let wanted = Masquerade {
             link: "pt0".into(),
             // One of them lies in another, as where a node's prefix is in that of the cluster.
-            pods: ["10.16.0.0/14", "10.16.1.0/24", "fd00:16::/48"].map(|net| net.parse().unwrap()).into(),
+            pods: nets(&["10.16.0.0/14", "10.16.1.0/24", "fd00:16::/48"]),
+            unmasqueraded: nets(&["10.17.0.0/24"]),
+            nodes: nets(&["172.31.0.12/32", "fd00:31::12/128"]),
             own: ["10.16.1.3", "fd00:16::3"].map(|address| address.parse().unwrap()).into(),
         };
         assert_eq!(masquerade::listed().unwrap(), None);
@@ -566,11 +569,19 @@ fn the_table_that_masquerades_is_written_whole_and_seen_to_be_changed() {
         let written = masquerade::listed().unwrap().unwrap();
         wanted.apply().unwrap();
         assert_eq!(masquerade::listed().unwrap(), Some(written.clone()), "writing it again changes nothing");
+        assert_eq!(masquerade::nodes_in(&written), wanted.nodes);
         let text = lab.command("nft").args(["list", "table", "inet", "portolan"]).read().unwrap();
         for rule in [
-            "oifname != \"pt0\" ip saddr 10.16.0.0/14 ip daddr != 10.16.0.0/14 masquerade",
-            "oifname \"pt0\" ct status dnat ip saddr 10.16.0.0/14 snat ip to 10.16.1.3",
-            "oifname \"pt0\" ct status dnat ip6 saddr fd00:16::/48 snat ip6 to fd00:16::3",
+            "elements = { 10.16.0.0/14 }",
+            "elements = { fd00:16::/48 }",
+            "elements = { 10.17.0.0/24 }",
+            "oifname != \"pt0\" ip saddr @pods-v4 ip daddr != @pods-v4 ct status dnat masquerade",
+            "oifname != \"pt0\" ip saddr @pods-v4 ip daddr != @pods-v4 ip saddr != @unmasqueraded-v4 masquerade",
+            "oifname != \"pt0\" ip6 saddr @pods-v6 ip6 daddr != @pods-v6 ip6 saddr != @unmasqueraded-v6 masquerade",
+            "oifname \"pt0\" ct status dnat ip saddr @pods-v4 snat ip to 10.16.1.3",
+            "oifname \"pt0\" ct status dnat ip6 saddr @pods-v6 snat ip6 to fd00:16::3",
+            "oifname \"pt0\" ct status dnat ip saddr @nodes-v4 snat ip to 10.16.1.3",
+            "oifname \"pt0\" ct status dnat ip6 saddr @nodes-v6 snat ip6 to fd00:16::3",
             "iifname \"pt0\" oifname \"pt0\" drop",
         ] {
             assert!(text.contains(rule), "{rule}: {text}");
@@ -586,6 +597,55 @@ fn the_table_that_masquerades_is_written_whole_and_seen_to_be_changed() {
         wanted.apply().unwrap();
         masquerade::remove().unwrap();
         assert_eq!(masquerade::listed().unwrap(), None);
+    });
+}
+
+fn nets(texts: &[&str]) -> Vec<IpNet> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_change_of_networks_is_one_of_elements() {
+    portolan_testbed::test(async |lab| {
+        let with = |pods: &[&str], unmasqueraded: &[&str]| Masquerade {
+            link: "pt0".into(),
+            pods: nets(pods),
+            unmasqueraded: nets(unmasqueraded),
+            nodes: Vec::new(),
+            own: vec!["10.16.1.3".parse().unwrap()],
+        };
+        let handles = || {
+            let text = lab.command("nft").args(["-a", "list", "table", "inet", "portolan"]).read().unwrap();
+            text.lines().filter(|line| line.contains("# handle")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut before = with(&["10.16.0.0/14"], &[]);
+        before.apply().unwrap();
+        for after in [
+            // Next to each other; in one that comes; both at once; and of the other family.
+            with(&["10.16.0.0/14", "10.50.0.0/24"], &["10.50.0.0/24"]),
+            with(&["10.16.0.0/14", "10.50.0.0/23"], &["10.50.0.0/24", "10.50.1.0/24"]),
+            with(&["10.16.0.0/14", "10.50.0.0/24"], &["10.50.0.0/24"]),
+            with(&["10.16.0.0/14", "10.50.0.0/16"], &["10.50.0.0/16"]),
+            with(&["10.16.0.0/14", "10.50.7.0/24", "fd00:50::/64"], &["10.50.7.0/24", "fd00:50::/64"]),
+            with(&["10.16.0.0/14", "fd00:50::/63"], &["fd00:50::/63"]),
+            with(&["10.16.0.0/14", "fd00:50::/63"], &[]),
+            with(&[], &[]),
+        ] {
+            let objects = handles();
+            after.apply_after(&before).unwrap();
+            assert_eq!(handles(), objects, "rules and sets stay: {after:?}");
+            let listed = masquerade::listed().unwrap().unwrap();
+            assert_eq!(masquerade::unmasqueraded_in(&listed), after.unmasqueraded);
+            after.apply().unwrap();
+            assert_eq!(masquerade::listed().unwrap(), Some(listed), "{after:?}");
+            after.apply_after(&after).unwrap();
+            before = after;
+        }
+        // Where the table is not what it was taken for, nothing is done by halves.
+        let (taken_for, after) = (with(&["10.50.0.0/24"], &[]), with(&["10.51.0.0/24"], &[]));
+        let listed = masquerade::listed().unwrap();
+        assert!(after.apply_after(&taken_for).is_err());
+        assert_eq!(masquerade::listed().unwrap(), listed);
     });
 }
 

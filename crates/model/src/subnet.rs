@@ -4,15 +4,13 @@ use std::net::IpAddr;
 
 use portolan_api::portolan::HolderKind;
 use portolan_api::subnet_config::AllowedNamespaces;
+pub use portolan_api::subnet_config::DEFAULT_VPC;
 use portolan_api::{Domain, Family, Provider, SubnetConfig};
 
 use crate::group::Group;
 use crate::guest_addresses::{AddressProblem, guest_range};
 use crate::life::Life;
 use crate::lock::Lock;
-
-/// The VPC of a `kubeovn.io` subnet that names none and serves the cluster's own pods.
-pub const DEFAULT_VPC: &str = "ovn-cluster";
 
 /// A virtual switch with its prefixes.
 #[derive(Clone, Debug, PartialEq, Eq)]

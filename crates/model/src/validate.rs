@@ -48,14 +48,25 @@ pub fn validate<O: Validate>(object: &O, world: &World) -> Findings {
 
 impl Validate for portolan::Subnet {
     fn validate(&self, world: &World) -> Findings {
-        subnet(doors::portolan::subnet(self), world)
+        let mut findings = subnet(doors::portolan::subnet(self), world);
+        let is_of_pods = self.spec.vpc.as_deref() == Some(DEFAULT_VPC);
+        if is_of_pods && self.spec.nat_outgoing.is_some() && !world.settings().first_interface.is_portolan() {
+            findings.warnings.push(FieldError {
+                path: FieldPath::SPEC.field("natOutgoing").to_string(),
+                value: None,
+                reason: Reason::NotSupported,
+                message: "has no effect where Portolan is not the primary network".to_owned(),
+            });
+        }
+        findings
     }
 }
 
 impl Validate for kubeovn::Subnet {
     fn validate(&self, world: &World) -> Findings {
         let mut findings = subnet(doors::kubeovn::subnet(self), world);
-        findings.warnings.extend(unsupported_subnet(&self.spec).into_iter().map(unsupported));
+        let egress = world.settings().first_interface.egress(self.spec.vpc());
+        findings.warnings.extend(unsupported_subnet(&self.spec, egress).into_iter().map(unsupported));
         findings
     }
 }

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use portolan_api::Provider;
+use portolan_api::kubeovn::support::Egress;
 use portolan_api::portolan::{DecidedInterface, HolderKind};
 use smol_str::SmolStr;
 
@@ -90,6 +91,11 @@ impl FirstInterface {
     /// Whether it is Portolan that makes them.
     pub fn is_portolan(self) -> bool {
         self == FirstInterface::Portolan
+    }
+
+    /// How pods of a Subnet of this VPC leave the cluster.
+    pub fn egress(self, vpc: Option<&str>) -> Egress {
+        if self.is_portolan() && vpc == Some(DEFAULT_VPC) { Egress::ByNode } else { Egress::Otherwise }
     }
 }
 

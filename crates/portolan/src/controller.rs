@@ -245,7 +245,7 @@ async fn control(
             let server = portolan_webhook::Config { listen, service: arguments.webhook.webhook_service };
             let server = portolan_webhook::Server::bind(server).await.context("--webhook-address")?;
             config.metrics.push(server.metrics());
-            Some(server.run(client, OfController(reader)))
+            Some(server.run(client, config.settings, OfController(reader)))
         }
         None => None,
     };

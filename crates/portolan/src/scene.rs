@@ -128,6 +128,14 @@ impl Scene {
         self.lists.locks.push(lock);
     }
 
+    /// Portolan is the primary network: a node has a port.
+    pub(crate) fn is_primary(&mut self) {
+        self.lock("node1", "node1", "node", "node:node1", "10.16.0.2", Vec::new());
+        if let Some(lock) = self.lists.locks.last_mut() {
+            (lock.spec.holder.kind, lock.spec.holder.namespace) = (HolderKind::Node, None);
+        }
+    }
+
     fn vpc_of(&self, subnet: &str) -> Option<String> {
         use kube::ResourceExt as _;
         let theirs = self.lists.kubeovn_subnets.iter().find(|one| one.name_any() == subnet);

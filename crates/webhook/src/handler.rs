@@ -9,6 +9,7 @@ use http_body::Body;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use kube::Client;
+use portolan_model::Settings;
 use portolan_serving::{Peer, Service};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -51,8 +52,8 @@ impl<W: Worlds> Service for Handler<W> {
 }
 
 impl<W: Worlds> Handler<W> {
-    pub(crate) fn new(client: Client, worlds: W, metrics: Metrics) -> Self {
-        Handler { judge: Judge::new(client, worlds), metrics, places: Semaphore::new(AT_ONCE) }
+    pub(crate) fn new(client: Client, settings: Settings, worlds: W, metrics: Metrics) -> Self {
+        Handler { judge: Judge::new(client, settings, worlds), metrics, places: Semaphore::new(AT_ONCE) }
     }
 
     pub(crate) async fn handle<B>(&self, request: Request<B>) -> Answer

@@ -9,7 +9,7 @@ use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{IPLock, LockAddress, LockName, NetworkAttachment};
 use portolan_api::{FieldError, FieldErrors, FieldPath, Provider, Reason, kubeovn, portolan};
 use portolan_model::validate::{Findings, Validate, validate};
-use portolan_model::{Subnet, World, doors};
+use portolan_model::{Settings, Subnet, World, doors};
 use portolan_watch::Received;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -46,6 +46,8 @@ pub(crate) trait Judged:
 /// Judges objects.
 pub(crate) struct Judge<W> {
     client: Client,
+    /// Of the cluster: they are known before there is a World.
+    settings: Settings,
     worlds: W,
     /// The control loop makes room for one question at a time.
     asking: Semaphore,
@@ -53,8 +55,9 @@ pub(crate) struct Judge<W> {
 }
 
 impl<W: Worlds> Judge<W> {
-    pub(crate) fn new(client: Client, worlds: W) -> Self {
-        Judge { client, worlds, asking: Semaphore::new(1), listing: Semaphore::new(LIVE_AT_ONCE) }
+    pub(crate) fn new(client: Client, settings: Settings, worlds: W) -> Self {
+        let (asking, listing) = (Semaphore::new(1), Semaphore::new(LIVE_AT_ONCE));
+        Judge { client, settings, worlds, asking, listing }
     }
 
     /// What is said about the object of a request, and its kind's name.
@@ -100,7 +103,7 @@ impl<W: Worlds> Judge<W> {
         let old: Option<K> = request.old_object.as_ref().and_then(|old| decode(old).ok());
         let pair = Pair { object, old };
 
-        let alone = pair.beside(&World::default());
+        let alone = pair.beside(&World::new(self.settings));
         if !alone.errors.is_empty() {
             let warnings = alone.certain_warnings();
             return (Verdict::Refused, Said { errors: alone.errors, warnings });
@@ -123,10 +126,10 @@ impl<W: Worlds> Judge<W> {
             let pair = pair.clone();
             async move {
                 let _turn = self.asking.acquire().await.ok()?;
-                self.worlds.read(move |world| (pair.beside(world), world.settings())).await
+                self.worlds.read(move |world| pair.beside(world)).await
             }
         };
-        let (found, settings) = timeout(WORLD, asked).await.ok()??;
+        let found = timeout(WORLD, asked).await.ok()??;
         if found.errors.is_empty() && found.warnings.iter().all(is_certain) {
             return Some(found);
         }
@@ -134,7 +137,7 @@ impl<W: Worlds> Judge<W> {
         let references = pair.references();
         let gathered = async {
             let _turn = self.listing.acquire().await.ok()?;
-            match gather(&self.client, settings, &references).await {
+            match gather(&self.client, self.settings, &references).await {
                 Ok(world) => Some(world),
                 Err(error) => {
                     tracing::warn!(%error, "cannot confirm what is wrong with an object; it is allowed");

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::Api;
-use portolan_model::World;
+use portolan_model::{Settings, World};
 use portolan_serving::Served;
 pub use portolan_serving::{Config, Error, ServiceReference};
 use prometheus_client::registry::Registry;
@@ -73,15 +73,20 @@ impl Server {
         self.metrics.registry()
     }
 
-    /// Serves until it is dropped. What fails is tried again: webhooks are no reason to stop the controller.
+    /// Serves until it is dropped, for a cluster with these settings. What fails is tried again: webhooks are no reason to stop the controller.
     ///
     /// # Errors
     /// When a part of it has ended, which is a bug.
-    pub async fn run<W: Worlds>(self, client: kube::Client, worlds: W) -> Result<Infallible, Error> {
+    pub async fn run<W: Worlds>(
+        self,
+        client: kube::Client,
+        settings: Settings,
+        worlds: W,
+    ) -> Result<Infallible, Error> {
         let Self { served, metrics } = self;
         tracing::info!(address = %served.address(), "serving the validating webhook");
         let configuration = (Api::<ValidatingWebhookConfiguration>::all(client.clone()), CONFIGURATION);
-        let handler = handler::Handler::new(client.clone(), worlds, metrics);
+        let handler = handler::Handler::new(client.clone(), settings, worlds, metrics);
         served.run(client, SECRET, configuration, |_| handler).await
     }
 }

@@ -1,6 +1,7 @@
 //! The port of the node itself in the primary network: an internal port of OVN's bridge, whose link Open vSwitch makes.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use ovn_schema::vswitch::{Bridge, Interface, Port};
 use ovsdb::{Atom, Cache, Rows, Transaction, Uuid};
@@ -13,6 +14,11 @@ use super::{
 
 /// The tag of what is made for the node itself.
 pub(crate) const NODE: &str = "portolan/node";
+
+/// By what ovn-controller knows its tunnels: the chassis at their other end.
+const TUNNEL_TO: &str = "ovn-chassis-id";
+/// The option of a tunnel that says where it leads.
+const REMOTE: &str = "remote_ip";
 
 /// A port of the node's name that is somebody else's.
 const FOREIGN: &str = "Open vSwitch has a port portolan0 that is not Portolan's; remove it";
@@ -73,6 +79,19 @@ impl Vswitch {
     /// Whether there is a port of the node.
     pub(crate) fn has_node_port(&self) -> bool {
         find_port(&self.client.read()).is_some_and(|(_, row)| row.external_ids.contains_key(NODE))
+    }
+
+    /// The addresses of other nodes: those to which ovn-controller has made tunnels. None if the copy of the database is not in step.
+    pub(crate) fn other_nodes(&self) -> Option<Vec<IpAddr>> {
+        if self.behind().is_some() {
+            return None;
+        }
+        let cache = self.client.read();
+        let ports = cache.rows::<Port>().filter_map(|(_, row)| row.ok());
+        let tunnels = ports.filter(|port| port.external_ids.contains_key(TUNNEL_TO));
+        let interfaces = tunnels.flat_map(|port| port.interfaces);
+        let remote = |uuid: Uuid| interface_row(&cache, uuid)?.options.get(REMOTE)?.parse().ok();
+        Some(interfaces.filter_map(remote).collect())
     }
 
     /// Removes the node's port, if it is there.

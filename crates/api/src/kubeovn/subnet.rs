@@ -9,7 +9,7 @@ use super::{Condition, UnknownFields, filled};
 use crate::cidr::HostBits;
 use crate::field_error::FieldErrors;
 use crate::ip_count::IpCount;
-use crate::subnet_config::{SubnetConfig, SubnetFields};
+use crate::subnet_config::{DEFAULT_VPC, SubnetConfig, SubnetFields};
 
 /// A virtual switch.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,7 +115,8 @@ pub struct SubnetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub gateway_node_selectors: Option<Vec<LabelSelector>>,
-    /// Hides guests behind the node's address.
+    /// Gives what leaves the cluster the address of the pod's node. True by default for a Subnet with `default`, false for others. Only in VPC
+    /// `ovn-cluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nat_outgoing: Option<bool>,
     /// Sends what leaves the cluster to this gateway.
@@ -386,6 +387,13 @@ impl Subnet {
 }
 
 impl SubnetSpec {
+    /// The VPC that it is in, also where it names none: one for the cluster's own pods is in `ovn-cluster` then, as Kube-OVN's clients expect. One
+    /// that serves a network attachment definition and names none is an isolated switch.
+    pub fn vpc(&self) -> Option<&str> {
+        let is_of_pods = || filled(self.provider.as_ref()).is_none_or(|provider| provider == "ovn");
+        filled(self.vpc.as_ref()).or_else(|| is_of_pods().then_some(DEFAULT_VPC))
+    }
+
     /// The subnet as values, or everything that is wrong with it.
     pub fn parse(&self) -> Result<SubnetConfig, FieldErrors> {
         SubnetFields {
@@ -406,6 +414,8 @@ impl SubnetSpec {
             routes: &[],
             private: self.private.unwrap_or_default(),
             allow_subnets: self.allow_subnets.as_deref().unwrap_or_default(),
+            // Kube-OVN makes its default Subnet with it, and has it off everywhere else.
+            nat_outgoing: self.nat_outgoing.or(self.default).unwrap_or_default(),
             namespaces: self.namespaces.as_deref().unwrap_or_default(),
             allowed_namespaces: &[],
             default: self.default.unwrap_or_default(),

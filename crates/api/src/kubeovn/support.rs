@@ -16,6 +16,8 @@ use super::{IpPoolSpec, SubnetSpec, VipSpec, VpcSpec};
 pub enum Support {
     /// Portolan acts on it.
     Acts,
+    /// It acts on Subnets whose pods leave the cluster by their nodes; elsewhere it would change traffic and does not yet, and is reported.
+    ActsByNode,
     /// It is kept, and leaving it without effect changes no traffic.
     Accepted,
     /// It would change traffic, and does not yet: the object's `Supported` condition says so.
@@ -26,10 +28,20 @@ impl fmt::Display for Support {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Support::Acts => "yes",
+            Support::ActsByNode => "in part; otherwise reported",
             Support::Accepted => "accepted, no effect",
             Support::ReportedUnsupported => "not yet; reported",
         })
     }
+}
+
+/// How pods of a Subnet leave the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Egress {
+    /// By the node that they are on: the Subnet is of the primary network's VPC.
+    ByNode,
+    /// Not by Portolan's doing, or not by nodes.
+    Otherwise,
 }
 
 /// One row of the table.
@@ -64,7 +76,7 @@ const fn vip(path: &'static str, support: Support, note: &'static str) -> FieldS
     FieldSupport { kind: "Vip", path, support, neutral: None, note }
 }
 
-use Support::{Accepted, Acts, ReportedUnsupported as Reported};
+use Support::{Accepted, Acts, ActsByNode, ReportedUnsupported as Reported};
 
 /// Every field of each kind's `spec`.
 pub const SUPPORT: &[FieldSupport] = &[
@@ -86,7 +98,11 @@ pub const SUPPORT: &[FieldSupport] = &[
         "Means something with `gatewayType: centralized` only, which is reported.",
     ),
     subnet("gatewayNodeSelectors", Accepted, "As `gatewayNode`."),
-    subnet("natOutgoing", Reported, ""),
+    subnet(
+        "natOutgoing",
+        ActsByNode,
+        "Only for Subnets of VPC `ovn-cluster`, where Portolan is the primary network.",
+    ),
     subnet("externalEgressGateway", Reported, ""),
     subnet(
         "policyRoutingPriority",
@@ -109,7 +125,7 @@ pub const SUPPORT: &[FieldSupport] = &[
     subnet("ipv6RAConfigs", Acts, "As `dhcpV4Options`."),
     subnet("acls", Reported, ""),
     subnet("allowEWTraffic", Accepted, "Means something with `acls` only, which is reported."),
-    subnet("natOutgoingPolicyRules", Reported, ""),
+    subnet("natOutgoingPolicyRules", Reported, "`natOutgoing` is for all that leaves the cluster."),
     subnet(
         "u2oInterconnectionIP",
         Accepted,
@@ -172,34 +188,40 @@ impl fmt::Display for FieldReport {
 }
 
 /// The fields of a Subnet that are set and have no effect, unknown ones included.
-pub fn unsupported_subnet(spec: &SubnetSpec) -> Vec<FieldReport> {
-    unsupported("Subnet", spec, spec.unknown.keys())
+pub fn unsupported_subnet(spec: &SubnetSpec, egress: Egress) -> Vec<FieldReport> {
+    unsupported("Subnet", spec, spec.unknown.keys(), egress)
 }
 
 /// The fields of a Vpc that are set and have no effect, unknown ones included.
 pub fn unsupported_vpc(spec: &VpcSpec) -> Vec<FieldReport> {
-    unsupported("Vpc", spec, spec.unknown.keys())
+    unsupported("Vpc", spec, spec.unknown.keys(), Egress::Otherwise)
 }
 
 /// The fields of an IPPool that are set and have no effect, unknown ones included.
 pub fn unsupported_ip_pool(spec: &IpPoolSpec) -> Vec<FieldReport> {
-    unsupported("IPPool", spec, spec.unknown.keys())
+    unsupported("IPPool", spec, spec.unknown.keys(), Egress::Otherwise)
 }
 
 /// The fields of a Vip that are set and have no effect, unknown ones included.
 pub fn unsupported_vip(spec: &VipSpec) -> Vec<FieldReport> {
-    unsupported("Vip", spec, spec.unknown.keys())
+    unsupported("Vip", spec, spec.unknown.keys(), Egress::Otherwise)
 }
 
 fn unsupported<'a>(
     kind: &str,
     spec: &impl serde::Serialize,
     unknown: impl Iterator<Item = &'a String>,
+    egress: Egress,
 ) -> Vec<FieldReport> {
     // A spec serializes by construction; if it ever did not, nothing is set.
     let spec = serde_json::to_value(spec).unwrap_or_default();
     let mut reports = Vec::new();
-    for row in SUPPORT.iter().filter(|row| row.kind == kind && row.support == Reported) {
+    let is_reported = |support| match support {
+        Reported => true,
+        ActsByNode => egress == Egress::Otherwise,
+        Acts | Accepted => false,
+    };
+    for row in SUPPORT.iter().filter(|row| row.kind == kind && is_reported(row.support)) {
         visit(&spec, row.path, "spec", &mut |path, value| {
             let neutral = row.neutral.is_some_and(|neutral| value.as_str() == Some(neutral));
             if is_set(value) && !neutral {
@@ -374,8 +396,9 @@ mod tests {
         }
     }
 
-    fn subnet_reports(spec: Value) -> Vec<String> {
-        unsupported_subnet(&serde_json::from_value(spec).unwrap()).iter().map(ToString::to_string).collect()
+    fn subnet_reports(spec: Value, egress: Egress) -> Vec<String> {
+        let reports = unsupported_subnet(&serde_json::from_value(spec).unwrap(), egress);
+        reports.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -385,7 +408,7 @@ mod tests {
             "natOutgoing": false, "private": false, "enableLb": false, "u2oFeatures": {"overlayOnlyRouting": false},
             "acls": [], "vlan": "", "mtu": 0,
         });
-        assert_eq!(subnet_reports(spec), [""; 0]);
+        assert_eq!(subnet_reports(spec, Egress::Otherwise), [""; 0]);
     }
 
     #[test]
@@ -395,12 +418,25 @@ mod tests {
             "acls": [{"priority": 1}], "brandNew": {"on": true}, "alsoNew": false,
         });
         assert_eq!(
-            subnet_reports(spec),
+            subnet_reports(spec, Egress::Otherwise),
             [
                 "spec.gatewayType: not supported yet; it has no effect. `distributed`, which clients write by default, is not reported.",
-                "spec.natOutgoing: not supported yet; it has no effect",
+                "spec.natOutgoing: not supported yet; it has no effect. Only for Subnets of VPC `ovn-cluster`, where Portolan is the primary network.",
                 "spec.acls: not supported yet; it has no effect",
                 "spec.brandNew: is a field that Portolan does not know; it is kept and has no effect",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_acts_where_pods_leave_by_their_nodes_is_not_reported_there() {
+        let spec = json!({
+            "cidrBlock": "10.0.0.0/24", "natOutgoing": true, "natOutgoingPolicyRules": [{"action": "nat"}],
+        });
+        assert_eq!(
+            subnet_reports(spec, Egress::ByNode),
+            [
+                "spec.natOutgoingPolicyRules: not supported yet; it has no effect. `natOutgoing` is for all that leaves the cluster."
             ]
         );
     }
@@ -433,7 +469,9 @@ mod tests {
             text.lines().filter(|line| line.starts_with("| `")).count(),
             SUPPORT.len() + POD_ANNOTATIONS.len()
         );
-        assert!(text.contains("| `natOutgoing` | not yet; reported |  |"));
+        assert!(text.contains(
+            "| `natOutgoing` | in part; otherwise reported | Only for Subnets of VPC `ovn-cluster`"
+        ));
         assert!(text.contains("| `security_groups` | not yet; reported |  |"));
     }
 }

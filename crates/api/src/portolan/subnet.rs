@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cidr::HostBits;
 use crate::condition::Condition;
-use crate::field_error::FieldErrors;
+use crate::field_error::{FieldErrors, FieldPath, Reason};
 use crate::ip_count::IpCount;
 use crate::routes::Route;
-use crate::subnet_config::{SubnetConfig, SubnetFields};
+use crate::subnet_config::{DEFAULT_VPC, SubnetConfig, SubnetFields};
 
 /// A virtual switch: guests on it share a prefix and reach each other directly.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +60,9 @@ use crate::subnet_config::{SubnetConfig, SubnetFields};
     {"rule": "!has(self.protocol) || self.protocol == (self.cidrBlock.contains(',') ? 'Dual' : (self.cidrBlock.contains(':') ? 'IPv6' : 'IPv4'))",
      "message": "protocol does not fit cidrBlock; leave it out", "fieldPath": ".protocol"},
     {"rule": "!has(self.mtu) || !self.cidrBlock.contains(':') || self.mtu >= 1280",
-     "message": "mtu must be at least 1280, as IPv6 needs", "fieldPath": ".mtu"}
+     "message": "mtu must be at least 1280, as IPv6 needs", "fieldPath": ".mtu"},
+    {"rule": "!has(self.natOutgoing) || !self.natOutgoing || (has(self.vpc) && self.vpc == 'ovn-cluster')",
+     "message": "natOutgoing is for Subnets of VPC ovn-cluster only; leave it out", "fieldPath": ".natOutgoing"}
 ]))]
 pub struct SubnetSpec {
     /// The prefix, or an IPv4 and an IPv6 one separated by a comma. Immutable.
@@ -133,6 +135,10 @@ pub struct SubnetSpec {
          "message": "allowSubnets must be prefixes such as 10.0.0.0/24"}
     ]))]
     pub allow_subnets: Vec<String>,
+    /// Gives what leaves the cluster the address of the pod's node. True by default. With false pods leave with their own addresses, and what is
+    /// outside needs routes to them. Only in VPC `ovn-cluster`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nat_outgoing: Option<bool>,
     /// Namespaces whose pods are put on this subnet unless they ask for another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
@@ -190,7 +196,12 @@ impl Subnet {
 impl SubnetSpec {
     /// The subnet as values, or everything that is wrong with it.
     pub fn parse(&self) -> Result<SubnetConfig, FieldErrors> {
-        SubnetFields {
+        let mut errors = FieldErrors::new();
+        if self.nat_outgoing == Some(true) && self.vpc.as_deref() != Some(DEFAULT_VPC) {
+            let message = format!("is for Subnets of VPC {DEFAULT_VPC} only; leave it out");
+            errors.add(&FieldPath::SPEC.field("natOutgoing"), "true", Reason::Invalid, message);
+        }
+        let config = SubnetFields {
             host_bits: HostBits::Refuse,
             vpc: self.vpc.as_deref(),
             vni: self.vni,
@@ -208,10 +219,18 @@ impl SubnetSpec {
             routes: &self.routes,
             private: self.private,
             allow_subnets: &self.allow_subnets,
+            nat_outgoing: self.nat_outgoing.unwrap_or(true),
             namespaces: &self.namespaces,
             allowed_namespaces: &self.allowed_namespaces,
             default: self.default,
         }
-        .parse()
+        .parse();
+        match config {
+            Ok(config) => errors.into_result(config),
+            Err(mut all) => {
+                all.extend(errors);
+                Err(all)
+            }
+        }
     }
 }

@@ -169,7 +169,7 @@ impl Engine {
             main: K::MAIN,
             ready: object.says(K::MAIN),
             peered: object.says(PEERED),
-            unsupported: object.unsupported(),
+            unsupported: object.unsupported(self.world.settings().first_interface),
             needs: object.names_vpcs(),
             fields: object.fields(),
         };

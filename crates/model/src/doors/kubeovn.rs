@@ -2,12 +2,12 @@
 
 use kube_core::ResourceExt;
 use portolan_api::condition::VALIDATED;
-use portolan_api::{FieldErrors, Provider, kubeovn};
+use portolan_api::{FieldErrors, SubnetConfig, kubeovn};
 
 use super::Meta;
 use crate::group::Group;
 use crate::ip_pool::IpPool;
-use crate::subnet::{DEFAULT_VPC, Subnet, Validation};
+use crate::subnet::{Subnet, Validation};
 use crate::unreadable::Unreadable;
 use crate::vip::Vip;
 use crate::vpc::Vpc;
@@ -22,10 +22,7 @@ pub fn vpc(object: &kubeovn::Vpc) -> Result<Vpc, FieldErrors> {
 /// One that serves the cluster's own pods and names no VPC is in `ovn-cluster`, as its clients expect. One that serves a
 /// network attachment definition and names none is an isolated switch.
 pub fn subnet(object: &kubeovn::Subnet) -> Result<Subnet, FieldErrors> {
-    let mut config = object.parse()?;
-    if config.vpc.is_none() && matches!(config.provider, None | Some(Provider::Default)) {
-        config.vpc = Some(DEFAULT_VPC.to_owned());
-    }
+    let config = SubnetConfig { vpc: object.spec.vpc().map(str::to_owned), ..object.parse()? };
     let (name, meta) = (object.name_any(), Meta::of(object));
     Ok(Subnet {
         domain: Subnet::domain_of(&name, &config),

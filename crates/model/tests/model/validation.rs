@@ -2,9 +2,9 @@
 
 use portolan_api::kubeovn;
 use portolan_api::portolan::{PolicyRoute, StaticRoute};
-use portolan_model::World;
 use portolan_model::fixtures::*;
 use portolan_model::validate::{Findings, Validate, validate};
+use portolan_model::{FirstInterface, Settings, World};
 
 fn errors(findings: &Findings) -> Vec<String> {
     findings.errors.iter().map(ToString::to_string).collect()
@@ -382,8 +382,29 @@ fn fields_without_effect_are_reported() {
     let mut subnet = mk_kubeovn_subnet("ext", "172.30.0.0/16");
     subnet.spec.nat_outgoing = Some(true);
     subnet.spec.vpc = Some("blue".to_owned());
+    let unsupported = "spec.natOutgoing: not supported yet; it has no effect. Only for Subnets of VPC `ovn-cluster`, where Portolan is the primary network.";
+    assert_eq!(check(&subnet, &world()), (vec![], vec![unsupported.to_owned()]));
+}
+
+#[test]
+fn nat_outgoing_is_for_subnets_of_the_primary_network() {
+    let primary = World::new(Settings { first_interface: FirstInterface::Portolan });
+    let mut theirs = mk_kubeovn_subnet("ext", "172.30.0.0/16");
+    theirs.spec.nat_outgoing = Some(true);
+    assert_eq!(check(&theirs, &primary), (vec![], vec![]), "without a VPC it is in ovn-cluster");
+    assert_eq!(check(&theirs, &world()).1.len(), 2, "no such VPC, and no node to leave by");
+    let mut ours = mk_subnet("ours", "172.30.0.0/16", "ovn-cluster");
+    for nat in [None, Some(true), Some(false)] {
+        ours.spec.nat_outgoing = nat;
+        assert_eq!(check(&ours, &primary), (vec![], vec![]), "{nat:?}");
+    }
+    let without = "spec.natOutgoing: has no effect where Portolan is not the primary network".to_owned();
+    assert!(check(&ours, &world()).1.contains(&without));
+    ours.spec.vpc = Some("blue".to_owned());
+    assert_eq!(errors_of(&ours, &world()), NONE, "no more is asked for than there is");
+    ours.spec.nat_outgoing = Some(true);
     assert_eq!(
-        check(&subnet, &world()),
-        (vec![], vec!["spec.natOutgoing: not supported yet; it has no effect".to_owned()])
+        errors_of(&ours, &world()),
+        [r#"spec.natOutgoing: "true" is for Subnets of VPC ovn-cluster only; leave it out"#]
     );
 }

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use portolan_api::{Family, Mac};
 use portolan_model::subnet::DEFAULT_VPC;
-use portolan_model::{HeldNetworks, World};
+use portolan_model::{HeldNetworks, Subnet, World};
 
 /// The link of the node's port.
 pub const NODE_LINK: &str = "portolan0";
@@ -33,6 +33,8 @@ pub struct NodeNetwork {
     pub routers: Vec<IpAddr>,
     /// The networks of all pods: what goes to others leaves the cluster.
     pub pods: Vec<IpNet>,
+    /// The networks of Subnets in effect, and whose address what leaves the cluster from them has. What leaves from others has the node's.
+    pub leaves: Vec<(IpNet, LeavesWith)>,
     /// The addresses that are not configured: what the node translates on its way to pods comes from these.
     pub masquerade: Vec<IpAddr>,
     /// The node's own addresses, in the network of the nodes.
@@ -41,6 +43,15 @@ pub struct NodeNetwork {
     pub refused: Vec<IpNet>,
     /// Networks of pods that are not in effect right now, and stay as they are: see [`NodeNetwork::keep`].
     pub held: HeldNetworks,
+}
+
+/// Whose address has what leaves the cluster: `natOutgoing` of a Subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeavesWith {
+    /// The node's.
+    NodeAddress,
+    /// The pod's own.
+    OwnAddress,
 }
 
 impl NodeNetwork {
@@ -71,6 +82,16 @@ impl NodeNetwork {
         };
         self.pods = IpNet::aggregate(&self.pods.iter().copied().chain(kept).collect());
     }
+
+    /// The networks of pods that leave the cluster with their own addresses, where `before` did. What is held leaves as it did.
+    pub fn unmasqueraded(&self, before: &[IpNet]) -> Vec<IpNet> {
+        let own = self.leaves.iter().filter(|(_, with)| *with == LeavesWith::OwnAddress).map(|(net, _)| *net);
+        let is_held = |net: &&IpNet| match &self.held {
+            HeldNetworks::Unknown => self.leaves.iter().all(|(known, _)| known != *net),
+            HeldNetworks::Known(held) => held.contains(net),
+        };
+        own.chain(before.iter().filter(is_held).copied()).collect()
+    }
 }
 
 /// What a node should have; none while its port has no addresses. `networks` are the cluster's as far as the operator says, `mtu` that of
@@ -87,11 +108,11 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
     });
     let masquerade: Vec<IpAddr> =
         families().filter_map(|family| attachment.addresses_of(family).nth(1)).collect();
-    let of_subnets: Vec<IpNet> =
-        world.subnets_of_vpc(DEFAULT_VPC).flat_map(|subnet| subnet.config.cidr.nets()).collect();
+    let leaves: Vec<(IpNet, LeavesWith)> = world.subnets_of_vpc(DEFAULT_VPC).flat_map(leaves_of).collect();
+    let of_subnets = || leaves.iter().map(|(net, _)| net);
     let is_ours = |net: &IpNet| node.addresses.iter().any(|address| net.contains(address));
     let (refused, given): (Vec<IpNet>, Vec<IpNet>) =
-        networks.iter().chain(&of_subnets).map(IpNet::trunc).partition(|net| is_ours(net));
+        networks.iter().chain(of_subnets()).map(IpNet::trunc).partition(|net| is_ours(net));
     let pods = IpNet::aggregate(&given);
     Some(NodeNetwork {
         owner: node.uid.clone(),
@@ -101,6 +122,7 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
         addresses: addresses.collect(),
         routers: families().filter_map(|family| config.gateway.address(family)).collect(),
         pods,
+        leaves,
         masquerade,
         own: node.addresses.clone(),
         refused,
@@ -108,11 +130,16 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
     })
 }
 
+fn leaves_of(subnet: &Subnet) -> impl Iterator<Item = (IpNet, LeavesWith)> {
+    let with = if subnet.config.nat_outgoing { LeavesWith::NodeAddress } else { LeavesWith::OwnAddress };
+    subnet.config.cidr.nets().map(move |net| (net, with))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 mod tests {
     use portolan_api::portolan::{DecidedInterface, HolderKind};
-    use portolan_model::fixtures::{mk_lock, mk_node_with, mk_subnet};
+    use portolan_model::fixtures::{mk_kubeovn_subnet, mk_lock, mk_node_with, mk_subnet};
     use portolan_model::{FirstInterface, Settings};
 
     use super::*;
@@ -219,6 +246,59 @@ mod tests {
         assert_eq!(pods_with(&world, &BEFORE), without);
         assert_eq!(pods_with(&world, &["10.50.0.0/23"]), without);
         assert_eq!(pods_with(&world, &[]), ["10.16.1.0/24", "fd00:16:1::/64"]);
+    }
+
+    fn unmasqueraded_with(world: &World, before: &[&str]) -> Vec<String> {
+        let network = node_network(world, "w1", &["10.16.0.0/14".parse().unwrap()], 1400).unwrap();
+        let before: Vec<IpNet> = before.iter().map(|net| net.parse().unwrap()).collect();
+        texts(network.unmasqueraded(&before))
+    }
+
+    #[test]
+    fn pods_leave_with_the_address_that_nat_outgoing_says() {
+        let mut world = world();
+        assert_eq!(
+            unmasqueraded_with(&world, &[]),
+            [""; 0],
+            "the node's prefixes, and Subnets of portolan.dev"
+        );
+        let mut apps = mk_subnet("apps", "10.50.0.0/24,fd00:50::/64", "ovn-cluster");
+        let mut theirs = mk_kubeovn_subnet("theirs", "10.51.0.0/24");
+        for (ours, of_kubeovn, own) in [
+            (Some(false), Some(true), &["10.50.0.0/24", "fd00:50::/64"][..]),
+            (Some(true), Some(false), &["10.51.0.0/24"]),
+            (None, None, &["10.51.0.0/24"]),
+        ] {
+            (apps.spec.nat_outgoing, theirs.spec.nat_outgoing) = (ours, of_kubeovn);
+            drop(world.apply(&apps));
+            drop(world.apply(&theirs));
+            assert_eq!(unmasqueraded_with(&world, &["10.50.0.0/24", "10.99.0.0/24"]), own);
+        }
+        theirs.spec.default = Some(true);
+        drop(world.apply(&theirs));
+        assert_eq!(unmasqueraded_with(&world, &[]), [""; 0], "the Subnet of all nodes");
+        // What tenants' pods have is the business of their VPCs.
+        let mut tenants = mk_kubeovn_subnet("tenants", "10.60.0.0/24");
+        tenants.spec.vpc = Some("blue".into());
+        drop(world.apply(&tenants));
+        assert_eq!(unmasqueraded_with(&world, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn pods_of_a_subnet_that_is_not_in_effect_leave_as_they_did() {
+        let mut world = world();
+        let mut apps = mk_subnet("apps", "10.50.0.0/24", "ovn-cluster");
+        apps.status = None;
+        for nat_outgoing in [Some(true), Some(false)] {
+            apps.spec.nat_outgoing = nat_outgoing;
+            drop(world.apply(&apps));
+            assert_eq!(unmasqueraded_with(&world, &["10.50.0.0/24"]), ["10.50.0.0/24"]);
+            assert_eq!(unmasqueraded_with(&world, &[]), [""; 0]);
+        }
+        // Of one nothing is known; what the others have is known all the same.
+        drop(world.apply(&mk_subnet("apps", "10.50.0.0/33", "ovn-cluster")));
+        drop(world.apply(&mk_subnet("known", "10.51.0.0/24", "ovn-cluster")));
+        assert_eq!(unmasqueraded_with(&world, &["10.50.0.0/24", "10.51.0.0/24"]), ["10.50.0.0/24"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A subnet.
 
+use portolan_api::kubeovn::support::Egress;
 use portolan_api::subnet_config::AllowedNamespaces;
 
 use super::sheet::Sheet;
@@ -49,6 +50,15 @@ pub(super) fn describe_one(snapshot: &Snapshot, described: &Described) -> Descri
             }
         };
         sheet.field("Private", private);
+        let egress = snapshot.world.settings().first_interface.egress(config.vpc.as_deref());
+        let leaves = match (egress, config.nat_outgoing) {
+            (Egress::ByNode, true) => "the cluster with the address of the pod's node",
+            (Egress::ByNode, false) => {
+                "the cluster with the pod's own address: what is outside needs a route to it (natOutgoing)"
+            }
+            (Egress::Otherwise, _) => "",
+        };
+        sheet.field("Leaves", leaves);
         let allowed = match &config.allowed_namespaces {
             AllowedNamespaces::Own => String::new(),
             AllowedNamespaces::Listed(listed) => listed.join(", "),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scene::harbour;
+use crate::scene::{Scene, harbour};
 
 fn text(descriptions: Vec<Description>, width: Option<usize>) -> String {
     let text = descriptions.into_iter().map(|one| one.sheet.text(width)).collect::<Vec<_>>().join("\n");
@@ -21,6 +21,23 @@ fn a_subnet_in_full() {
     insta::assert_snapshot!("subnet", text(subnet::describe(&snapshot, "far").unwrap(), None));
     insta::assert_snapshot!("subnet_wrong", text(subnet::describe(&snapshot, "clash").unwrap(), Some(80)));
     insta::assert_snapshot!("subnet_twice", text(subnet::describe(&snapshot, "web").unwrap(), None));
+}
+
+#[test]
+fn a_subnet_of_the_primary_network_says_how_pods_leave_the_cluster() {
+    let leaves = |nat: &str, is_primary: bool| {
+        let mut scene = Scene::of(&format!(
+            "apiVersion: kubeovn.io/v1\nkind: Subnet\nmetadata: {{name: shop}}\nspec: {{cidrBlock: 10.50.0.0/24{nat}}}"
+        ));
+        if is_primary {
+            scene.is_primary();
+        }
+        let text = text(subnet::describe(&scene.snapshot(), "shop").unwrap(), None);
+        text.lines().find(|line| line.trim_start().starts_with("Leaves:")).map(str::to_owned)
+    };
+    assert!(leaves("", true).unwrap().contains("the pod's own address: what is outside needs a route"));
+    assert!(leaves(", natOutgoing: true", true).unwrap().ends_with("the address of the pod's node"));
+    assert_eq!(leaves(", natOutgoing: true", false), None);
 }
 
 #[test]

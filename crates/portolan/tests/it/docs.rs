@@ -10,6 +10,7 @@
 //! | `text` | nothing: diagrams and the like |
 
 mod page;
+mod reasons;
 mod rights;
 mod sandbox;
 mod transcript;

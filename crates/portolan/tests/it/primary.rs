@@ -1,9 +1,11 @@
 //! The primary network with the real binaries, OVN and Open vSwitch: three nodes with prefixes of both families, pods and nodes and what is
 //! outside, and nothing left of a node that goes.
 
+mod nat_outgoing;
 mod stage;
 mod tenants;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use portolan_testbed::{Process, Test};
@@ -52,6 +54,16 @@ fn pods_and_nodes_reach_each_other_and_the_outside() {
             let node = testbed.node(node).unwrap().address();
             assert_eq!(stage.seen_outside(pod), node, "{} leaves by its node", pod.name());
         }
+        // What a node translates on its way to a pod, as for `hostPort`, is translated back, whoever asks; the outside is seen as it is.
+        let [node1, node2] = ["node1", "node2"].map(|node| testbed.node(node).unwrap());
+        let (at, behind) = (node1.address().into(), a.address());
+        stage.forward_port(node1, &a);
+        for from in [c.netns(), near.netns(), far.netns(), node2.namespace()] {
+            let seen = stage.seen_behind_port(from, at, &a);
+            assert!(seen.to_string().starts_with("10.16.1."), "{behind}: {seen}");
+        }
+        let outside = IpAddr::from(testbed.underlay().home_address());
+        assert_eq!(stage.seen_behind_port(testbed.lab().home(), at, &a), outside);
     });
 }
 

@@ -7,7 +7,7 @@ use portolan_testbed::Result;
 use portolan_testbed::kubernetes::{Kubernetes, Network, ipv6_of};
 
 use crate::pods::{self, WEB};
-use crate::primary::{get, on_primary_of};
+use crate::primary::{ON_HOSTS, get, on_primary_of};
 
 #[test]
 fn pods_nodes_services_and_the_outside_reach_each_other_by_both_families() {
@@ -46,8 +46,36 @@ fn pods_nodes_services_and_the_outside_reach_each_other_by_both_families() {
             let own = ipv6_of(node.address());
             assert_eq!(seen(cluster, pod, ipv6_of(outside).into())?, IpAddr::from(own), "{pod}");
         }
-        Ok(())
+        ports_of_nodes_are_served(cluster)
     });
+}
+
+/// A port of a node leads to the pod behind it from everywhere.
+fn ports_of_nodes_are_served(cluster: &Kubernetes) -> Result<()> {
+    cluster.apply(ON_HOSTS)?;
+    for pod in ["pod/host1", "pod/host2", "pod/port"] {
+        pods::ready(cluster, pod)?;
+    }
+    let (node, outside) = (cluster.node("node1")?.address(), cluster.outside_address());
+    for (node, outside) in
+        [(IpAddr::from(node), IpAddr::from(outside)), (ipv6_of(node).into(), ipv6_of(outside).into())]
+    {
+        let asked = |what: &str| format!("{}:8089/{what}", in_url(node));
+        let from_outside = |what: &str| {
+            let url = format!("http://{}", asked(what));
+            cluster.outside().command("curl").args(["-sSm5", &url]).read()
+        };
+        assert_eq!(from_outside("hostname")?, "port");
+        // The pod sees who it is.
+        let seen = from_outside("clientip")?;
+        assert!(seen.starts_with(&format!("{}:", in_url(outside))), "{outside}: {seen}");
+        // Of other nodes those addresses are known by which their tunnels lead to them.
+        let other_node = if node.is_ipv4() { &["host2"][..] } else { &[] };
+        for from in ["one", "two", "host1"].iter().chain(other_node) {
+            assert_eq!(get(cluster, from, &asked("hostname"))?, "port", "{from} to {node}");
+        }
+    }
+    Ok(())
 }
 
 /// The addresses of a pod, as the cluster shows them.

@@ -90,7 +90,7 @@ pub(crate) fn everybody_reaches_everybody(cluster: &Kubernetes) -> Result<()> {
     let at_port = format!("{}:8089/hostname", node1.address());
     let from_outside = cluster.outside().command("curl").args(["-sSm5", &format!("http://{at_port}")]);
     assert_eq!(from_outside.read()?, "port");
-    for from in ["one", "two", "host1"] {
+    for from in ["one", "two", "host1", "host2"] {
         assert_eq!(get(cluster, from, &at_port)?, "port", "{from}");
     }
     assert_eq!(get(cluster, "host1", "127.0.0.1:8089/hostname")?, "port");
@@ -257,7 +257,7 @@ spec:
 "#;
 
 /// Pods on the network of their nodes, and one behind a port of its node.
-const ON_HOSTS: &str = r#"
+pub(crate) const ON_HOSTS: &str = r#"
 apiVersion: v1
 kind: Pod
 metadata: {name: host1}

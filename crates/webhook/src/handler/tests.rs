@@ -8,7 +8,7 @@ use portolan_api::portolan::{IPLock, NetworkAttachment, PolicyRoute, StaticRoute
 use portolan_api::{kubeovn, portolan};
 use portolan_model::fixtures::*;
 use portolan_model::validate::{Validate, validate};
-use portolan_model::{Source, World};
+use portolan_model::{Settings, Source, World};
 use portolan_watch::fake::{Answer as Scripted, FakeApi};
 use proptest::prelude::*;
 use serde::Serialize;
@@ -52,7 +52,7 @@ impl Scene {
         api.define::<kubeovn::Vip>();
         api.define::<NetworkAttachmentDefinition>();
         *lent.0.lock().unwrap() = Some(World::default());
-        let handler = Handler::new(api.client(), lent.clone(), metrics.clone());
+        let handler = Handler::new(api.client(), Settings::default(), lent.clone(), metrics.clone());
         let scene = Scene { api, lent, metrics, handler };
         scene.put(&mk_vpc("blue"));
         scene.put(&mk_subnet("web", "10.0.0.0/16", "blue"));
@@ -423,7 +423,7 @@ async fn what_cannot_be_known_in_time_is_allowed() {
     let mut subnet = mk_kubeovn_subnet("new", "10.0.7.0/24");
     subnet.spec.nat_outgoing = Some(true);
     let said = scene.create(&subnet).await;
-    let unsupported = "spec.natOutgoing: not supported yet; it has no effect";
+    let unsupported = "spec.natOutgoing: not supported yet; it has no effect. Only for Subnets of VPC `ovn-cluster`, where Portolan is the primary network.";
     assert_eq!(said, json!({"uid": "u1", "allowed": true, "warnings": [unsupported]}));
     // What is wrong by itself is refused all the same.
     assert!(!allowed(&scene.create(&mk_kubeovn_subnet("new", "10.300.0.0/24")).await));

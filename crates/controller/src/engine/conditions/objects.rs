@@ -8,7 +8,7 @@ use portolan_api::kubeovn::support::{
 };
 use portolan_api::portolan::NetworkAttachment;
 use portolan_api::{kubeovn, portolan};
-use portolan_model::{Source, doors};
+use portolan_model::{FirstInterface, Source, doors};
 use portolan_watch::Object;
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ pub trait HasConditions: HasKind + Source + Object + Serialize {
     /// What the condition of a type says, and about which generation.
     fn says(&self, type_: &str) -> Option<Said>;
     /// The fields that are set and have no effect yet.
-    fn unsupported(&self) -> Vec<String>;
+    fn unsupported(&self, first: FirstInterface) -> Vec<String>;
     /// The VPCs that it names: that of a subnet, the remote ones of a VPC. Or why it cannot be understood.
     fn names_vpcs(&self) -> Result<Vec<String>, String>;
     /// The fields of its status that are ours, as they are; none if it has no status, for then it lacks also those of no value.
@@ -121,8 +121,8 @@ impl DesiredCondition {
 
 /// The differences between both groups are in how they store conditions, and in which fields have no effect.
 macro_rules! has_conditions {
-    ($object:ty, $set:path, |$o:ident| $stored:expr, |$u:ident| $unsupported:expr, |$v:ident| $vpc:expr) => {
-        has_conditions!($object, $set, |$o| $stored, |$u| $unsupported, |$v| $vpc, {
+    ($object:ty, $set:path, |$o:ident| $stored:expr, |$u:ident, $first:pat_param| $unsupported:expr, |$v:ident| $vpc:expr) => {
+        has_conditions!($object, $set, |$o| $stored, |$u, $first| $unsupported, |$v| $vpc, {
             fn key_of(name: &str) -> String {
                 name.to_owned()
             }
@@ -132,7 +132,7 @@ macro_rules! has_conditions {
             }
         });
     };
-    ($object:ty, $set:path, |$o:ident| $stored:expr, |$u:ident| $unsupported:expr, |$v:ident| $vpc:expr, { $($own:item)* }) => {
+    ($object:ty, $set:path, |$o:ident| $stored:expr, |$u:ident, $first:pat_param| $unsupported:expr, |$v:ident| $vpc:expr, { $($own:item)* }) => {
         impl HasConditions for $object {
             $($own)*
 
@@ -167,7 +167,7 @@ macro_rules! has_conditions {
                 })
             }
 
-            fn unsupported(&self) -> Vec<String> {
+            fn unsupported(&self, $first: FirstInterface) -> Vec<String> {
                 let $u = self;
                 $unsupported
             }
@@ -191,28 +191,31 @@ has_conditions!(
     portolan::Subnet,
     condition::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions,
-    |_u| Vec::new(),
+    |_u, _| Vec::new(),
     |v| doors::portolan::subnet(v).map(|subnet| subnet.config.vpc)
 );
 has_conditions!(
     portolan::Vpc,
     condition::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions,
-    |_u| Vec::new(),
+    |_u, _| Vec::new(),
     |v| doors::portolan::vpc(v).map(|vpc| vpc.config.peerings.into_iter().map(|peering| peering.remote_vpc))
 );
 has_conditions!(
     kubeovn::Subnet,
     kubeovn::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
-    |u| unsupported_subnet(&u.spec).iter().map(ToString::to_string).collect(),
+    |u, first| {
+        let reports = unsupported_subnet(&u.spec, first.egress(u.spec.vpc()));
+        reports.iter().map(ToString::to_string).collect()
+    },
     |v| doors::kubeovn::subnet(v).map(|subnet| subnet.config.vpc)
 );
 has_conditions!(
     kubeovn::Vpc,
     kubeovn::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
-    |u| unsupported_vpc(&u.spec).iter().map(ToString::to_string).collect(),
+    |u, _| unsupported_vpc(&u.spec).iter().map(ToString::to_string).collect(),
     |v| doors::kubeovn::vpc(v).map(|vpc| vpc.config.peerings.into_iter().map(|peering| peering.remote_vpc))
 );
 
@@ -220,7 +223,7 @@ has_conditions!(
     kubeovn::IPPool,
     kubeovn::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
-    |u| unsupported_ip_pool(&u.spec).iter().map(ToString::to_string).collect(),
+    |u, _| unsupported_ip_pool(&u.spec).iter().map(ToString::to_string).collect(),
     |_v| Ok::<Option<String>, String>(None)
 );
 
@@ -228,7 +231,7 @@ has_conditions!(
     kubeovn::Vip,
     kubeovn::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions.unwrap_or_default(),
-    |u| unsupported_vip(&u.spec).iter().map(ToString::to_string).collect(),
+    |u, _| unsupported_vip(&u.spec).iter().map(ToString::to_string).collect(),
     |_v| Ok::<Option<String>, String>(None)
 );
 
@@ -236,7 +239,7 @@ has_conditions!(
     NetworkAttachment,
     condition::set_condition,
     |o| o.status.clone().unwrap_or_default().conditions,
-    |_u| Vec::new(),
+    |_u, _| Vec::new(),
     |_v| Ok::<Option<String>, String>(None),
     {
         // `Ready` is the business of the agent of its node.

@@ -1,6 +1,7 @@
 //! Which conditions are written.
 
 use portolan_api::condition::{READY, SUPPORTED};
+use portolan_model::FirstInterface;
 
 use super::*;
 
@@ -56,10 +57,27 @@ fn a_field_without_effect_is_named_by_a_condition_and_an_event() {
     let condition = &update.unwrap().conditions[0];
     let says = condition.says.as_ref().unwrap();
     assert_eq!((condition.type_, says.status), (SUPPORTED, false.into()));
-    assert_eq!(says.message, "spec.natOutgoing: not supported yet; it has no effect");
+    assert!(says.message.starts_with("spec.natOutgoing: not supported yet; it has no effect"), "{says:?}");
     let reported =
         actions.iter().any(|action| matches!(action, Action::Report { reason: "UnsupportedFields", .. }));
     assert!(reported, "{actions:?}");
+}
+
+#[test]
+fn nat_outgoing_is_supported_in_the_vpc_of_the_primary_network_alone() {
+    let reports = |first_interface, vpc| {
+        let mut scene = Scene::unlisted_with(MemDb::new(NB_SCHEMA).unwrap(), Settings { first_interface });
+        scene.list_all(vec![mk_vpc("blue")], Vec::new(), Vec::new());
+        let mut subnet = kubeovn_subnet(true);
+        (subnet.spec.vpc, subnet.spec.provider) = (vpc, None);
+        scene.engine.feed(&Change::Applied(subnet));
+        written(&mut scene.engine).iter().any(|condition| condition.contains("Supported=False"))
+    };
+    for vpc in [None, Some("ovn-cluster".to_owned())] {
+        assert!(!reports(FirstInterface::Portolan, vpc.clone()));
+        assert!(reports(FirstInterface::Other, vpc));
+    }
+    assert!(reports(FirstInterface::Portolan, Some("blue".to_owned())));
 }
 
 #[test]

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use portolan_testbed::cluster::Programs;
 use portolan_testbed::{Daemon, Namespace, Node, Northbound, Pod, Process, Ready, TestLab, Testbed};
 
+/// A port of a node that leads to a pod.
+const PORT: u16 = 8089;
 /// What goes each way of a connection.
 const STREAM: usize = 200_000;
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 const SUBNET: &str = r#"
 apiVersion: portolan.dev/v1alpha1
@@ -163,6 +165,25 @@ impl Stage {
         }
     }
 
+    /// Leads a port of a node to a pod on it, as the plugin `portmap` does.
+    pub(crate) fn forward_port(&self, node: &Node, pod: &Pod) {
+        let script = format!(
+            "table ip ports {{ chain prerouting {{ type nat hook prerouting priority dstnat; \
+             fib daddr type local tcp dport {PORT} dnat to {}\n}}\n}}",
+            pod.address()
+        );
+        node.command("nft").args(["-f", "-"]).stdin(script).read().unwrap();
+    }
+
+    /// The address that a client at that port has for the pod.
+    #[track_caller]
+    pub(crate) fn seen_behind_port(&self, from: &Namespace, node: IpAddr, pod: &Pod) -> IpAddr {
+        let behind = SocketAddr::new(pod.address(), PORT);
+        let listener = pod.netns().run(move || TcpListener::bind(behind)).unwrap();
+        from.run(move || connect(SocketAddr::new(node, PORT))).unwrap();
+        listener.accept().unwrap().1.ip()
+    }
+
     /// A node reaches a pod: at once, or once what was restarted is back.
     #[track_caller]
     pub(crate) fn node_reaches(&self, node: &Node, pod: &Pod) {
@@ -221,7 +242,7 @@ impl Stage {
     }
 }
 
-fn connect(to: std::net::SocketAddr) -> std::io::Result<TcpStream> {
+pub(crate) fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
     TcpStream::connect_timeout(&to, PATIENCE)
 }
 
