@@ -166,8 +166,8 @@ impl Installed<'_> {
         assert_eq!(documents.len(), 2);
         let apply = self.cluster.kubectl_command()?.args(["apply", "--server-side", "-f-"]);
         apply.stdin(documents.join("\n---\n")).read()?;
-        let ready = "--for=jsonpath={.status.numberReady}=2";
-        self.cluster.kubectl(&["wait", ready, "-n=portolan-system", "daemonset/ovs", "--timeout=120s"])?;
+        let ready = format!("--for=jsonpath={{.status.numberReady}}={}", self.cluster.nodes().len());
+        self.cluster.kubectl(&["wait", &ready, "-n=portolan-system", "daemonset/ovs", "--timeout=120s"])?;
         for node in self.cluster.nodes() {
             self.shell(node, USERSPACE_DATAPATH)?;
             node.running()?.machine().namespace().checksum_offload_off("br-und")?;
