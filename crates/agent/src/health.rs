@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -138,6 +139,10 @@ fn metrics(agent: &Agent) -> String {
         gauges.followers_behind.set(gauge(agent.cluster.status().behind().len()));
         gauges.vswitch_connected.set(agent.vswitch.behind().is_none().into());
         gauges.node_problem.set(agent.problem().is_some().into());
+        if let Some(known) = agent.config.kube.known() {
+            gauges.api_servers.set(gauge(known.listed.len()));
+            gauges.api_server_changes.inner().store(known.changes, Ordering::Relaxed);
+        }
     })
 }
 
@@ -161,6 +166,7 @@ fn state(agent: &Agent) -> serde_json::Value {
         "problem": agent.problem(),
         "openVSwitchBehind": agent.vswitch.behind(),
         "followersBehind": behind,
+        "apiServers": agent.config.kube.known(),
         "units": agent.engine.dump(),
     })
 }

@@ -63,6 +63,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_model::Settings;
+use portolan_watch::ApiServers;
 use tokio::sync::watch;
 
 use crate::calls::Calls;
@@ -87,7 +88,7 @@ pub struct Config {
     /// The name of its node.
     pub node: String,
     /// How to reach the API server.
-    pub kube: kube::Config,
+    pub kube: ApiServers,
     /// How to reach the node's Open vSwitch.
     pub ovsdb: Endpoint,
     /// Where to listen for the CNI plugin.
@@ -119,10 +120,10 @@ pub struct Config {
 
 impl Config {
     /// The defaults.
-    pub fn new(node: impl Into<String>, kube: kube::Config) -> Self {
+    pub fn new(node: impl Into<String>, kube: impl Into<ApiServers>) -> Self {
         Self {
             node: node.into(),
-            kube,
+            kube: kube.into(),
             ovsdb: Endpoint::Unix("/run/openvswitch/db.sock".into()),
             cni_socket: portolan_cni::DEFAULT_SOCKET.into(),
             bridge: "br-int".into(),
@@ -149,7 +150,7 @@ impl Config {
 /// there, and what is known of the cluster and of Open vSwitch is in step.
 pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let node_lock = NodeLock::begin(&config.cni_socket)?;
-    let client = portolan_watch::client(config.kube.clone())?;
+    let client = config.kube.client()?;
     let (engine, network_status) = (Arc::new(Engine::new()), Arc::new(Pending::default()));
     let (cluster, mut followers) =
         Cluster::follow(&client, &config.node, config.settings, &engine, &network_status);

@@ -71,6 +71,8 @@ pub(crate) struct Gauges {
     pub(crate) followers_behind: Gauge,
     pub(crate) vswitch_connected: Gauge,
     pub(crate) node_problem: Gauge,
+    pub(crate) api_servers: Gauge,
+    pub(crate) api_server_changes: Counter,
 }
 
 /// A call in progress, until it is dropped.
@@ -121,8 +123,15 @@ impl Metrics {
         registry.register("watching", help, inner.watching.clone());
         let help = "How often a unit was planned: an interface of a pod, or a port of the node";
         registry.register("units_planned", help, inner.planned.clone());
-        let Gauges { units, units_failing, followers_behind, vswitch_connected, node_problem } =
-            &inner.gauges;
+        let Gauges {
+            units,
+            units_failing,
+            followers_behind,
+            vswitch_connected,
+            node_problem,
+            api_servers,
+            api_server_changes,
+        } = &inner.gauges;
         registry.register(
             "units",
             "Interfaces of pods and of the node of which something is there",
@@ -136,6 +145,10 @@ impl Metrics {
         registry.register("vswitch_connected", help, vswitch_connected.clone());
         let help = "1 while the Node has the annotation portolan.dev/problem";
         registry.register("node_problem", help, node_problem.clone());
+        let help = "API servers that the cluster lists; 0 where they are not followed";
+        registry.register("api_servers", help, api_servers.clone());
+        let help = "How often a connection went to another API server than the one before";
+        registry.register("api_server_changes", help, api_server_changes.clone());
         all.register_collector(Box::new(ProcessCollector));
         Self(Arc::new(Inner { registry: all, ..inner }))
     }

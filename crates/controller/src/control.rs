@@ -105,7 +105,8 @@ pub(crate) async fn run(
         status: actor.status.clone(),
         events: actor.events.clone(),
         finalizers: actor.finalizers.clone(),
-        debug: Debug::new(sender, nb.client(), config.log),
+        debug: Debug::new(sender, nb.client(), config.log, config.kube.clone()),
+        api_servers: config.kube,
     };
     for (name, address, access) in
         [("health checks", config.health, Access::Loopback), ("debug pages", config.debug, Access::Anyone)]

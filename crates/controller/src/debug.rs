@@ -6,6 +6,7 @@
 //! | `/debug/world`, `?unit=` | how much there is of everything; what is known of a unit |
 //! | `/debug/waiting` | who waits for what, and why |
 //! | `/debug/plan?unit=` | what a unit should have in the northbound database beside what it has |
+//! | `/debug/api-servers` | where the API servers are, if they are followed |
 //! | `/debug/log` | the filter of the log; `PUT ?filter=` sets another |
 
 use std::collections::BTreeSet;
@@ -18,7 +19,8 @@ use portolan_model::Unit;
 use portolan_plan::Plan;
 use portolan_plan::comparison::Picture;
 use portolan_plan::northbound::DATABASE;
-use serde_json::Value;
+use portolan_watch::ApiServers;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
@@ -60,6 +62,7 @@ pub(crate) struct Debug {
     engine: Sender<Message>,
     northbound: ovsdb::Client,
     log: Option<Log>,
+    api_servers: ApiServers,
     /// Who makes a page has one of these.
     pub(crate) places: Arc<Semaphore>,
 }
@@ -67,8 +70,13 @@ pub(crate) struct Debug {
 type Answer = Result<Page, (StatusCode, String)>;
 
 impl Debug {
-    pub(crate) fn new(engine: Sender<Message>, northbound: ovsdb::Client, log: Option<Log>) -> Self {
-        Debug { engine, northbound, log, places: Arc::new(Semaphore::new(PAGES)) }
+    pub(crate) fn new(
+        engine: Sender<Message>,
+        northbound: ovsdb::Client,
+        log: Option<Log>,
+        api_servers: ApiServers,
+    ) -> Self {
+        Debug { engine, northbound, log, api_servers, places: Arc::new(Semaphore::new(PAGES)) }
     }
 
     pub(crate) async fn answer(&self, method: &Method, path: &str, query: &str) -> Page {
@@ -76,14 +84,18 @@ impl Debug {
             (&Method::GET, "/debug/world") => self.world(query).await,
             (&Method::GET, "/debug/waiting") => self.waiting().await,
             (&Method::GET, "/debug/plan") => self.plan(query).await,
+            (&Method::GET, "/debug/api-servers") => Ok(json(&json!(self.api_servers.known()))),
             (&Method::GET, "/debug/log") => self.log().map(|log| text(format!("{}\n", log.current()))),
             (&Method::PUT, "/debug/log") => self.set_log(query),
-            (_, "/debug/world" | "/debug/waiting" | "/debug/plan" | "/debug/log") => {
+            (
+                _,
+                "/debug/world" | "/debug/waiting" | "/debug/plan" | "/debug/api-servers" | "/debug/log",
+            ) => {
                 Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} means nothing here")))
             }
             _ => Err((
                 StatusCode::NOT_FOUND,
-                "there are /debug/world, /debug/waiting, /debug/plan?unit= and /debug/log".to_owned(),
+                "there are /debug/world, /debug/waiting, /debug/plan?unit=, /debug/api-servers and /debug/log".to_owned(),
             )),
         };
         answer.unwrap_or_else(|(status, message)| respond(status, format!("{message}\n")))

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use portolan_health::{ANSWER, Check, Incoming, Method, Page, Pages, Request, StatusCode, probe, probe_of};
-use portolan_watch::Status;
+use portolan_watch::{ApiServers, Status};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{oneshot, watch};
@@ -35,6 +35,7 @@ pub(crate) struct Health {
     pub(crate) events: Writer<EventWriter>,
     pub(crate) finalizers: Writer<FinalizerWriter>,
     pub(crate) debug: Debug,
+    pub(crate) api_servers: ApiServers,
 }
 
 /// Who may see `/debug`, and change what it has.
@@ -104,6 +105,9 @@ impl Health {
 
     fn metrics(&self) -> Page {
         self.metrics.followers_behind(self.followers.behind().len());
+        if let Some(known) = self.api_servers.known() {
+            self.metrics.api_servers(known.listed.len(), known.changes);
+        }
         self.metrics.queue("status_writer", self.status.waiting());
         self.metrics.queue("event_writer", self.events.waiting());
         self.metrics.queue("finalizer_writer", self.finalizers.waiting());
@@ -220,11 +224,13 @@ mod tests {
         let northbound = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None }).1;
         let actor =
             Actor::new(api.client(), engine.clone(), Metrics::new(), portolan_model::FirstInterface::Other);
+        let api_servers = ApiServers::from(kube::Config::new("https://192.0.2.1".parse().unwrap()));
         Health {
             engine: engine.clone(),
             followers: Followers::new(api.client()).status(),
             northbound,
-            debug: Debug::new(engine.clone(), database(), None),
+            debug: Debug::new(engine.clone(), database(), None, api_servers.clone()),
+            api_servers,
             metrics: Metrics::new(),
             status: actor.status,
             events: actor.events,

@@ -35,6 +35,7 @@ mod timer;
 use std::future::Future;
 
 use anyhow::Context as _;
+use portolan_watch::ApiServers;
 
 pub use debug::{Log, LogFilter};
 pub use election::LeaderElection;
@@ -45,7 +46,7 @@ pub use readers::{Reader, Reads, readers};
 #[derive(Clone, Debug)]
 pub struct Config {
     /// How to reach the API server.
-    pub kube: kube::Config,
+    pub kube: ApiServers,
     /// Where OVN's northbound database is; all members of a cluster.
     pub nb: ovsdb::Endpoints,
     /// Where OVN's southbound database is; all members of a cluster. Without an endpoint nothing is ever `Ready`, and the chassis of
@@ -73,10 +74,10 @@ pub struct Config {
 
 impl Config {
     /// A controller of this cluster and this database, with the defaults.
-    pub fn new(kube: kube::Config, nb: impl Into<ovsdb::Endpoints>) -> Self {
+    pub fn new(kube: impl Into<ApiServers>, nb: impl Into<ovsdb::Endpoints>) -> Self {
         let (settings, plan) = (portolan_model::Settings::default(), portolan_plan::Settings::default());
         Config {
-            kube,
+            kube: kube.into(),
             nb: nb.into(),
             sb: Vec::new().into(),
             nb_tls: None,
@@ -110,8 +111,7 @@ pub async fn run_with_readers(
     reads: Reads,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let client =
-        portolan_watch::client(config.kube.clone()).context("cannot make a client of the API server")?;
+    let client = config.kube.client().context("cannot make a client of the API server")?;
     control::run(client, config, reads, shutdown).await
 }
 

@@ -6,6 +6,7 @@
 mod stopwatch;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use portolan_health::ProcessCollector;
@@ -99,6 +100,8 @@ struct Inner {
     northbound_connected: Gauge,
     southbound_connected: Gauge,
     synced: Gauge,
+    api_servers: Gauge,
+    api_server_changes: Counter,
     stopwatch: Stopwatch,
 }
 
@@ -136,6 +139,8 @@ impl Metrics {
             northbound_connected: Gauge::default(),
             southbound_connected: Gauge::default(),
             synced: Gauge::default(),
+            api_servers: Gauge::default(),
+            api_server_changes: Counter::default(),
             stopwatch: Stopwatch::default(),
             registry: Registry::default(),
         };
@@ -183,6 +188,10 @@ impl Metrics {
         let help = "1 while the copy of OVN's southbound database is in step; 0 also without --ovn-sb";
         registry.register("southbound_connected", help, inner.southbound_connected.clone());
         registry.register("synced", "1 once every kind was listed", inner.synced.clone());
+        let help = "API servers that the cluster lists; 0 where they are not followed";
+        registry.register("api_servers", help, inner.api_servers.clone());
+        let help = "How often a connection went to another API server than the one before";
+        registry.register("api_server_changes", help, inner.api_server_changes.clone());
         all.register_collector(Box::new(ProcessCollector));
         Metrics(Arc::new(Inner { registry: all, ..inner }))
     }
@@ -290,6 +299,12 @@ impl Metrics {
 
     pub(crate) fn synced(&self, synced: bool) {
         self.0.synced.set(synced.into());
+    }
+
+    /// So many API servers there are, and connections have changed between them.
+    pub(crate) fn api_servers(&self, listed: usize, changes: u64) {
+        self.0.api_servers.set(gauge(listed));
+        self.0.api_server_changes.inner().store(changes, Ordering::Relaxed);
     }
 
     /// Since when interfaces are on their way.

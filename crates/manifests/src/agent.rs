@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::installation::{Installation, Mode};
 use crate::object::Object;
 use crate::ovn_addresses::{self, addresses_flag};
-use crate::{pod, ports};
+use crate::{api_servers, pod, ports};
 
 const NAME: &str = "portolan-agent";
 /// The plugin in the image.
@@ -34,6 +34,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                         pod::host_path("run-openvswitch", "/run/openvswitch"),
                         pod::host_path("cni-configurations", &installation.directories.configurations),
                         pod::host_path("cni-programs", &installation.directories.programs),
+                        api_servers::volume(),
                     ],
                 },
             },
@@ -48,6 +49,7 @@ fn agent(installation: &Installation) -> Value {
         "--node=$(NODE_NAME)".into(),
         addresses_flag(installation),
         "--ovn-tls".into(),
+        api_servers::flag(),
         pod::health_address(ports::health::AGENT),
     ];
     arguments
@@ -71,6 +73,7 @@ fn agent(installation: &Installation) -> Value {
         "volumeMounts": [
             pod::mount("run-portolan", "/run/portolan"),
             pod::mount("run-openvswitch", "/run/openvswitch"),
+            api_servers::mount(),
         ],
     });
     pod::probes(&mut container, ports::health::AGENT);

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::installation::{Installation, Mode};
 use crate::object::Object;
 use crate::ovn_addresses::{self, addresses_flag};
-use crate::{ovn_tls, pod, ports};
+use crate::{api_servers, ovn_tls, pod, ports};
 
 pub(crate) const NAME: &str = "portolan-controller";
 /// The user that images without a passwd file call `nonroot`.
@@ -17,6 +17,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         "controller".to_owned(),
         addresses_flag(installation),
         ovn_tls::controllers_flag(installation),
+        api_servers::flag(),
         format!("--lease-namespace={namespace}"),
         pod::health_address(ports::health::CONTROLLER),
         format!("--trace-address=[::]:{}", ports::TRACE),
@@ -45,8 +46,11 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         ],
         "securityContext": pod::no_privileges(USER),
         "resources": pod::requests("50m", "64Mi"),
-        // For its certificate.
-        "volumeMounts": [pod::mount("run", "/run/portolan")],
+        "volumeMounts": [
+            // For its certificate.
+            pod::mount("run", "/run/portolan"),
+            api_servers::read_only_mount(),
+        ],
     });
     pod::probes(&mut container, ports::health::CONTROLLER);
     let deployment = json!({
@@ -75,7 +79,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                         }]},
                     },
                     "containers": [container],
-                    "volumes": [pod::in_memory("run")],
+                    "volumes": [pod::in_memory("run"), api_servers::volume()],
                 },
             },
         },

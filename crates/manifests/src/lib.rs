@@ -12,6 +12,7 @@
 //! the files. Start reading at [`Installation`] and [`objects`].
 
 mod agent;
+mod api_servers;
 mod chart;
 mod cleanup;
 mod controller;

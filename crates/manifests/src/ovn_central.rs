@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::installation::Installation;
 use crate::object::Object;
-use crate::{ovn_addresses, ovn_tls, pod, ports};
+use crate::{api_servers, ovn_addresses, ovn_tls, pod, ports};
 
 pub(crate) const NAME: &str = "ovn-central";
 /// Where the databases are on the host.
@@ -43,6 +43,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                         pod::host_path("data", DATA),
                         pod::in_memory("run"),
                         pod::in_memory("tmp"),
+                        api_servers::volume(),
                     ],
                 },
             },
@@ -77,6 +78,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         Object::new(account),
         Object::new(service),
         ovn_addresses::writer(installation, NAME),
+        api_servers::reader(installation, NAME),
     ]
 }
 
@@ -122,6 +124,7 @@ fn database(installation: &Installation, database: Database) -> Value {
         // A node may have been that of several members, one after the other.
         "--data-dir=/var/lib/ovn/$(POD_NAME)".into(),
         "--former-data-dir=/var/lib/ovn".into(),
+        api_servers::flag(),
         pod::health_address(health),
     ];
     let mut container = container(installation, name, &arguments, health);
@@ -147,6 +150,7 @@ fn database(installation: &Installation, database: Database) -> Value {
         pod::mount("run", "/run/ovn"),
         // ovsdb-server makes a file there.
         pod::mount("tmp", "/tmp"),
+        api_servers::mount(),
     ]);
     container["resources"] = pod::requests("50m", "64Mi");
     container

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::installation::Installation;
 use crate::object::Object;
-use crate::{ovn_tls, pod, ports};
+use crate::{api_servers, ovn_tls, pod, ports};
 
 pub(crate) const NAME: &str = "ovn-controller";
 
@@ -14,12 +14,16 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
         "name": NAME,
         "image": installation.image,
         "command": ["/usr/bin/portolan"],
-        "args": ["ovn-controller", ovn_tls::flag(installation), pod::health_address(health)],
+        "args": ["ovn-controller", ovn_tls::flag(installation), api_servers::flag(), pod::health_address(health)],
         "env": pod::api_server(installation),
         // All that it does, it does by the sockets of Open vSwitch.
         "securityContext": pod::no_privileges(0),
         "resources": pod::requests("50m", "64Mi"),
-        "volumeMounts": [pod::mount("run-openvswitch", "/run/openvswitch"), pod::mount("run", "/run/ovn")],
+        "volumeMounts": [
+            pod::mount("run-openvswitch", "/run/openvswitch"),
+            pod::mount("run", "/run/ovn"),
+            api_servers::mount(),
+        ],
     });
     pod::probes(&mut container, health);
     let account =
@@ -44,10 +48,11 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Object> {
                     "volumes": [
                         pod::host_path("run-openvswitch", "/run/openvswitch"),
                         pod::in_memory("run"),
+                        api_servers::volume(),
                     ],
                 },
             },
         },
     });
-    vec![Object::new(daemon_set), Object::new(account)]
+    vec![Object::new(daemon_set), Object::new(account), api_servers::reader(installation, NAME)]
 }

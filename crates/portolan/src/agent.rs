@@ -15,7 +15,7 @@ use portolan_agent::{ChassisSettings, Encap};
 use portolan_daemons::Transport;
 use tokio::sync::watch;
 
-use crate::cluster;
+use crate::api_servers::ApiServerArguments;
 use crate::controller::listen_address;
 use crate::ovn_addresses::{OvnAddresses, Place, tell};
 
@@ -27,6 +27,9 @@ pub(crate) struct Invocation {
     subcommand: Option<AgentCommand>,
     #[command(flatten)]
     run: Option<Arguments>,
+    // Not within the others: clap would not see then that these were given.
+    #[command(flatten)]
+    api: ApiServerArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -45,7 +48,7 @@ pub(crate) async fn start(invocation: Invocation, stop: impl Future<Output = ()>
         (Some(AgentCommand::Install(arguments)), _) => install::run(arguments, stop).await,
         (Some(AgentCommand::Uninstall(arguments)), _) => uninstall::run(arguments, stop).await,
         (Some(AgentCommand::Examine(arguments)), _) => examine::run(arguments, stop).await,
-        (None, Some(arguments)) => run(arguments, stop).await,
+        (None, Some(arguments)) => run(arguments, invocation.api, stop).await,
         (None, None) => anyhow::bail!("--node is missing"),
     }
 }
@@ -55,9 +58,6 @@ pub(crate) struct Arguments {
     /// The name of this node.
     #[arg(long, value_name = "NAME")]
     node: String,
-    /// How to reach the API server. Without it: the cluster that this runs in, or the user's own kubeconfig.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
     /// This node's Open vSwitch database; `unix:/run/openvswitch/db.sock` unless given.
     #[arg(long, value_name = "ENDPOINT")]
     ovsdb: Option<Endpoint>,
@@ -100,9 +100,13 @@ pub(crate) struct Arguments {
     health_address: Option<SocketAddr>,
 }
 
-async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-agent").await?;
-    let mut config = portolan_agent::Config::new(arguments.node, kube.clone());
+async fn run(
+    arguments: Arguments,
+    api: ApiServerArguments,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let api = api.reach("portolan-agent").await?;
+    let mut config = portolan_agent::Config::new(arguments.node, api.servers.clone());
     config.settings.first_interface = crate::first_interface(arguments.primary, arguments.remove_primary);
     if let Some(ovsdb) = arguments.ovsdb {
         config.ovsdb = ovsdb;
@@ -119,7 +123,7 @@ async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Re
         Some(place) => {
             let (sender, told) = watch::channel(None);
             config.southbound = Some(told);
-            let addresses = OvnAddresses::follow(&portolan_watch::client(kube)?, place);
+            let addresses = OvnAddresses::follow(&api.client()?, place);
             let transport = if arguments.ovn_tls { Transport::Tls } else { Transport::Tcp };
             Some(tell(addresses, transport, sender))
         }
@@ -127,6 +131,7 @@ async fn run(arguments: Arguments, stop: impl Future<Output = ()>) -> anyhow::Re
     tokio::select! {
         ended = portolan_agent::run(config, crate::notify::ready) => ended,
         Some(ended) = OptionFuture::from(addresses) => match ended? {},
+        ended = api.follow() => match ended? {},
         () = stop => Ok(()),
     }
 }

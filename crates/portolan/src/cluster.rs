@@ -7,7 +7,6 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::Args;
 use http::HeaderValue;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -26,24 +25,8 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// A watch may be silent for longer: the API server ends it before this.
 const WATCH_SILENCE: Duration = Duration::from_secs(300);
 
-/// The configuration of a server process: the file, or else the cluster that it runs in, or the user's own kubeconfig.
-pub(crate) async fn config(
-    kubeconfig: Option<&Path>,
-    component: &'static str,
-) -> anyhow::Result<kube::Config> {
-    let config = match kubeconfig {
-        None => kube::Config::infer().await.context("no cluster is configured; give --kubeconfig")?,
-        Some(path) => {
-            let file =
-                Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
-        }
-    };
-    Ok(named(config, component))
-}
-
 /// Says in each request whose it is: audit logs and the managers of fields show it.
-fn named(mut config: kube::Config, component: &str) -> kube::Config {
+pub(crate) fn named(mut config: kube::Config, component: &str) -> kube::Config {
     let agent = format!("{component}/{}", env!("CARGO_PKG_VERSION"));
     let agent =
         HeaderValue::from_str(&agent).expect("invariant: a name and a version are letters and digits");

@@ -1,7 +1,6 @@
 //! `portolan controller`.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -13,17 +12,15 @@ use portolan_model::World;
 use portolan_model::node::LEAST_IPV4_MTU;
 use portolan_trace::{Databases, NotAvailable, Tracer, Worlds};
 use portolan_trace_server::ServiceReference;
+use portolan_watch::ApiServers;
 use tokio::sync::watch;
 
-use crate::cluster;
+use crate::api_servers::ApiServerArguments;
 use crate::ovn_addresses::{OvnAddresses, Place, Told};
 use crate::ovn_tls::{Certification, OvnTls};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How to reach the API server. Without it: the cluster that this runs in, or the user's own kubeconfig.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
     /// The MTU of pods on subnets that set none. Without it: what fits into the tunnels between all nodes; it falls by itself when a
     /// node has less, and rises only by this flag. Agents are told by an annotation of their Nodes.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(i64::from(LEAST_IPV4_MTU)..))]
@@ -52,6 +49,8 @@ pub(crate) struct Arguments {
     /// authentication.
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     debug_address: Option<SocketAddr>,
+    #[command(flatten)]
+    api: ApiServerArguments,
     #[command(flatten)]
     ovn: OvnDatabases,
     #[command(flatten)]
@@ -181,22 +180,23 @@ pub(crate) async fn run(
     log: Log,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let kube = cluster::config(arguments.kubeconfig.as_deref(), "portolan-controller").await?;
-    let client = portolan_watch::client(kube.clone())?;
+    let api = arguments.api.reach("portolan-controller").await?;
+    let (servers, client) = (api.servers.clone(), api.client()?);
     // OVN's databases wait for their certificates, and everything else here for OVN's databases.
     let certification = arguments.ovn.tls.certification(&client);
     let certified = certification.as_ref().map(Certification::written);
     let certification = certification.map(Certification::keep);
     tokio::select! {
-        ended = control(arguments, kube, client, certified, log, stop) => ended,
+        ended = control(arguments, servers, client, certified, log, stop) => ended,
         Some(ended) = OptionFuture::from(certification) => match ended.context("nobody signs certificates any more")? {},
+        ended = api.follow() => match ended? {},
     }
 }
 
 /// Runs everything but the signing of certificates.
 async fn control(
     arguments: Arguments,
-    kube: kube::Config,
+    servers: ApiServers,
     client: kube::Client,
     certified: Option<watch::Receiver<bool>>,
     log: Log,
@@ -217,7 +217,7 @@ async fn control(
             told.follow(addresses).await
         }
     });
-    let mut config = Config::new(kube, northbound.clone());
+    let mut config = Config::new(servers, northbound.clone());
     config.sb = southbound.clone();
     config.nb_tls = tls.files();
     config.plan.mtu = arguments.mtu;

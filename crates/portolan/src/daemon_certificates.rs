@@ -12,7 +12,7 @@ use portolan_daemons::{Daemon, Listen, OvnDatabase, TlsFiles, chassis_name, ovn_
 use portolan_ovn_tls::{Clients, Credentials, Files, Front, Request, Role, Wanted};
 use tokio::sync::{oneshot, watch};
 
-use crate::cluster;
+use crate::api_servers::ApiServerArguments;
 use crate::ovn_addresses::CONTROLLERS_PORT;
 
 /// By whom certificates are signed.
@@ -102,7 +102,7 @@ impl DatabaseCertificate {
 /// ovn-controller with the certificate that it needs, which names its chassis.
 pub(crate) async fn controller(
     certificates: Certificates,
-    kubeconfig: Option<&Path>,
+    api: &ApiServerArguments,
     switch: PathBuf,
     run: &Path,
 ) -> anyhow::Result<(Daemon, Beside)> {
@@ -111,7 +111,8 @@ pub(crate) async fn controller(
     };
     let files = Files::new(run.join("ovn-controller-tls"));
     let daemon = ovn_controller(&switch, run, Some(&tls_files(&files)));
-    let client = client(kubeconfig, "portolan-ovn-controller").await?;
+    let api = api.reach("portolan-ovn-controller").await?;
+    let client = api.client()?;
     let (tell_name, name) = oneshot::channel();
     let (tell_written, written) = oneshot::channel();
     let daemon = daemon.after(move || async move {
@@ -120,7 +121,16 @@ pub(crate) async fn controller(
         let _ = written.await;
     });
     let beside = async move {
-        let Ok(name) = name.await else { return std::future::pending().await };
+        let named = async {
+            let Ok(name) = name.await else { return std::future::pending().await };
+            name
+        };
+        let api = api.follow();
+        let mut api = std::pin::pin!(api);
+        let name = tokio::select! {
+            name = named => name,
+            ended = &mut api => match ended? {},
+        };
         let request = Request::new(client, &namespace, Wanted::chassis(name), files);
         let mut credentials = request.credentials();
         let tell = async {
@@ -132,14 +142,10 @@ pub(crate) async fn controller(
         tokio::select! {
             ended = request.keep() => ended.context("nobody keeps the certificate any more"),
             never = tell => match never {},
+            ended = api => ended,
         }
     };
     Ok((daemon, Box::pin(beside)))
-}
-
-async fn client(kubeconfig: Option<&Path>, name: &'static str) -> anyhow::Result<kube::Client> {
-    let config = cluster::config(kubeconfig, name).await?;
-    Ok(portolan_watch::client(config)?)
 }
 
 fn tls_files(files: &Files) -> TlsFiles {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use portolan_daemons::{Daemon, supervise, switch_database, vswitchd};
 
+use crate::api_servers::ApiServerArguments;
 use crate::controller::listen_address;
 use crate::daemon_certificates::{self, Beside, Certificates};
 
@@ -20,9 +21,8 @@ pub(crate) struct OvnController {
     run_dir: PathBuf,
     #[command(flatten)]
     certificates: Certificates,
-    /// How to reach the API server, for --tls. Without it: the cluster that this runs in, or the user's own kubeconfig.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    api: ApiServerArguments,
     #[command(flatten)]
     health: Health,
 }
@@ -77,10 +77,9 @@ pub(crate) async fn run_ovn_controller(
     arguments: OvnController,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let OvnController { switch_run_dir, run_dir, certificates, kubeconfig, health } = arguments;
-    let kubeconfig = kubeconfig.as_deref();
+    let OvnController { switch_run_dir, run_dir, certificates, api, health } = arguments;
     let (daemon, beside) =
-        daemon_certificates::controller(certificates, kubeconfig, switch_run_dir, &run_dir).await?;
+        daemon_certificates::controller(certificates, &api, switch_run_dir, &run_dir).await?;
     run_daemon(daemon, health, stop, beside).await
 }
 

@@ -1,6 +1,7 @@
 //! `portolan`: the one binary. Each subcommand is one part of the system, as its own crate has it.
 
 mod agent;
+mod api_servers;
 mod apiserver;
 mod cluster;
 mod completions;

@@ -37,7 +37,7 @@ use self::map::{Map, Turn};
 use self::membership::Membership;
 use self::peers::Peers;
 use self::record::{nothing_of, patch};
-use crate::cluster;
+use crate::api_servers::ApiServerArguments;
 use crate::daemon_certificates::{Beside, Certificates, DatabaseCertificate};
 use crate::daemons::{Health, run_daemon};
 use crate::ovn_addresses::Place;
@@ -81,9 +81,8 @@ struct Database {
     members: u8,
     #[command(flatten)]
     certificates: Certificates,
-    /// How to reach the API server. Without it: the cluster that this runs in, or the user's own kubeconfig.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    api: ApiServerArguments,
     /// The directory of the database.
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/ovn")]
     data_dir: PathBuf,
@@ -148,9 +147,12 @@ async fn serve(
         file.take_from(former)?;
     }
     let needs_api = arguments.publish.is_some() || arguments.certificates.namespace.is_some();
+    let mut besides: Vec<Beside> = Vec::new();
     let client = if needs_api {
-        let config = cluster::config(arguments.kubeconfig.as_deref(), "portolan-ovn-central").await?;
-        Some(portolan_watch::client(config)?)
+        let api = arguments.api.reach(component(database)).await?;
+        let client = api.client()?;
+        besides.push(Box::pin(api.follow()));
+        Some(client)
     } else {
         None
     };
@@ -160,7 +162,6 @@ async fn serve(
         }
         _ => None,
     };
-    let mut besides: Vec<Beside> = Vec::new();
     let mut followers =
         client.clone().filter(|_| arguments.publish.is_some()).map(Followers::of_built_in_kinds);
     let map = match (&arguments.publish, &client, &mut followers) {
@@ -201,6 +202,14 @@ async fn serve(
         ));
     }
     run_daemon(daemon, arguments.health, stop, all(besides)).await
+}
+
+/// What audit logs show. Both of one pod must be told apart: each keeps the addresses of API servers.
+fn component(database: OvnDatabase) -> &'static str {
+    match database {
+        OvnDatabase::Northbound => "portolan-ovn-central-northbound",
+        OvnDatabase::Southbound => "portolan-ovn-central-southbound",
+    }
 }
 
 /// Of a database of one server.

@@ -103,6 +103,24 @@ impl KubeApiServer {
         self.audit_log.as_deref()
     }
 
+    /// Starts another one on the same etcd, with the same authority and keys, at an address of the lab's home namespace. API servers of one
+    /// cluster have the same port: both must be told `--permit-port-sharing`, and connections to that address are the other's as long as it
+    /// runs.
+    pub fn another(&self, lab: &Lab, name: &str, address: IpAddr) -> Result<Process> {
+        let directory = lab.directory(name)?;
+        let (admin, at) = (Arc::clone(&self.admin), SocketAddr::new(address, self.port));
+        let keys = ["key", "pub"].map(|end| self.directory.join(format!("service-account.{end}")));
+        Daemon::new(name, built_program("kube-apiserver")?)
+            .args(secure_serving(&directory, &self.authority, self.port, Some(address), &keys)?)
+            .args(etcd_client(&self.etcd))
+            .args([format!("--advertise-address={address}"), format!("--bind-address={address}")])
+            .arg("--permit-port-sharing")
+            .ready(Ready::Notify)
+            .patience(PATIENCE)
+            .probe(move || matches!(https::get(&admin, at, "/readyz", PATIENCE), Ok((200, _))))
+            .start(lab.home())
+    }
+
     /// Gets a path as the administrator; returns the HTTP status and the body.
     pub fn get(&self, path: &str) -> Result<(u16, String)> {
         self.try_get(path).trying(|| format!("get {path} from {}", self.url()))
@@ -180,8 +198,9 @@ impl KubeApiServerBuilder {
             &format!("https://127.0.0.1:{port}"),
         )?;
         let audit_log = self.audit.then(|| directory.join("audit.log"));
+        let keys: [PathBuf; 2] = write_signing_keys(&directory, "service-account")?.into();
         let mut daemon = Daemon::new(&self.name, program)
-            .args(secure_serving(&directory, &authority, port, self.advertise)?)
+            .args(secure_serving(&directory, &authority, port, self.advertise, &keys)?)
             .args(etcd_client(&etcd))
             .args(match self.advertise {
                 Some(address) => vec![format!("--advertise-address={address}")],
@@ -214,6 +233,7 @@ fn secure_serving(
     authority: &Authority,
     port: u16,
     advertise: Option<IpAddr>,
+    [signing_key, public_key]: &[PathBuf; 2],
 ) -> Result<Vec<String>> {
     let advertised = advertise.map(|address| address.to_string());
     let mut names = vec![
@@ -235,7 +255,6 @@ fn secure_serving(
     let front_proxy_ca = front_proxy_authority.write(directory, "front-proxy-ca")?;
     let front_proxy =
         front_proxy_authority.client("front-proxy-client", None)?.write(directory, "front-proxy")?;
-    let (signing_key, public_key) = write_signing_keys(directory, "service-account")?;
     let file = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
     Ok(vec![
         format!("--secure-port={port}"),
@@ -254,8 +273,8 @@ fn secure_serving(
         file("proxy-client-cert-file", &front_proxy.certificate),
         file("proxy-client-key-file", &front_proxy.key),
         "--enable-aggregator-routing=true".into(),
-        file("service-account-key-file", &public_key),
-        file("service-account-signing-key-file", &signing_key),
+        file("service-account-key-file", public_key),
+        file("service-account-signing-key-file", signing_key),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         "--service-cluster-ip-range=10.96.0.0/16".into(),
         "--authorization-mode=Node,RBAC".into(),

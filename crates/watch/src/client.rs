@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
+use http::Uri;
+use hyper::rt::{Read, Write};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::Error;
+use crate::api_servers::Followed;
+use crate::connector::{AnyServer, CONNECT};
 use crate::deadline::DeadlineLayer;
+use crate::judge::{Against, JudgeLayer};
 
-/// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(5);
+/// What the certificate of every API server of a cluster names, besides its own addresses.
+const NAME: &str = "kubernetes.default.svc";
 /// A connection on which nothing came for this long is probed: a watch may bring nothing for minutes, and a path that has gone says nothing
 /// at all.
 const IDLE: Duration = Duration::from_secs(10);
@@ -24,13 +29,25 @@ const BETWEEN_PROBES: Duration = Duration::from_secs(5);
 /// watched anew.
 const UNANSWERED: Duration = Duration::from_secs(20);
 
+/// Which API servers a client uses.
+pub(crate) enum Reached {
+    /// The one that the configuration names.
+    Given,
+    /// Any of the cluster that answers, and what counts against one.
+    Any(Followed, Against),
+}
+
 /// A client of this API server. Every request but a watch ends within [`ANSWER`](crate::ANSWER), with an error that says so if there was
 /// no answer; a watch whose connection is dead ends within half a minute. It repeats nothing by itself: a client that silently waits out a
 /// 503 or 429 makes its caller's pauses add up, and hides from it that the API server is not there.
 ///
 /// # Errors
 /// When the configuration is of no use, for example because a certificate cannot be read.
-pub fn client(mut config: kube::Config) -> Result<kube::Client, Error> {
+pub fn client(config: kube::Config) -> Result<kube::Client, Error> {
+    build(config, Reached::Given)
+}
+
+pub(crate) fn build(mut config: kube::Config, reached: Reached) -> Result<kube::Client, Error> {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT);
     if config.proxy_url.is_some() {
@@ -47,8 +64,34 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Error> {
     tcp.set_keepalive_interval(Some(BETWEEN_PROBES));
     // With this it is the time that counts, not the number of probes.
     tcp.set_tcp_user_timeout(Some(UNANSWERED));
-    let tls = config.rustls_https_connector_with_connector(tcp).map_err(readable)?;
-    let mut connector = TimeoutConnector::new(tls);
+    let given = config.rustls_https_connector_with_connector(tcp.clone()).map_err(readable)?;
+    match reached {
+        Reached::Given => assemble(&config, given, None),
+        Reached::Any(servers, against) => {
+            // Each attempt has its own time.
+            config.connect_timeout = None;
+            let judge = JudgeLayer { servers: servers.clone(), against };
+            let mut by_name = config.clone();
+            by_name.tls_server_name.get_or_insert_with(|| NAME.to_owned());
+            let listed = by_name.rustls_https_connector_with_connector(tcp).map_err(readable)?;
+            assemble(&config, AnyServer { servers, given, listed }, Some(judge))
+        }
+    }
+}
+
+/// A client whose connections are made by a connector.
+pub(crate) fn assemble<C>(
+    config: &kube::Config,
+    connector: C,
+    judge: Option<JudgeLayer>,
+) -> Result<kube::Client, Error>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Error: Into<BoxError>,
+    C::Future: Send + 'static,
+{
+    let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
@@ -60,7 +103,11 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Error> {
         .layer(config.extra_headers_layer().map_err(readable)?)
         .map_err(BoxError::from)
         .service(connections);
-    Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&DeadlineLayer).build())
+    let builder = ClientBuilder::new(service, &*config.default_namespace).with_layer(&DeadlineLayer);
+    Ok(match judge {
+        None => builder.build(),
+        Some(judge) => builder.with_layer(&judge).build(),
+    })
 }
 
 fn readable(error: kube::Error) -> Error {

@@ -1,6 +1,5 @@
 //! Errors, in words that fit into a log line or a condition.
 
-use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
@@ -48,20 +47,26 @@ impl fmt::Display for Plain<'_> {
             }
             return Ok(());
         }
-        let (mut text, mut source) = match self.0 {
+        let text = match self.0 {
             // What went wrong is what it wraps.
-            kube::Error::Service(error) => (error.to_string(), error.source()),
-            error => (error.to_string(), error.source()),
+            kube::Error::Service(error) => with_causes(&**error),
+            error => with_causes(error),
         };
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            if !text.contains(&cause_text) {
-                text = format!("{text}: {cause_text}");
-            }
-            source = cause.source();
-        }
         f.write_str(&text)
     }
+}
+
+/// An error and its causes, in one line.
+pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let (mut text, mut source) = (error.to_string(), error.source());
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
 }
 
 impl Error {

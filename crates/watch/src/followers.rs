@@ -98,7 +98,7 @@ impl Followers {
         self.start(api, selection, Pages::Reported(take_page), consume);
     }
 
-    fn follow_api<K, F>(
+    pub(crate) fn follow_api<K, F>(
         &mut self,
         api: Api<K>,
         selection: Selection,

@@ -19,9 +19,13 @@
 //!
 //! Every request but a watch has a deadline ([`client`]); [`Pause`] and [`Retries`] say when what failed is tried again.
 //!
+//! **Which API server.** [`ApiServers`] follows where the cluster's are, and lets every connection go to one that answers.
+//!
 //! This crate knows nothing of Portolan's kinds. Start reading at [`Followers`].
 
+mod api_servers;
 mod client;
+mod connector;
 mod deadline;
 mod definitions;
 mod error;
@@ -30,14 +34,17 @@ mod existence;
 pub mod fake;
 mod follower;
 mod followers;
+mod judge;
 mod live;
 mod objects;
 mod one;
 mod pause;
 mod retries;
+mod servers;
 mod status;
 mod unreadable;
 
+pub use api_servers::{ApiServers, Known};
 pub use client::client;
 pub use deadline::ANSWER;
 pub use error::{Error, Plain};

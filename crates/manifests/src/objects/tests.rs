@@ -211,6 +211,44 @@ fn the_api_servers_own_address_reaches_all_that_ask_it() {
 }
 
 #[test]
+fn all_that_ask_api_servers_follow_where_they_are_and_have_no_other_right_in_namespace_default() {
+    let objects = made(|_| {});
+    let file = "--api-servers-file=/var/lib/portolan/api-servers/addresses";
+    for (object, container) in containers(&objects) {
+        let name = format!("{} {}", object.name(), container["name"].as_str().unwrap_or_default());
+        let asks = [
+            "portolan-agent portolan-agent",
+            "portolan-controller portolan-controller",
+            "ovn-central northbound",
+            "ovn-central southbound",
+            "ovn-controller ovn-controller",
+        ]
+        .contains(&name.as_str());
+        assert_eq!(arguments(container).contains(&file), asks, "{name}");
+        let mounts = container["volumeMounts"].as_array().into_iter().flatten();
+        let mounts: Vec<_> = mounts.filter(|mount| mount["name"] == "api-servers").collect();
+        assert_eq!(mounts.len(), usize::from(asks), "{name}");
+        for mount in mounts {
+            // A process that is not root could not write there.
+            let may_write = container["securityContext"]["runAsUser"] != 65532;
+            assert_eq!(mount["readOnly"] != true, may_write, "{name}");
+        }
+    }
+    let in_default: Vec<_> = objects.iter().filter(|one| one.namespace() == Some("default")).collect();
+    let role = named(&objects, "Role", "portolan-api-servers");
+    let rules = json!([{"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}]);
+    assert_eq!((&role["metadata"]["namespace"], &role["rules"]), (&json!("default"), &rules));
+    assert_eq!(in_default.len(), 5);
+    for account in ["portolan-agent", "portolan-controller", "ovn-central", "ovn-controller"] {
+        let binding = named(&objects, "RoleBinding", &format!("portolan-api-servers-{account}"));
+        assert_eq!(binding["metadata"]["namespace"], "default");
+        assert_eq!(binding["roleRef"]["name"], "portolan-api-servers");
+        let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": "portolan-system"});
+        assert_eq!(binding["subjects"], json!([subject]));
+    }
+}
+
+#[test]
 fn everything_that_speaks_with_ovns_databases_does_so_by_tls() {
     let objects = made(|_| {});
     let flags = |kind: &str, name: &str, container: usize| {

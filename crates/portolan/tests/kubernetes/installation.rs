@@ -27,6 +27,7 @@ fn pods_get_their_networks_by_what_was_installed_and_nodes_are_as_before_afterwa
         let said = installed.portolan(&["install", "--mode=secondary", "--timeout=240"]).read()?;
         assert!(said.ends_with("examples/ has some to begin with."), "{said}");
         installed.pods_have_networks()?;
+        installed.nodes_know_the_api_servers()?;
         installed.central_moves()?;
         let refused = installed.portolan(&["uninstall"]).read().unwrap_err().to_string();
         assert!(refused.contains("have interfaces of Portolan"), "{refused}");
@@ -100,6 +101,18 @@ impl Installed<'_> {
         vm3.reaches(&vm1.address()?)
     }
 
+    /// Every node keeps where API servers are, as these say it themselves.
+    fn nodes_know_the_api_servers(&self) -> Result<()> {
+        let of_service =
+            ["get", "endpointslices", "-n=default", "-l=kubernetes.io/service-name=kubernetes", "-o"];
+        let shown = "jsonpath={.items[0].endpoints[0].addresses[0]}:{.items[0].ports[0].port}";
+        let listed = self.cluster.kubectl(&[&of_service[..], &[shown]].concat())?;
+        for node in self.cluster.nodes() {
+            assert_eq!(self.shell(node, "cat /var/lib/portolan/api-servers/addresses")?.trim(), listed);
+        }
+        Ok(())
+    }
+
     /// OVN's databases come up empty on another node, and everybody finds them: networks are as they were, and new pods get theirs.
     fn central_moves(&self) -> Result<()> {
         let cluster = self.cluster;
@@ -153,8 +166,8 @@ impl Installed<'_> {
         assert_eq!(documents.len(), 2);
         let apply = self.cluster.kubectl_command()?.args(["apply", "--server-side", "-f-"]);
         apply.stdin(documents.join("\n---\n")).read()?;
-        let ready = "--for=jsonpath={.status.numberReady}=2";
-        self.cluster.kubectl(&["wait", ready, "-n=portolan-system", "daemonset/ovs", "--timeout=120s"])?;
+        let ready = format!("--for=jsonpath={{.status.numberReady}}={}", self.cluster.nodes().len());
+        self.cluster.kubectl(&["wait", &ready, "-n=portolan-system", "daemonset/ovs", "--timeout=120s"])?;
         for node in self.cluster.nodes() {
             self.shell(node, USERSPACE_DATAPATH)?;
             node.running()?.machine().namespace().checksum_offload_off("br-und")?;

@@ -7,6 +7,7 @@ mod dual_stack;
 mod harness;
 mod harvester;
 mod installation;
+mod members;
 mod nothing_left;
 mod ovn4nfv;
 mod ovn_upgrade;

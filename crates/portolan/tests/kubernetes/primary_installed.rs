@@ -17,8 +17,17 @@ pub(crate) fn on_installed_primary(
     deadline: Duration,
     body: impl FnOnce(&Installed<'_>, &[String]) -> Result<()> + Send + 'static,
 ) {
+    on_installed_primary_of(2, deadline, body);
+}
+
+/// The same, of so many nodes.
+pub(crate) fn on_installed_primary_of(
+    nodes: usize,
+    deadline: Duration,
+    body: impl FnOnce(&Installed<'_>, &[String]) -> Result<()> + Send + 'static,
+) {
     Test::new().deadline(deadline).run(async move |lab: TestLab| -> Result<()> {
-        let cluster = Kubernetes::builder().nodes(2).network(Network::None).audit_log().start(&lab)?;
+        let cluster = Kubernetes::builder().nodes(nodes).network(Network::None).audit_log().start(&lab)?;
         cluster.show_on_failure(&lab);
         for image in [Image::agnhost()?, Image::portolan(&lab)?, Image::portolan_ovs(&lab)?] {
             cluster.load(&image)?;

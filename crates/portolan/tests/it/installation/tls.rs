@@ -1,6 +1,7 @@
 //! OVN's databases by TLS, as an installation has them: certificates by requests on a real kube-apiserver, with the rights of the manifest
 //! and tokens of pods; real databases and a real ovn-controller.
 
+mod api_servers;
 mod clients;
 mod cluster;
 mod life;

@@ -12,7 +12,7 @@ use crate::installation::PORTOLAN;
 const MANIFEST: &str = include_str!("../../../../../../deploy/portolan.yaml");
 pub(super) const NAMESPACE: &str = "portolan-system";
 /// Where everything but nodes is.
-const HOME: &str = "172.31.0.1";
+pub(super) const HOME: &str = "172.31.0.1";
 
 /// An API server with the objects of the installation. Nothing of it runs by itself.
 pub(super) struct Stage<'a> {
@@ -30,7 +30,10 @@ pub(super) struct Client {
 impl<'a> Stage<'a> {
     pub(super) fn new(lab: &'a TestLab) -> Result<Self> {
         let underlay = Underlay::start(lab)?;
-        let api = KubeApiServer::builder().start(lab)?;
+        Self::on(lab, underlay, KubeApiServer::builder().start(lab)?)
+    }
+
+    pub(super) fn on(lab: &'a TestLab, underlay: Underlay, api: KubeApiServer) -> Result<Self> {
         let stage = Self { lab, api, underlay, directory: lab.directory("certified")? };
         let apply = ["apply", "--server-side", "-f-"];
         stage.api.kubectl()?.args(apply).stdin(MANIFEST).read()?;
@@ -137,9 +140,14 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn central(&self) -> Result<Central<'_>> {
+        self.central_with(&[])
+    }
+
+    pub(super) fn central_with(&self, more: &[&str]) -> Result<Central<'_>> {
         let publish = ["--publish=portolan-system/ovn-central", "--member=ovn-central-0"];
+        let publish = [&publish[..], more].concat();
         let southbound = self.database("southbound", "southbound", &publish)?.start(self.lab.home())?;
-        let northbound = self.database("northbound", "northbound", &[])?.start(self.lab.home())?;
+        let northbound = self.database("northbound", "northbound", more)?.start(self.lab.home())?;
         let run = format!("--run-dir={}", self.central_directory().display());
         let northd =
             Daemon::new("northd", PORTOLAN).args(["ovn-central", "northd", &run]).ready(Ready::Notify);
@@ -167,10 +175,15 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn ovn_controller(&self, node: &Node) -> Result<Process> {
+        self.ovn_controller_with(node, &[])
+    }
+
+    pub(super) fn ovn_controller_with(&self, node: &Node, more: &[&str]) -> Result<Process> {
         let kubeconfig = self.pod("ovn-controller", node.name())?;
         Daemon::new("ovn-controller", PORTOLAN)
             .env("RUST_BACKTRACE", "0")
             .args(["ovn-controller", "--run-dir=/run/ovn", "--tls=portolan-system"])
+            .args(more)
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .ready(Ready::Notify)
             .spawn(node.namespace())

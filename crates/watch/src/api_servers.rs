@@ -1,0 +1,246 @@
+//! The API servers of a cluster: how they are reached, and that they are followed.
+//!
+//! A process begins with the address that it was given. By the first that answers it follows the EndpointSlices of the Service
+//! `default/kubernetes`, where every API server lists itself; from then on a new connection goes to any of them that answers.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::uri::Scheme;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use kube::{Api, ResourceExt as _};
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::client::{Reached, build};
+use crate::judge::Against;
+use crate::servers::{Server, Servers, Ticket};
+use crate::{Change, Error, Followers, Selection};
+
+/// Where API servers list themselves.
+const NAMESPACE: &str = "default";
+const SLICES: &str = "kubernetes.io/service-name=kubernetes";
+
+/// The API servers of a cluster. Clones share what is known of them.
+#[derive(Clone, Debug)]
+pub struct ApiServers {
+    config: kube::Config,
+    followed: Option<Followed>,
+}
+
+/// What is known of the API servers that are followed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Known {
+    /// Where the last connection went, as `host:port`.
+    pub current: Option<String>,
+    /// The addresses that the cluster listed last.
+    pub listed: Vec<SocketAddr>,
+    /// How often a connection went to another one than the one before.
+    pub changes: u64,
+}
+
+impl From<kube::Config> for ApiServers {
+    /// The one that a configuration names, and no other.
+    fn from(config: kube::Config) -> Self {
+        Self { config, followed: None }
+    }
+}
+
+impl ApiServers {
+    /// All of the cluster: the one that a configuration names, or those that were known when the process ended that was here before, until
+    /// [`ApiServers::follow`] says which there are.
+    pub fn followed(config: kube::Config, last_known: &[SocketAddr]) -> Self {
+        let uri = &config.cluster_url;
+        if uri.scheme() != Some(&Scheme::HTTPS)
+            || !matches!(uri.path(), "" | "/")
+            || config.proxy_url.is_some()
+        {
+            // What leads to a cluster there is not what the cluster says of itself.
+            tracing::warn!(url = %uri, "API servers behind a proxy are not followed: this address alone is used");
+            return config.into();
+        }
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let port = uri.port_u16().unwrap_or(443);
+        let given = host.parse().ok().map(|address| SocketAddr::new(address, port));
+        let name = given.map_or_else(|| format!("{host}:{port}"), |given| given.to_string());
+        let servers = watch::Sender::new(Servers::new(given, last_known));
+        Self { config, followed: Some(Followed { servers: Arc::new(servers), given: name.into() }) }
+    }
+
+    /// A client, as [`client`](crate::client) says.
+    ///
+    /// # Errors
+    /// When the configuration is of no use.
+    pub fn client(&self) -> Result<kube::Client, Error> {
+        self.client_that_judges(Against::Silence)
+    }
+
+    fn client_that_judges(&self, against: Against) -> Result<kube::Client, Error> {
+        let reached = match &self.followed {
+            None => Reached::Given,
+            Some(followed) => Reached::Any(followed.clone(), against),
+        };
+        build(self.config.clone(), reached)
+    }
+
+    /// Follows which there are, for as long as it is polled; ends only with an error. `told` is called with every new list. Without
+    /// being followed nothing is done.
+    pub async fn follow(&self, mut told: impl FnMut(&[SocketAddr]) + Send + 'static) -> Error {
+        let Some(followed) = self.followed.clone() else { return std::future::pending().await };
+        // What this client asks for is answered by the API server alone, from its store: a failure is its own.
+        let client = match self.client_that_judges(Against::Failures) {
+            Ok(client) => client,
+            Err(error) => return error,
+        };
+        let mut followers = Followers::of_built_in_kinds(client.clone());
+        let mut slices = Slices::default();
+        let api = Api::<EndpointSlice>::namespaced(client, NAMESPACE);
+        followers.follow_api(api, Selection::labels(SLICES), move |change| {
+            slices.take(change);
+            if let Some(listed) = followed.list(slices.addresses()) {
+                tracing::info!(addresses = ?listed, "the cluster lists these API servers");
+                told(&listed);
+            }
+            std::future::ready(())
+        });
+        followers.ended().await
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> Option<Followed> {
+        self.followed.clone()
+    }
+
+    /// What is known, if they are followed.
+    pub fn known(&self) -> Option<Known> {
+        let followed = self.followed.as_ref()?;
+        let servers = followed.servers.borrow();
+        Some(Known {
+            current: servers.current().map(|server| followed.name(server)),
+            listed: servers.listed().iter().copied().collect(),
+            changes: servers.changes(),
+        })
+    }
+}
+
+/// What all clients of a cluster know of its API servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Followed {
+    servers: Arc<watch::Sender<Servers>>,
+    /// What was given, as host and port.
+    given: Arc<str>,
+}
+
+impl Followed {
+    pub(crate) fn name(&self, server: Server) -> String {
+        match server {
+            Server::Given => self.given.to_string(),
+            Server::At(address) => address.to_string(),
+        }
+    }
+
+    pub(crate) fn order(&self) -> Vec<Server> {
+        self.servers.borrow().order().to_vec()
+    }
+
+    pub(crate) fn connected(&self, server: Server) -> Ticket {
+        let mut made = None;
+        self.servers.send_if_modified(|servers| {
+            made = Some((servers.connected(server), servers.changes()));
+            false
+        });
+        let ((ticket, changed), changes) = made.expect("invariant: the closure was called");
+        let name = self.name(server);
+        if changed {
+            tracing::info!(address = name, changes, "connected with another API server");
+        } else {
+            tracing::debug!(address = name, "connected with an API server");
+        }
+        ticket
+    }
+
+    pub(crate) fn refused(&self, server: Server) {
+        self.servers.send_if_modified(|servers| {
+            servers.refused(server);
+            false
+        });
+    }
+
+    pub(crate) fn useless(&self, ticket: Ticket) {
+        if self.servers.send_if_modified(|servers| servers.useless(ticket, Instant::now())) {
+            tracing::warn!("an API server does not answer, or fails to: others are tried");
+        }
+    }
+
+    pub(crate) fn keeps(&self, ticket: Ticket) -> bool {
+        self.servers.borrow().keeps(ticket)
+    }
+
+    /// Waits until a connection is not to be used any more.
+    pub(crate) async fn given_up(&self, ticket: Ticket) {
+        let mut servers = self.servers.subscribe();
+        // This handle is one of the senders: it does not end.
+        let _ = servers.wait_for(|servers| !servers.keeps(ticket)).await;
+    }
+
+    /// The new list, if it is one. Not every process shall go to the same one next, so what is new comes in any order.
+    pub(crate) fn list(&self, mut addresses: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
+        fastrand::shuffle(&mut addresses);
+        let is_new = self.servers.send_if_modified(|servers| servers.list(&addresses));
+        is_new.then(|| {
+            addresses.sort_unstable();
+            addresses
+        })
+    }
+}
+
+/// What the EndpointSlices say, by their names.
+#[derive(Debug, Default)]
+struct Slices(BTreeMap<String, Vec<SocketAddr>>);
+
+impl Slices {
+    fn take(&mut self, change: Change<EndpointSlice>) {
+        match change {
+            Change::Applied(slice) => {
+                self.0.insert(slice.name_any(), addresses(&slice));
+            }
+            // It says what it said before, as far as is known.
+            Change::Unreadable(_) => {}
+            Change::Deleted(slice) => {
+                self.0.remove(&slice.name_any());
+            }
+            Change::Listed(listed) => {
+                let mut before = std::mem::take(&mut self.0);
+                let unreadable = listed.unreadable.iter().map(|one| one.object.name_any());
+                self.0.extend(unreadable.filter_map(|name| before.remove_entry(&name)));
+                self.0.extend(listed.objects.iter().map(|slice| (slice.name_any(), addresses(slice))));
+            }
+        }
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let mut addresses: Vec<_> = self.0.values().flatten().copied().collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+}
+
+/// The addresses of a slice at which somebody is ready.
+fn addresses(slice: &EndpointSlice) -> Vec<SocketAddr> {
+    let ports = || slice.ports.iter().flatten();
+    let https = ports().find(|port| port.name.as_deref() == Some("https")).or_else(|| ports().next());
+    let Some(port) = https.and_then(|port| u16::try_from(port.port?).ok()).filter(|port| *port != 0) else {
+        return Vec::new();
+    };
+    let is_ready = |endpoint: &&Endpoint| {
+        endpoint.conditions.as_ref().is_none_or(|conditions| conditions.ready != Some(false))
+    };
+    let hosts = slice.endpoints.iter().filter(is_ready).flat_map(|endpoint| &endpoint.addresses);
+    hosts.filter_map(|host| Some(SocketAddr::new(host.parse().ok()?, port))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Listed, Received};
+
+fn slice(name: &str, endpoints: &Value, ports: &Value) -> EndpointSlice {
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": name, "namespace": "default"}, "endpoints": endpoints, "ports": ports,
+    });
+    serde_json::from_value(slice).expect("it is one")
+}
+
+/// A slice as API servers make it.
+fn usual(name: &str, hosts: &[&str]) -> EndpointSlice {
+    slice(
+        name,
+        &json!([{"addresses": hosts, "conditions": {"ready": true}}]),
+        &json!([{"name": "https", "port": 6443}]),
+    )
+}
+
+fn texts(addresses: &[SocketAddr]) -> Vec<String> {
+    addresses.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_addresses_of_a_slice_are_those_where_somebody_is_ready() {
+    assert_eq!(
+        texts(&addresses(&usual("a", &["192.0.2.1", "fd00::1"]))),
+        ["192.0.2.1:6443", "[fd00::1]:6443"]
+    );
+    let endpoints = json!([
+        {"addresses": ["192.0.2.1"], "conditions": {"ready": false}},
+        {"addresses": ["192.0.2.2"], "conditions": {}},
+        {"addresses": ["api.example.org"]},
+        {"addresses": ["192.0.2.3"]},
+    ]);
+    let ports = json!([{"name": "metrics", "port": 1}, {"name": "https", "port": 443}]);
+    let found = addresses(&slice("a", &endpoints, &ports));
+    assert_eq!(texts(&found), ["192.0.2.2:443", "192.0.2.3:443"]);
+    for ports in [json!([]), json!([{"name": "https"}]), json!([{"port": 0}]), json!([{"port": 65536}])] {
+        assert!(addresses(&slice("a", &endpoints, &ports)).is_empty(), "{ports}");
+    }
+}
+
+#[test]
+fn slices_are_taken_together_and_one_that_cannot_be_read_says_what_it_said() {
+    let mut slices = Slices::default();
+    slices.take(Change::listed(vec![usual("a", &["192.0.2.1"]), usual("b", &["192.0.2.2", "192.0.2.1"])]));
+    assert_eq!(texts(&slices.addresses()), ["192.0.2.1:6443", "192.0.2.2:6443"]);
+    slices.take(Change::Applied(usual("a", &["192.0.2.3"])));
+    slices.take(Change::deleted(&usual("b", &[])));
+    assert_eq!(texts(&slices.addresses()), ["192.0.2.3:6443"]);
+    let wrong = json!({"metadata": {"name": "a", "namespace": "default"}, "endpoints": 1});
+    let Received::Unreadable(wrong) = serde_json::from_value(wrong).expect("it has metadata") else {
+        panic!("it can be read")
+    };
+    slices
+        .take(Change::Listed(Listed { objects: vec![usual("c", &["192.0.2.4"])], unreadable: vec![*wrong] }));
+    assert_eq!(texts(&slices.addresses()), ["192.0.2.3:6443", "192.0.2.4:6443"]);
+    slices.take(Change::listed(Vec::new()));
+    assert!(slices.addresses().is_empty());
+}
+
+fn followed(url: &str) -> Option<Known> {
+    let config = kube::Config::new(url.parse().expect("it is a URL"));
+    ApiServers::followed(config, &[([192, 0, 2, 7], 6443).into()]).known()
+}
+
+#[test]
+fn what_is_not_an_api_server_itself_is_not_followed() {
+    assert!(followed("https://192.0.2.1:6443").is_some());
+    assert!(followed("https://api.example.org").is_some());
+    assert!(followed("http://127.0.0.1:8001").is_none(), "kubectl proxy");
+    assert!(followed("https://rancher.example.org/k8s/clusters/one").is_none());
+    let known = followed("https://[fd00::1]/").expect("it is followed");
+    assert_eq!((known.current, texts(&known.listed)), (None, vec!["192.0.2.7:6443".to_owned()]));
+}
