@@ -28,6 +28,7 @@ const KEYS: &[&str] = &[
     "ovn-bridge",
     "ovn-bridge-datapath-type",
     "ovn-ofctrl-wait-before-clear",
+    "ovn-match-northd-version",
 ];
 /// How long Open vSwitch may take.
 const PATIENCE: Duration = Duration::from_secs(20);

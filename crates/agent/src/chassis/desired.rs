@@ -20,12 +20,16 @@ const ENCAP_IP: &str = "ovn-encap-ip";
 const BRIDGE: &str = "ovn-bridge";
 const DATAPATH_TYPE: &str = "ovn-bridge-datapath-type";
 const WAIT_BEFORE_CLEAR: &str = "ovn-ofctrl-wait-before-clear";
+const MATCH_NORTHD_VERSION: &str = "ovn-match-northd-version";
 /// OVN's bridge, where it is not told another name.
 const DEFAULT_BRIDGE: &str = "br-int";
 /// The tunnels that Portolan needs.
 const GENEVE: &str = "geneve";
 /// For how long, in milliseconds, an ovn-controller that starts leaves the flows alone that it finds.
 const FLOWS_STAY: &str = "2000";
+/// Whether an ovn-controller leaves everything as it is while ovn-northd is of another version. One that went on would misread what a newer ovn-northd
+/// writes, and break traffic that flows.
+const WAITS_FOR_SAME_VERSION: &str = "true";
 /// What a tunnel takes of the MTU of its link, without the IP header: UDP, geneve, OVN's option, and the Ethernet header inside.
 const GENEVE_OVERHEAD: u32 = 8 + 8 + 8 + 14;
 
@@ -173,6 +177,7 @@ pub(crate) fn chassis(
         (SYSTEM_ID, kept(SYSTEM_ID, node)),
         (HOSTNAME, kept(HOSTNAME, node)),
         (WAIT_BEFORE_CLEAR, kept(WAIT_BEFORE_CLEAR, FLOWS_STAY)),
+        (MATCH_NORTHD_VERSION, kept(MATCH_NORTHD_VERSION, WAITS_FOR_SAME_VERSION)),
     ]);
     let types = kept(ENCAP_TYPE, GENEVE);
     let has_geneve = types.split(',').any(|one| one.trim() == GENEVE);
@@ -365,6 +370,7 @@ mod tests {
                 ("ovn-encap-ip", "192.0.2.1"),
                 ("ovn-bridge-datapath-type", "netdev"),
                 ("ovn-ofctrl-wait-before-clear", "2000"),
+                ("ovn-match-northd-version", "true"),
             ]
             .map(|(key, value)| (key, value.to_owned())),
         );
@@ -375,6 +381,7 @@ mod tests {
             ("ovn-encap-type", "geneve,vxlan"),
             ("ovn-encap-ip", "192.0.2.77"),
             ("ovn-ofctrl-wait-before-clear", "8000"),
+            ("ovn-match-northd-version", "false"),
             ("ovn-bridge", "br-other"),
         ]);
         let kernel = Found { external_ids, kernel: true, bridge: Some(Datapath::System), ..found() };
@@ -385,6 +392,7 @@ mod tests {
             ("ovn-encap-type", "geneve,vxlan"),
             ("ovn-encap-ip", "192.0.2.1"),
             ("ovn-ofctrl-wait-before-clear", "8000"),
+            ("ovn-match-northd-version", "false"),
             ("ovn-bridge", "br-int"),
         ] {
             assert_eq!(kept.external_ids[key], value);

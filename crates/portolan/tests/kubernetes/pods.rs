@@ -34,12 +34,17 @@ spec: {selector: {app: web}, ports: [{port: 80}]}
 
 /// A pod on a node from which everything else is tried. It answers with its name.
 pub(crate) fn client(cluster: &Kubernetes, name: &str, node: &str) -> Result<()> {
+    create_client(cluster, name, node)?;
+    ready(cluster, &format!("pod/{name}"))
+}
+
+/// The same, without waiting for it.
+pub(crate) fn create_client(cluster: &Kubernetes, name: &str, node: &str) -> Result<()> {
     cluster.apply(&format!(
         r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "{name}"}}, "spec": {{
           "nodeName": "{node}", "terminationGracePeriodSeconds": 0,
           "containers": [{{"name": "client", "image": "agnhost:1", "args": ["netexec", "--http-port=80"]}}]}}}}"#
-    ))?;
-    ready(cluster, &format!("pod/{name}"))
+    ))
 }
 
 /// Waits until a pod is ready.
