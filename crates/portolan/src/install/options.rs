@@ -32,8 +32,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     open_vswitch: Option<SwitchOwner>,
-    /// The API server's own address, HOST:PORT, which Portolan's pods use instead of the Service `kubernetes`. Without it: as a primary
-    /// network, the first of that Service's endpoints; otherwise the Service.
+    /// An API server's own address, HOST:PORT, with which Portolan's pods begin instead of the Service `kubernetes`; from there they follow
+    /// all API servers. Without it: as a primary network, the first of that Service's endpoints; otherwise the Service.
     #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
     #[serde(skip_serializing_if = "Option::is_none")]
     api_server: Option<String>,

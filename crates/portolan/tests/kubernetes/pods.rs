@@ -44,7 +44,8 @@ pub(crate) fn create_client(cluster: &Kubernetes, name: &str, node: &str) -> Res
         r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "{name}"}}, "spec": {{
           "nodeName": "{node}", "terminationGracePeriodSeconds": 0,
           "containers": [{{"name": "client", "image": "agnhost:1", "args": ["netexec", "--http-port=80"]}}]}}}}"#
-    ))
+    ))?;
+    Ok(())
 }
 
 /// Waits until a pod is ready.
