@@ -50,6 +50,7 @@ test-full: test ## All of `make test`, then the soak and crash rounds at length,
 # A cluster takes half a gigabyte of memory, and a core while it comes up. With the plugin's own tests the plugin is built.
 test-k8s: ## Tests on whole clusters of real Kubernetes, with containers; builds Kubernetes the first time
 	@scripts/setup --for-kubernetes
+	@scripts/fetch-ovn
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(nproc)} $(CARGO) test --workspace --features portolan/kubernetes-tests --test shim --test kubernetes
 
 # The most telling of them: Portolan installed beside another network, and as the primary network, and removed again.

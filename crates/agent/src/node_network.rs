@@ -311,7 +311,8 @@ async fn remove_if_deleted(agent: &Agent, state: &mut State) -> Result<(), Strin
     match portolan_watch::list_selected::<Node>(&agent.client, &own).await {
         Ok(found) if !found.objects.is_empty() || !found.unreadable.is_empty() => Ok(()),
         Ok(_) => {
-            *state = State::default();
+            // Of its port all is remembered: it may be made again soon.
+            *state = State { port: std::mem::take(&mut state.port), ..State::default() };
             try_remove(agent, "its Node was deleted").await
         }
         Err(error) => Err(format!("cannot read Node {node}: {}", portolan_watch::Plain(&error))),

@@ -65,10 +65,27 @@ impl DatabaseFile {
         let (backup, converted) = (self.beside("before-conversion"), self.beside("converted"));
         remove(&converted)?;
         std::fs::copy(file, &backup).doing("copy the database to", &backup)?;
-        tool(&["convert".as_ref(), file.as_ref(), schema.as_ref(), converted.as_ref()]).await?;
-        std::fs::rename(&converted, file).doing("move the converted database to", file)?;
-        tracing::info!(file = %file.display(), backup = %backup.display(), "database converted to the schema of this version");
-        Ok(())
+        match tool(&["convert".as_ref(), file.as_ref(), schema.as_ref(), converted.as_ref()]).await {
+            Ok(_) => {
+                tracing::info!(file = %file.display(), backup = %backup.display(), "database converted to the schema of this version");
+            }
+            Err(error) if self.is_made_of_objects().await? => {
+                tracing::warn!(
+                    %error, file = %file.display(), backup = %backup.display(),
+                    "what a newer version wrote does not fit the schema of this one: the database begins empty, and is filled anew"
+                );
+                remove(&converted)?;
+                tool(&["create".as_ref(), converted.as_ref(), schema.as_ref()]).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        std::fs::rename(&converted, file).doing("move the converted database to", file)
+    }
+
+    /// Whether all that is in it can be made again from the objects of the API: so with OVN's databases, and not with that of a node's Open vSwitch.
+    async fn is_made_of_objects(&self) -> Result<bool, Error> {
+        let name = tool(&["db-name".as_ref(), self.file.as_ref()]).await?;
+        Ok(["OVN_Northbound", "OVN_Southbound"].contains(&name.trim()))
     }
 
     /// What there is.
@@ -283,6 +300,37 @@ mod tests {
         let rows = tool(&["query".as_ref(), file.as_ref(), query.as_ref()]).await.unwrap();
         assert!(rows.contains("kept"), "{rows}");
         assert_eq!(version(&place.path().join("deep/d.db.before-conversion")).await, "1.0.0");
+    }
+
+    #[tokio::test]
+    async fn a_database_of_ovn_that_does_not_fit_an_older_schema_begins_empty_and_others_are_kept() {
+        for (name, begins_empty) in [("OVN_Southbound", true), ("Open_vSwitch", false)] {
+            let place = tempfile::tempdir().unwrap();
+            let (file, schema) = (place.path().join("d.db"), place.path().join("schema"));
+            let named = |schema: &str| schema.replace(r#""name": "D""#, &format!(r#""name": "{name}""#));
+            std::fs::write(&schema, named(NEW)).unwrap();
+            let database = DatabaseFile { file: file.clone(), schema: schema.clone() };
+            database.prepare().await.unwrap();
+            let row = format!(r#"["{name}", {{"op": "insert", "table": "T", "row": {{"a": "newer"}}}}]"#);
+            tool(&["transact".as_ref(), file.as_ref(), row.as_ref()]).await.unwrap();
+            let before = std::fs::read(&file).unwrap();
+
+            let narrow = r#"{"a": {"type": {"key": {"type": "string", "enum": ["set", ["", "older"]]}}}}"#;
+            let older = named(OLD).replace(r#"{"a": {"type": "string"}}"#, narrow);
+            assert_ne!(older, named(OLD));
+            std::fs::write(&schema, older).unwrap();
+            let outcome = database.prepare().await;
+            assert_eq!(outcome.is_ok(), begins_empty, "{outcome:?}");
+            if begins_empty {
+                assert_eq!(version(&file).await, "1.0.0");
+                let query = format!(r#"["{name}", {{"op": "select", "table": "T", "where": []}}]"#);
+                let rows = tool(&["query".as_ref(), file.as_ref(), query.as_ref()]).await.unwrap();
+                assert!(!rows.contains("newer"), "{rows}");
+                assert_eq!(std::fs::read(place.path().join("d.db.before-conversion")).unwrap(), before);
+            } else {
+                assert_eq!(std::fs::read(&file).unwrap(), before);
+            }
+        }
     }
 
     #[tokio::test]

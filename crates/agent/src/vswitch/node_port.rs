@@ -107,6 +107,10 @@ impl Vswitch {
                     }
                 }
             }
+            if !transaction.is_empty() {
+                // For whoever makes it again.
+                raise_next_cfg(&mut transaction, &cache);
+            }
         }
         if transaction.is_empty() {
             return Ok(());

@@ -87,7 +87,10 @@ impl NodeNetwork {
     pub fn unmasqueraded(&self, before: &[IpNet]) -> Vec<IpNet> {
         let own = self.leaves.iter().filter(|(_, with)| *with == LeavesWith::OwnAddress).map(|(net, _)| *net);
         let is_held = |net: &&IpNet| match &self.held {
-            HeldNetworks::Unknown => self.leaves.iter().all(|(known, _)| known != *net),
+            // What a known Subnet has addresses of is not held, whatever prefix it had before.
+            HeldNetworks::Unknown => {
+                self.leaves.iter().all(|(known, _)| !known.contains(*net) && !net.contains(known))
+            }
             HeldNetworks::Known(held) => held.contains(net),
         };
         own.chain(before.iter().filter(is_held).copied()).collect()
@@ -299,6 +302,10 @@ mod tests {
         drop(world.apply(&mk_subnet("apps", "10.50.0.0/33", "ovn-cluster")));
         drop(world.apply(&mk_subnet("known", "10.51.0.0/24", "ovn-cluster")));
         assert_eq!(unmasqueraded_with(&world, &["10.50.0.0/24", "10.51.0.0/24"]), ["10.50.0.0/24"]);
+        // Also if it was made again with another prefix.
+        for before in ["10.51.0.0/25", "10.51.0.0/16"] {
+            assert_eq!(unmasqueraded_with(&world, &[before]), [""; 0]);
+        }
     }
 
     #[test]
