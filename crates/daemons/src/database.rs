@@ -11,6 +11,9 @@ use crate::error::{Doing as _, Error};
 /// large transaction is silent.
 const ELECTION_MILLISECONDS: u32 = 3000;
 
+/// Tables of the southbound database that list which options of DHCP an ovn-northd knows.
+const CONSTANTS: [&str; 2] = ["DHCP_Options", "DHCPv6_Options"];
+
 /// A database in a file.
 #[derive(Clone, Debug)]
 pub struct DatabaseFile {
@@ -65,10 +68,9 @@ impl DatabaseFile {
         let (backup, converted) = (self.beside("before-conversion"), self.beside("converted"));
         remove(&converted)?;
         std::fs::copy(file, &backup).doing("copy the database to", &backup)?;
-        match tool(&["convert".as_ref(), file.as_ref(), schema.as_ref(), converted.as_ref()]).await {
-            Ok(_) => {
-                tracing::info!(file = %file.display(), backup = %backup.display(), "database converted to the schema of this version");
-            }
+        match self.convert(file, &converted).await {
+            Ok(()) => {}
+            Err(_) if self.convert_without_constants(&converted).await.is_ok() => {}
             Err(error) if self.is_made_of_objects().await? => {
                 tracing::warn!(
                     %error, file = %file.display(), backup = %backup.display(),
@@ -79,7 +81,35 @@ impl DatabaseFile {
             }
             Err(error) => return Err(error),
         }
+        tracing::info!(file = %file.display(), backup = %backup.display(), "database has the schema of this version");
         std::fs::rename(&converted, file).doing("move the converted database to", file)
+    }
+
+    async fn convert(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        remove(to)?;
+        tool(&["convert".as_ref(), from.as_ref(), self.schema.as_ref(), to.as_ref()]).await.map(drop)
+    }
+
+    /// Converts a southbound database without the constants of the ovn-northd that wrote it, which any other one writes anew. What nodes go by, such as
+    /// the numbers of networks and ports in tunnels, stays the same.
+    async fn convert_without_constants(&self, to: &Path) -> Result<(), Error> {
+        let without = self.beside("without-constants");
+        std::fs::copy(&self.file, &without).doing("copy the database to", &without)?;
+        let deletions =
+            CONSTANTS.map(|table| format!(r#"{{"op": "delete", "table": "{table}", "where": []}}"#));
+        let deletions = format!(r#"["OVN_Southbound", {}]"#, deletions.join(", "));
+        let deleted = tool(&["transact".as_ref(), without.as_ref(), deletions.as_ref()]).await;
+        // A conversion takes every change in the file up again, also those that were undone.
+        let compacted = match deleted {
+            Ok(_) => tool(&["compact".as_ref(), without.as_ref()]).await,
+            Err(error) => Err(error),
+        };
+        let converted = match compacted {
+            Ok(_) => self.convert(&without, to).await,
+            Err(error) => Err(error),
+        };
+        remove(&without)?;
+        converted
     }
 
     /// Whether all that is in it can be made again from the objects of the API: so with OVN's databases, and not with that of a node's Open vSwitch.
@@ -331,6 +361,46 @@ mod tests {
                 assert_eq!(std::fs::read(&file).unwrap(), before);
             }
         }
+    }
+
+    #[tokio::test]
+    async fn options_that_an_older_ovn_northd_does_not_know_cost_nothing_else() {
+        let schema_of = |types: &str| {
+            let options = |name: &str| {
+                format!(
+                    r#""{name}": {{"columns": {{"type": {{"type": {{"key": {{"type": "string", "enum": ["set", [{types}]]}}}}}}}}, "isRoot": true}}"#
+                )
+            };
+            let others = r#""T": {"columns": {"a": {"type": "string"}}, "isRoot": true}"#;
+            let tables = [options("DHCP_Options"), options("DHCPv6_Options"), others.to_owned()].join(", ");
+            format!(
+                r#"{{"name": "OVN_Southbound", "version": "1.0.{}", "tables": {{{tables}}}}}"#,
+                types.len()
+            )
+        };
+        let place = tempfile::tempdir().unwrap();
+        let (file, schema) = (place.path().join("d.db"), place.path().join("schema"));
+        std::fs::write(&schema, schema_of(r#""str", "domain""#)).unwrap();
+        let database = DatabaseFile { file: file.clone(), schema: schema.clone() };
+        database.prepare().await.unwrap();
+        let rows = r#"["OVN_Southbound", {"op": "insert", "table": "DHCP_Options", "row": {"type": "domain"}},
+            {"op": "insert", "table": "T", "row": {"a": "kept"}}]"#;
+        tool(&["transact".as_ref(), file.as_ref(), rows.as_ref()]).await.unwrap();
+
+        std::fs::write(&schema, schema_of(r#""str""#)).unwrap();
+        database.prepare().await.unwrap();
+        let query = r#"["OVN_Southbound", {"op": "select", "table": "T", "where": []}, {"op": "select", "table": "DHCP_Options", "where": []}]"#;
+        let rows = tool(&["query".as_ref(), file.as_ref(), query.as_ref()]).await.unwrap();
+        assert!(rows.contains("kept") && !rows.contains("domain"), "{rows}");
+        let mut left: Vec<_> =
+            std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        let left: Vec<_> = left
+            .iter()
+            .map(|name| name.to_string_lossy().into_owned())
+            .filter(|name| !name.contains(".lock") && !name.starts_with("."))
+            .collect();
+        assert_eq!(left, ["d.db", "d.db.before-conversion", "schema"]);
     }
 
     #[tokio::test]
