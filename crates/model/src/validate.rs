@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use portolan_api::kubeovn::support::{
-    FieldReport, unsupported_ip_pool, unsupported_subnet, unsupported_vip, unsupported_vpc,
+    FieldReport, nat_outgoing_unset, unsupported_ip_pool, unsupported_subnet, unsupported_vip,
+    unsupported_vpc,
 };
 use portolan_api::kubeovn::{IpPoolConfig, VipConfig};
 use portolan_api::nad::{NadConfig, NetworkAttachmentDefinition};
@@ -67,6 +68,7 @@ impl Validate for kubeovn::Subnet {
         let mut findings = subnet(doors::kubeovn::subnet(self), world);
         let egress = world.settings().first_interface.egress(self.spec.vpc());
         findings.warnings.extend(unsupported_subnet(&self.spec, egress).into_iter().map(unsupported));
+        findings.warnings.extend(nat_outgoing_unset(&self.spec, egress).map(unset));
         findings
     }
 }
@@ -110,6 +112,10 @@ impl Validate for kubeovn::Vip {
 
 fn unsupported(report: FieldReport) -> FieldError {
     FieldError { path: report.path, value: None, reason: Reason::NotSupported, message: report.message }
+}
+
+fn unset(report: FieldReport) -> FieldError {
+    FieldError { reason: Reason::Required, ..unsupported(report) }
 }
 
 impl Validate for NetworkAttachmentDefinition {

@@ -7,6 +7,7 @@ pub(crate) mod apply;
 pub(crate) mod cluster_facts;
 mod cluster_networks;
 pub(crate) mod namespace;
+pub(crate) mod nat_outgoing;
 mod options;
 mod prune;
 pub(crate) mod rollout;
@@ -14,7 +15,7 @@ pub(crate) mod rollout;
 use std::time::Duration;
 
 use clap::Args;
-use portolan_manifests::{Installation, Object, manifest, objects, workloads};
+use portolan_manifests::{Installation, Mode, Object, manifest, objects, workloads};
 
 use self::apply::{Applied, Applier, Trial};
 use self::options::Options;
@@ -98,6 +99,9 @@ impl Apply {
         let namespace = &installation.namespace;
         namespace::refuse_another(cluster, namespace).await?;
         namespace::refuse_others(cluster, namespace).await?;
+        if installation.mode == Mode::Primary {
+            nat_outgoing::warn(cluster).await?;
+        }
         let mut objects = objects(&installation).map_err(|error| Failure::usage(error.to_string()))?;
         options.note(&mut objects);
         let trial = if self.dry_run { Trial::DryRun } else { Trial::Real };

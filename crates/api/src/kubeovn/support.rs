@@ -78,6 +78,10 @@ const fn vip(path: &'static str, support: Support, note: &'static str) -> FieldS
 
 use Support::{Accepted, Acts, ActsByNode, ReportedUnsupported as Reported};
 
+/// What is said of a field that acts on what pods send out of the cluster by their nodes, on any other Subnet.
+const ELSEWHERE: &str =
+    "has no effect here: it acts on Subnets of VPC ovn-cluster where Portolan is the primary network";
+
 /// Every field of each kind's `spec`.
 pub const SUPPORT: &[FieldSupport] = &[
     subnet("default", Acts, ""),
@@ -192,6 +196,17 @@ pub fn unsupported_subnet(spec: &SubnetSpec, egress: Egress) -> Vec<FieldReport>
     unsupported("Subnet", spec, spec.unknown.keys(), egress)
 }
 
+/// What the author of a Subnet should know that does not say with which address its pods leave by their nodes.
+pub fn nat_outgoing_unset(spec: &SubnetSpec, egress: Egress) -> Option<FieldReport> {
+    let is_said = spec.nat_outgoing.is_some() || spec.default == Some(true);
+    (egress == Egress::ByNode && !is_said).then(|| FieldReport {
+        path: "spec.natOutgoing".to_owned(),
+        message: "not set: pods leave the cluster with their own addresses, which outside needs routes to; set natOutgoing: true to have \
+                  them leave with their node's address"
+            .to_owned(),
+    })
+}
+
 /// The fields of a Vpc that are set and have no effect, unknown ones included.
 pub fn unsupported_vpc(spec: &VpcSpec) -> Vec<FieldReport> {
     unsupported("Vpc", spec, spec.unknown.keys(), Egress::Otherwise)
@@ -225,9 +240,11 @@ fn unsupported<'a>(
         visit(&spec, row.path, "spec", &mut |path, value| {
             let neutral = row.neutral.is_some_and(|neutral| value.as_str() == Some(neutral));
             if is_set(value) && !neutral {
-                let message = match row.note {
-                    "" => "not supported yet; it has no effect".to_owned(),
-                    note => format!("not supported yet; it has no effect. {note}"),
+                let message = match (row.support, row.note) {
+                    (ActsByNode, _) => ELSEWHERE.to_owned(),
+                    (_, "") => "not supported yet; it has no effect".to_owned(),
+                    // The notes are Markdown.
+                    (_, note) => format!("not supported yet; it has no effect. {}", note.replace('`', "")),
                 };
                 reports.push(FieldReport { path, message });
             }
@@ -420,8 +437,8 @@ mod tests {
         assert_eq!(
             subnet_reports(spec, Egress::Otherwise),
             [
-                "spec.gatewayType: not supported yet; it has no effect. `distributed`, which clients write by default, is not reported.",
-                "spec.natOutgoing: not supported yet; it has no effect. Only for Subnets of VPC `ovn-cluster`, where Portolan is the primary network.",
+                "spec.gatewayType: not supported yet; it has no effect. distributed, which clients write by default, is not reported.",
+                "spec.natOutgoing: has no effect here: it acts on Subnets of VPC ovn-cluster where Portolan is the primary network",
                 "spec.acls: not supported yet; it has no effect",
                 "spec.brandNew: is a field that Portolan does not know; it is kept and has no effect",
             ]
@@ -436,7 +453,7 @@ mod tests {
         assert_eq!(
             subnet_reports(spec, Egress::ByNode),
             [
-                "spec.natOutgoingPolicyRules: not supported yet; it has no effect. `natOutgoing` is for all that leaves the cluster."
+                "spec.natOutgoingPolicyRules: not supported yet; it has no effect. natOutgoing is for all that leaves the cluster."
             ]
         );
     }

@@ -382,7 +382,7 @@ fn fields_without_effect_are_reported() {
     let mut subnet = mk_kubeovn_subnet("ext", "172.30.0.0/16");
     subnet.spec.nat_outgoing = Some(true);
     subnet.spec.vpc = Some("blue".to_owned());
-    let unsupported = "spec.natOutgoing: not supported yet; it has no effect. Only for Subnets of VPC `ovn-cluster`, where Portolan is the primary network.";
+    let unsupported = "spec.natOutgoing: has no effect here: it acts on Subnets of VPC ovn-cluster where Portolan is the primary network";
     assert_eq!(check(&subnet, &world()), (vec![], vec![unsupported.to_owned()]));
 }
 
@@ -393,6 +393,14 @@ fn nat_outgoing_is_for_subnets_of_the_primary_network() {
     theirs.spec.nat_outgoing = Some(true);
     assert_eq!(check(&theirs, &primary), (vec![], vec![]), "without a VPC it is in ovn-cluster");
     assert_eq!(check(&theirs, &world()).1.len(), 2, "no such VPC, and no node to leave by");
+    let unset = "spec.natOutgoing: not set: pods leave the cluster with their own addresses, which outside needs routes to; set natOutgoing: true to have them leave with their node's address";
+    theirs.spec.nat_outgoing = None;
+    assert_eq!(check(&theirs, &primary), (vec![], vec![unset.to_owned()]));
+    assert_eq!(check(&theirs, &world()).1.len(), 1, "no such VPC");
+    theirs.spec.default = Some(true);
+    assert_eq!(check(&theirs, &primary), (vec![], vec![]), "as Kube-OVN makes its own");
+    (theirs.spec.default, theirs.spec.nat_outgoing) = (None, Some(false));
+    assert_eq!(check(&theirs, &primary), (vec![], vec![]), "it is said");
     let mut ours = mk_subnet("ours", "172.30.0.0/16", "ovn-cluster");
     for nat in [None, Some(true), Some(false)] {
         ours.spec.nat_outgoing = nat;

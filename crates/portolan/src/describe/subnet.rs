@@ -51,14 +51,12 @@ pub(super) fn describe_one(snapshot: &Snapshot, described: &Described) -> Descri
         };
         sheet.field("Private", private);
         let egress = snapshot.world.settings().first_interface.egress(config.vpc.as_deref());
-        let leaves = match (egress, config.nat_outgoing) {
-            (Egress::ByNode, true) => "the cluster with the address of the pod's node",
-            (Egress::ByNode, false) => {
-                "the cluster with the pod's own address: what is outside needs a route to it (natOutgoing)"
-            }
+        let nat_outgoing = match (egress, config.nat_outgoing) {
+            (Egress::ByNode, true) => "yes (the node's address)",
+            (Egress::ByNode, false) => "no (the pod's own address; outside needs routes)",
             (Egress::Otherwise, _) => "",
         };
-        sheet.field("Leaves", leaves);
+        sheet.field("NAT outgoing", nat_outgoing);
         let allowed = match &config.allowed_namespaces {
             AllowedNamespaces::Own => String::new(),
             AllowedNamespaces::Listed(listed) => listed.join(", "),

@@ -33,10 +33,11 @@ fn a_subnet_of_the_primary_network_says_how_pods_leave_the_cluster() {
             scene.is_primary();
         }
         let text = text(subnet::describe(&scene.snapshot(), "shop").unwrap(), None);
-        text.lines().find(|line| line.trim_start().starts_with("Leaves:")).map(str::to_owned)
+        text.lines().find_map(|line| Some(line.trim_start().strip_prefix("NAT outgoing:")?.trim().to_owned()))
     };
-    assert!(leaves("", true).unwrap().contains("the pod's own address: what is outside needs a route"));
-    assert!(leaves(", natOutgoing: true", true).unwrap().ends_with("the address of the pod's node"));
+    let own = "no (the pod's own address; outside needs routes)";
+    assert_eq!(leaves("", true).as_deref(), Some(own));
+    assert_eq!(leaves(", natOutgoing: true", true).as_deref(), Some("yes (the node's address)"));
     assert_eq!(leaves(", natOutgoing: true", false), None);
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn findings(known: &Known) -> Vec<Finding> {
     findings.extend(certificates::expiry(facts));
     findings.extend(networks::overlaps(facts));
     findings.extend(networks::cluster_networks(facts));
+    findings.extend(networks::nat_outgoing(facts));
     findings.extend(networks::objects(facts));
     findings.extend(nodes::all(known));
     findings.extend(paths::all(known));

@@ -184,6 +184,8 @@ pub(crate) struct Subnet {
     /// As in `Subnet.kubeovn.io web`.
     pub(crate) title: String,
     pub(crate) networks: Vec<IpNet>,
+    /// Whether it does not say with which address its pods leave the cluster, where Portolan is the primary network.
+    pub(crate) is_nat_outgoing_unset: bool,
 }
 
 /// An object whose conditions say that something is wrong.

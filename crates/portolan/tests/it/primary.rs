@@ -62,6 +62,8 @@ fn pods_and_nodes_reach_each_other_and_the_outside() {
             let seen = stage.seen_behind_port(from, at, &a);
             assert!(seen.to_string().starts_with("10.16.1."), "{behind}: {seen}");
         }
+        let seen = stage.seen_behind_port(node1.namespace(), at, &a);
+        assert!(seen == at || seen.to_string().starts_with("10.16.1."), "its own node: {seen}");
         let outside = IpAddr::from(testbed.underlay().home_address());
         assert_eq!(stage.seen_behind_port(testbed.lab().home(), at, &a), outside);
     });

@@ -8,7 +8,7 @@ use portolan_api::portolan::{IPLock, NetworkAttachment, PolicyRoute, StaticRoute
 use portolan_api::{kubeovn, portolan};
 use portolan_model::fixtures::*;
 use portolan_model::validate::{Validate, validate};
-use portolan_model::{Settings, Source, World};
+use portolan_model::{FirstInterface, Settings, Source, World};
 use portolan_watch::fake::{Answer as Scripted, FakeApi};
 use proptest::prelude::*;
 use serde::Serialize;
@@ -41,6 +41,10 @@ struct Scene {
 impl Scene {
     /// With VPC `blue` and in it Subnet `web`.
     fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    fn with(settings: Settings) -> Self {
         let (api, lent, metrics) = (FakeApi::default(), Lent::default(), Metrics::new());
         api.define::<portolan::Vpc>();
         api.define::<portolan::Subnet>();
@@ -51,8 +55,8 @@ impl Scene {
         api.define::<kubeovn::IPPool>();
         api.define::<kubeovn::Vip>();
         api.define::<NetworkAttachmentDefinition>();
-        *lent.0.lock().unwrap() = Some(World::default());
-        let handler = Handler::new(api.client(), Settings::default(), lent.clone(), metrics.clone());
+        *lent.0.lock().unwrap() = Some(World::new(settings));
+        let handler = Handler::new(api.client(), settings, lent.clone(), metrics.clone());
         let scene = Scene { api, lent, metrics, handler };
         scene.put(&mk_vpc("blue"));
         scene.put(&mk_subnet("web", "10.0.0.0/16", "blue"));
@@ -407,6 +411,15 @@ async fn the_lock_of_a_subnet_that_is_made_again_is_no_reason_for_a_refusal() {
     assert!(!allowed(&scene.create(&mk_subnet("again", "10.1.0.0/24", "blue")).await));
 }
 
+#[tokio::test]
+async fn a_subnet_that_does_not_say_with_which_address_pods_leave_is_allowed_with_a_warning() {
+    let scene = Scene::with(Settings { first_interface: FirstInterface::Portolan });
+    let mut subnet = mk_kubeovn_subnet("mail", "10.52.0.0/16");
+    scene.says_what_is_found(&subnet).await;
+    subnet.spec.nat_outgoing = Some(false);
+    assert_eq!(scene.create(&subnet).await, json!({"uid": "u1", "allowed": true}));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_known_in_time_is_allowed() {
     // The API server does not answer, or refuses.
@@ -423,7 +436,7 @@ async fn what_cannot_be_known_in_time_is_allowed() {
     let mut subnet = mk_kubeovn_subnet("new", "10.0.7.0/24");
     subnet.spec.nat_outgoing = Some(true);
     let said = scene.create(&subnet).await;
-    let unsupported = "spec.natOutgoing: not supported yet; it has no effect. Only for Subnets of VPC `ovn-cluster`, where Portolan is the primary network.";
+    let unsupported = "spec.natOutgoing: has no effect here: it acts on Subnets of VPC ovn-cluster where Portolan is the primary network";
     assert_eq!(said, json!({"uid": "u1", "allowed": true, "warnings": [unsupported]}));
     // What is wrong by itself is refused all the same.
     assert!(!allowed(&scene.create(&mk_kubeovn_subnet("new", "10.300.0.0/24")).await));

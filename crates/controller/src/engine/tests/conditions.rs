@@ -57,7 +57,7 @@ fn a_field_without_effect_is_named_by_a_condition_and_an_event() {
     let condition = &update.unwrap().conditions[0];
     let says = condition.says.as_ref().unwrap();
     assert_eq!((condition.type_, says.status), (SUPPORTED, false.into()));
-    assert!(says.message.starts_with("spec.natOutgoing: not supported yet; it has no effect"), "{says:?}");
+    assert!(says.message.starts_with("spec.natOutgoing: has no effect here"), "{says:?}");
     let reported =
         actions.iter().any(|action| matches!(action, Action::Report { reason: "UnsupportedFields", .. }));
     assert!(reported, "{actions:?}");

@@ -71,6 +71,7 @@ pub(crate) fn facts() -> Facts {
         subnets: Outcome::Found(vec![Subnet {
             title: "Subnet.kubeovn.io web".into(),
             networks: vec![network("172.20.0.0/16")],
+            is_nat_outgoing_unset: false,
         }]),
         troubled: Outcome::Found(Vec::new()),
     }

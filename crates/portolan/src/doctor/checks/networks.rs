@@ -123,6 +123,32 @@ pub(super) fn cluster_networks(facts: &Facts) -> Vec<Finding> {
     )]
 }
 
+/// On a primary network, Subnets of `kubeovn.io` that do not say with which address their pods leave the cluster.
+pub(super) fn nat_outgoing(facts: &Facts) -> Vec<Finding> {
+    let check = "nat-outgoing";
+    if !facts.installed().is_some_and(|installed| installed.is_primary) {
+        return Vec::new();
+    }
+    // Where they are not known, `networks` says why.
+    let Some(subnets) = facts.subnets.found() else { return Vec::new() };
+    let unset = subnets.iter().filter(|subnet| subnet.is_nat_outgoing_unset);
+    let unset: Vec<&str> = unset.map(|subnet| subnet.title.as_str()).collect();
+    if unset.is_empty() {
+        let found = "Subnets say with which address their pods leave the cluster";
+        return vec![Finding::ok(Group::Cluster, check, found)];
+    }
+    vec![Finding::warning(
+        Group::Cluster,
+        check,
+        format!(
+            "spec.natOutgoing is not set on {}: pods leave the cluster with their own addresses",
+            some(unset)
+        ),
+        "what is outside answers them only if it has routes to them",
+        "set natOutgoing: true to have them leave with their node's address, or false if there are routes (docs/primary.md)",
+    )]
+}
+
 /// Objects that say themselves what is wrong.
 pub(super) fn objects(facts: &Facts) -> Vec<Finding> {
     let (check, mut findings) = ("objects", Vec::new());
@@ -179,8 +205,11 @@ mod tests {
     #[test]
     fn a_subnet_that_overlaps_the_cluster_is_a_warning() {
         let mut facts = facts();
-        let subnet =
-            |title: &str, network: &str| Subnet { title: title.into(), networks: networks(&[network]) };
+        let subnet = |title: &str, network: &str| Subnet {
+            title: title.into(),
+            networks: networks(&[network]),
+            is_nat_outgoing_unset: true,
+        };
         facts.subnets = Outcome::Found(vec![
             subnet("Subnet.kubeovn.io a", "10.244.0.0/14"),
             subnet("Subnet.kubeovn.io b", "172.20.0.0/16"),
@@ -222,6 +251,24 @@ mod tests {
             finding.found.contains("10.244.2.0/24") && !finding.found.contains("10.244.1.0"),
             "{finding:?}"
         );
+    }
+
+    #[test]
+    fn subnets_of_a_primary_network_say_with_which_address_pods_leave() {
+        let mut facts = facts();
+        let Outcome::Found(subnets) = &mut facts.subnets else { panic!("there are Subnets") };
+        subnets[0].is_nat_outgoing_unset = true;
+        assert_eq!(nat_outgoing(&facts), [], "beside another network the field has no effect");
+        let Outcome::Found(Some(installed)) = &mut facts.installation else { panic!("it is installed") };
+        installed.is_primary = true;
+        let finding = only(nat_outgoing(&facts));
+        assert!(
+            finding.level == Level::Warning && finding.found.contains("Subnet.kubeovn.io web"),
+            "{finding:?}"
+        );
+        let Outcome::Found(subnets) = &mut facts.subnets else { panic!("there are Subnets") };
+        subnets[0].is_nat_outgoing_unset = false;
+        assert_eq!(levels(&nat_outgoing(&facts)), [Level::Ok]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::super::facts::{Subnet, Troubled};
 use super::Ask;
+use crate::install::nat_outgoing;
 
 /// The kinds with conditions, each with the word by which `portolan describe` knows it.
 const KINDS: [(&str, &str, &str, &str, Option<&str>); 7] = [
@@ -76,6 +77,7 @@ pub(super) async fn subnets(ask: &Ask<'_>) -> Outcome<Vec<Subnet>> {
             Ok(list) => found.extend(list.iter().map(|one| Subnet {
                 title: format!("Subnet.{group} {}", one.name_any()),
                 networks: networks(&one.data["spec"]["cidrBlock"]),
+                is_nat_outgoing_unset: *group == "kubeovn.io" && nat_outgoing::unset(one).is_some(),
             })),
             Err(error) => return Outcome::Unknown(format!("{error:#}")),
         }

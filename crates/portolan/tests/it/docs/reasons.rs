@@ -12,13 +12,15 @@ const CRATES: [&str; 4] = ["agent", "controller", "ipam", "model"];
 const EVENTS: &str = "docs/events.md";
 const CONDITIONS: [&str; 3] = ["docs/status.md", "docs/networkattachments.md", "docs/ippools.md"];
 
-/// Reasons of conditions that do not come as Events: what nobody but the operator of OVN can change, what passes, and what is as it should be.
-const OF_CONDITIONS: [&str; 17] = [
+/// Reasons of conditions that do not come as Events: what nobody but the operator of OVN can change, what passes, what is as it should be, and
+/// `Invalid` of `Validated`, whose Event is `NotValidated`.
+const OF_CONDITIONS: [&str; 18] = [
     "AllFieldsSupported",
     "FinalizersRemaining",
     "GatewayPending",
     "InEffect",
     "InUse",
+    "Invalid",
     "MtuUnknown",
     "NoAddress",
     "NorthboundUnreachable",
@@ -96,6 +98,7 @@ fn every_reason_of_an_event_or_a_condition_is_explained() {
         }
         if OF_CONDITIONS.contains(&word) {
             assert!(has_word(&conditions, word), "{file}: explain the condition's reason {word}");
+            assert!(!is_row(&events, word), "{word} is no Event's reason; remove it from {EVENTS}");
         } else {
             assert!(has_word(&events, word), "{file}: explain the Event's reason {word} in {EVENTS}");
         }
@@ -125,6 +128,11 @@ fn words_in(source: &str) -> BTreeSet<String> {
             && text.chars().all(|other| other.is_ascii_alphabetic())
     };
     literals.filter(is_reason).map(str::to_owned).collect()
+}
+
+/// Whether a row of a table begins with a word, alone or in a list.
+fn is_row(page: &str, word: &str) -> bool {
+    page.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next()).any(|cell| has_word(cell, word))
 }
 
 /// Whether a text has a word as a name: in code, alone or in a list of such.

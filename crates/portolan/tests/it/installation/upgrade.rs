@@ -112,6 +112,17 @@ fn a_primary_network_is_told_of_the_networks_of_pods_and_services() {
         assert!(!arguments.contains("10.16.0.0") && !arguments.contains("10.96.0.0"), "{arguments}");
         let (_, again) = installed(&[]);
         assert_eq!(again, arguments, "and is kept");
+
+        // Pods of Subnets that existed before may have left the cluster with other addresses.
+        stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"]);
+        apply(&stage, "test", SUBNETS);
+        let unset = "warning: Subnet.kubeovn.io mail: spec.natOutgoing: not set: pods leave the cluster with their own addresses";
+        for command in [&["upgrade", "--no-wait"][..], &["upgrade", "--dry-run"]] {
+            let output = stage.portolan(command).output().unwrap();
+            let complaint = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success() && complaint.contains(unset), "{complaint}");
+            assert!(!complaint.contains("shop"), "{complaint}");
+        }
     });
 }
 
@@ -145,6 +156,18 @@ spec:
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: NAME, namespace: default, labels: {app.kubernetes.io/part-of: portolan}}
+"#;
+
+const SUBNETS: &str = r#"
+apiVersion: kubeovn.io/v1
+kind: Subnet
+metadata: {name: mail}
+spec: {cidrBlock: 10.52.0.0/16}
+---
+apiVersion: kubeovn.io/v1
+kind: Subnet
+metadata: {name: shop}
+spec: {cidrBlock: 10.53.0.0/16, natOutgoing: true}
 "#;
 
 const NODES: &str = r#"

@@ -168,8 +168,9 @@ impl Stage {
     /// Leads a port of a node to a pod on it, as the plugin `portmap` does.
     pub(crate) fn forward_port(&self, node: &Node, pod: &Pod) {
         let script = format!(
-            "table ip ports {{ chain prerouting {{ type nat hook prerouting priority dstnat; \
-             fib daddr type local tcp dport {PORT} dnat to {}\n}}\n}}",
+            "table ip ports {{ chain to_pod {{ fib daddr type local tcp dport {PORT} dnat to {}\n}}
+             chain prerouting {{ type nat hook prerouting priority -100; jump to_pod\n}}
+             chain output {{ type nat hook output priority -100; jump to_pod\n}}\n}}",
             pod.address()
         );
         node.command("nft").args(["-f", "-"]).stdin(script).read().unwrap();
