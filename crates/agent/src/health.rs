@@ -140,7 +140,8 @@ fn metrics(agent: &Agent) -> String {
         gauges.vswitch_connected.set(agent.vswitch.behind().is_none().into());
         gauges.node_problem.set(agent.problem().is_some().into());
         if let Some(known) = agent.config.kube.known() {
-            gauges.api_servers.set(gauge(known.listed.len()));
+            gauges.api_servers.set(gauge(known.addresses.len()));
+            gauges.api_servers_followed.set(known.behind.is_none().into());
             gauges.api_server_changes.inner().store(known.changes, Ordering::Relaxed);
         }
     })

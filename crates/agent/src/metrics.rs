@@ -72,6 +72,7 @@ pub(crate) struct Gauges {
     pub(crate) vswitch_connected: Gauge,
     pub(crate) node_problem: Gauge,
     pub(crate) api_servers: Gauge,
+    pub(crate) api_servers_followed: Gauge,
     pub(crate) api_server_changes: Counter,
 }
 
@@ -130,6 +131,7 @@ impl Metrics {
             vswitch_connected,
             node_problem,
             api_servers,
+            api_servers_followed,
             api_server_changes,
         } = &inner.gauges;
         registry.register(
@@ -145,8 +147,10 @@ impl Metrics {
         registry.register("vswitch_connected", help, vswitch_connected.clone());
         let help = "1 while the Node has the annotation portolan.dev/problem";
         registry.register("node_problem", help, node_problem.clone());
-        let help = "API servers that the cluster lists; 0 where they are not followed";
+        let help = "API servers that the cluster listed last, be it before this process began; 0 where they are not followed";
         registry.register("api_servers", help, api_servers.clone());
+        let help = "1 while API servers are followed: a list was read by this process, and a watch is open";
+        registry.register("api_servers_followed", help, api_servers_followed.clone());
         let help = "How often a connection went to another API server than the one before";
         registry.register("api_server_changes", help, api_server_changes.clone());
         all.register_collector(Box::new(ProcessCollector));

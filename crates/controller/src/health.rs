@@ -106,7 +106,7 @@ impl Health {
     fn metrics(&self) -> Page {
         self.metrics.followers_behind(self.followers.behind().len());
         if let Some(known) = self.api_servers.known() {
-            self.metrics.api_servers(known.listed.len(), known.changes);
+            self.metrics.api_servers(&known);
         }
         self.metrics.queue("status_writer", self.status.waiting());
         self.metrics.queue("event_writer", self.events.waiting());
@@ -224,7 +224,8 @@ mod tests {
         let northbound = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None }).1;
         let actor =
             Actor::new(api.client(), engine.clone(), Metrics::new(), portolan_model::FirstInterface::Other);
-        let api_servers = ApiServers::from(kube::Config::new("https://192.0.2.1".parse().unwrap()));
+        let config = kube::Config::new("https://192.0.2.1".parse().unwrap());
+        let api_servers = ApiServers::followed(config, &["192.0.2.2:6443".parse().unwrap()]);
         Health {
             engine: engine.clone(),
             followers: Followers::new(api.client()).status(),
@@ -290,6 +291,17 @@ mod tests {
         // There is no filter here to be changed.
         let answer = get(own, "PUT /debug/log?filter=debug").await;
         assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn api_servers_that_are_known_are_told_from_those_that_are_followed() {
+        let (address, _tasks) = served(Access::Loopback).await;
+        let metrics = get(address, "GET /metrics").await;
+        for line in ["portolan_controller_api_servers 1\n", "portolan_controller_api_servers_followed 0\n"] {
+            assert!(metrics.contains(line), "{line}: {metrics}");
+        }
+        let page = get(address, "GET /debug/api-servers").await;
+        assert!(page.contains("\"behind\": \"following was not begun yet\""), "{page}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use portolan_health::ProcessCollector;
+use portolan_watch::Known;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
@@ -101,6 +102,7 @@ struct Inner {
     southbound_connected: Gauge,
     synced: Gauge,
     api_servers: Gauge,
+    api_servers_followed: Gauge,
     api_server_changes: Counter,
     stopwatch: Stopwatch,
 }
@@ -140,6 +142,7 @@ impl Metrics {
             southbound_connected: Gauge::default(),
             synced: Gauge::default(),
             api_servers: Gauge::default(),
+            api_servers_followed: Gauge::default(),
             api_server_changes: Counter::default(),
             stopwatch: Stopwatch::default(),
             registry: Registry::default(),
@@ -188,8 +191,10 @@ impl Metrics {
         let help = "1 while the copy of OVN's southbound database is in step; 0 also without --ovn-sb";
         registry.register("southbound_connected", help, inner.southbound_connected.clone());
         registry.register("synced", "1 once every kind was listed", inner.synced.clone());
-        let help = "API servers that the cluster lists; 0 where they are not followed";
+        let help = "API servers that the cluster listed last, be it before this process began; 0 where they are not followed";
         registry.register("api_servers", help, inner.api_servers.clone());
+        let help = "1 while API servers are followed: a list was read by this process, and a watch is open";
+        registry.register("api_servers_followed", help, inner.api_servers_followed.clone());
         let help = "How often a connection went to another API server than the one before";
         registry.register("api_server_changes", help, inner.api_server_changes.clone());
         all.register_collector(Box::new(ProcessCollector));
@@ -301,10 +306,11 @@ impl Metrics {
         self.0.synced.set(synced.into());
     }
 
-    /// So many API servers there are, and connections have changed between them.
-    pub(crate) fn api_servers(&self, listed: usize, changes: u64) {
-        self.0.api_servers.set(gauge(listed));
-        self.0.api_server_changes.inner().store(changes, Ordering::Relaxed);
+    /// What is known of API servers.
+    pub(crate) fn api_servers(&self, known: &Known) {
+        self.0.api_servers.set(gauge(known.addresses.len()));
+        self.0.api_servers_followed.set(known.behind.is_none().into());
+        self.0.api_server_changes.inner().store(known.changes, Ordering::Relaxed);
     }
 
     /// Since when interfaces are on their way.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use portolan_watch::ApiServers;
+use portolan_watch::{ApiServers, NAMES_NONE};
 
 use crate::cluster::named;
 
@@ -27,8 +27,8 @@ pub(crate) struct ApiServerArguments {
     /// How to reach the API server. Without it: the cluster that this runs in, or the user's own kubeconfig.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Connect to any API server of the cluster that answers, as it lists them (EndpointSlices of Service default/kubernetes). Without it:
-    /// in a pod, or with --api-servers-file.
+    /// Connect to any API server of the cluster that answers, as it lists them (EndpointSlices of Service default/kubernetes). Default: true
+    /// in a pod or with --api-servers-file, otherwise false.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     follow_api_servers: Option<bool>,
     /// Keep the addresses of API servers in this file, to begin with the next time when the given address is gone.
@@ -52,10 +52,15 @@ enum Origin {
 impl ApiServerArguments {
     /// Says how the API servers are reached. Nothing is asked of them yet.
     pub(crate) async fn reach(&self, component: &'static str) -> anyhow::Result<Reached> {
+        let is_file_unused = self.follow_api_servers == Some(false) && self.api_servers_file.is_some();
+        anyhow::ensure!(!is_file_unused, "--api-servers-file is of no use with --follow-api-servers=false");
         let (config, origin) = self.config().await?;
         let config = named(config, component);
         if !self.follows(origin) {
             return Ok(Reached { servers: config.into(), kept: None });
+        }
+        if self.follow_api_servers == Some(true) && !ApiServers::names_one(&config) {
+            anyhow::bail!("--follow-api-servers: {NAMES_NONE}: {}", config.cluster_url);
         }
         let kept = self.api_servers_file.clone().map(|path| Kept { path, component });
         let last_known = kept.as_ref().map(Kept::read).unwrap_or_default();
@@ -78,7 +83,9 @@ impl ApiServerArguments {
             Ok(config) => (config, Origin::Kubeconfig),
             Err(no_file) => {
                 let in_pod = kube::Config::incluster().with_context(|| {
-                    format!("no cluster is configured; give --kubeconfig ({no_file}; and in a pod")
+                    format!(
+                        "no cluster is configured: no kubeconfig ({no_file}), and not in a pod; give --kubeconfig"
+                    )
                 });
                 (in_pod?, Origin::Pod)
             }
@@ -184,7 +191,6 @@ mod tests {
             (None, Some("/f"), true, true),
             (Some(true), None, true, true),
             (Some(false), None, false, false),
-            (Some(false), Some("/f"), false, false),
         ] {
             let arguments = arguments(follow, file);
             let follows = (arguments.follows(Origin::Pod), arguments.follows(Origin::Kubeconfig));

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::uri::Scheme;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -17,11 +17,14 @@ use tokio::time::Instant;
 use crate::client::{Reached, build};
 use crate::judge::Against;
 use crate::servers::{Server, Servers, Ticket};
-use crate::{Change, Error, Followers, Selection};
+use crate::{Change, Error, Followers, Selection, Status};
 
 /// Where API servers list themselves.
 const NAMESPACE: &str = "default";
 const SLICES: &str = "kubernetes.io/service-name=kubernetes";
+
+/// Why API servers are not followed.
+pub const NAMES_NONE: &str = "this URL does not name an API server itself (plain HTTP, a path, or a proxy)";
 
 /// The API servers of a cluster. Clones share what is known of them.
 #[derive(Clone, Debug)]
@@ -35,10 +38,13 @@ pub struct ApiServers {
 pub struct Known {
     /// Where the last connection went, as `host:port`.
     pub current: Option<String>,
-    /// The addresses that the cluster listed last.
-    pub listed: Vec<SocketAddr>,
+    /// The addresses that the cluster listed last, be it before this process began.
+    pub addresses: Vec<SocketAddr>,
     /// How often a connection went to another one than the one before.
     pub changes: u64,
+    /// Why these may not be what the cluster lists now, and since when. None while they are followed: a list was read by this process, and a
+    /// watch is open.
+    pub behind: Option<String>,
 }
 
 impl From<kube::Config> for ApiServers {
@@ -53,12 +59,8 @@ impl ApiServers {
     /// [`ApiServers::follow`] says which there are.
     pub fn followed(config: kube::Config, last_known: &[SocketAddr]) -> Self {
         let uri = &config.cluster_url;
-        if uri.scheme() != Some(&Scheme::HTTPS)
-            || !matches!(uri.path(), "" | "/")
-            || config.proxy_url.is_some()
-        {
-            // What leads to a cluster there is not what the cluster says of itself.
-            tracing::warn!(url = %uri, "API servers behind a proxy are not followed: this address alone is used");
+        if !Self::names_one(&config) {
+            tracing::warn!(url = %uri, "{NAMES_NONE}: it alone is used");
             return config.into();
         }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -66,7 +68,14 @@ impl ApiServers {
         let given = host.parse().ok().map(|address| SocketAddr::new(address, port));
         let name = given.map_or_else(|| format!("{host}:{port}"), |given| given.to_string());
         let servers = watch::Sender::new(Servers::new(given, last_known));
-        Self { config, followed: Some(Followed { servers: Arc::new(servers), given: name.into() }) }
+        let followed = Followed { servers: Arc::new(servers), given: name.into(), status: Arc::default() };
+        Self { config, followed: Some(followed) }
+    }
+
+    /// Whether a configuration names an API server itself. What leads to a cluster otherwise is not what the cluster says of itself.
+    pub fn names_one(config: &kube::Config) -> bool {
+        let uri = &config.cluster_url;
+        uri.scheme() == Some(&Scheme::HTTPS) && matches!(uri.path(), "" | "/") && config.proxy_url.is_none()
     }
 
     /// A client, as [`client`](crate::client) says.
@@ -87,25 +96,13 @@ impl ApiServers {
 
     /// Follows which there are, for as long as it is polled; ends only with an error. `told` is called with every new list. Without
     /// being followed nothing is done.
-    pub async fn follow(&self, mut told: impl FnMut(&[SocketAddr]) + Send + 'static) -> Error {
+    pub async fn follow(&self, told: impl FnMut(&[SocketAddr]) + Send + 'static) -> Error {
         let Some(followed) = self.followed.clone() else { return std::future::pending().await };
         // What this client asks for is answered by the API server alone, from its store: a failure is its own.
-        let client = match self.client_that_judges(Against::Failures) {
-            Ok(client) => client,
-            Err(error) => return error,
-        };
-        let mut followers = Followers::of_built_in_kinds(client.clone());
-        let mut slices = Slices::default();
-        let api = Api::<EndpointSlice>::namespaced(client, NAMESPACE);
-        followers.follow_api(api, Selection::labels(SLICES), move |change| {
-            slices.take(change);
-            if let Some(listed) = followed.list(slices.addresses()) {
-                tracing::info!(addresses = ?listed, "the cluster lists these API servers");
-                told(&listed);
-            }
-            std::future::ready(())
-        });
-        followers.ended().await
+        match self.client_that_judges(Against::Failures) {
+            Ok(client) => followed.follow(client, told).await,
+            Err(error) => error,
+        }
     }
 
     #[cfg(test)]
@@ -119,8 +116,9 @@ impl ApiServers {
         let servers = followed.servers.borrow();
         Some(Known {
             current: servers.current().map(|server| followed.name(server)),
-            listed: servers.listed().iter().copied().collect(),
+            addresses: servers.listed().iter().copied().collect(),
             changes: servers.changes(),
+            behind: followed.behind(),
         })
     }
 }
@@ -131,9 +129,34 @@ pub(crate) struct Followed {
     servers: Arc<watch::Sender<Servers>>,
     /// What was given, as host and port.
     given: Arc<str>,
+    /// Whether that is followed, once it was begun.
+    status: Arc<OnceLock<Status>>,
 }
 
 impl Followed {
+    async fn follow(self, client: Client, mut told: impl FnMut(&[SocketAddr]) + Send + 'static) -> Error {
+        let mut followers = Followers::of_built_in_kinds(client.clone());
+        let (mut slices, status) = (Slices::default(), Arc::clone(&self.status));
+        let api = Api::<EndpointSlice>::namespaced(client, NAMESPACE);
+        followers.follow_api(api, Selection::labels(SLICES), move |change| {
+            slices.take(change);
+            if let Some(listed) = self.list(slices.addresses()) {
+                tracing::info!(addresses = ?listed, "the cluster lists these API servers");
+                told(&listed);
+            }
+            std::future::ready(())
+        });
+        status.get_or_init(|| followers.status());
+        followers.ended().await
+    }
+
+    fn behind(&self) -> Option<String> {
+        match self.status.get() {
+            None => Some("following was not begun yet".to_owned()),
+            Some(status) => status.behind().first().map(ToString::to_string),
+        }
+    }
+
     pub(crate) fn name(&self, server: Server) -> String {
         match server {
             Server::Given => self.given.to_string(),
@@ -168,9 +191,10 @@ impl Followed {
         });
     }
 
-    pub(crate) fn useless(&self, ticket: Ticket) {
+    pub(crate) fn useless(&self, ticket: Ticket, cause: &str) {
         if self.servers.send_if_modified(|servers| servers.useless(ticket, Instant::now())) {
-            tracing::warn!("an API server does not answer, or fails to: others are tried");
+            let address = self.name(ticket.server());
+            tracing::warn!(address, cause, "API server is given up; trying the others");
         }
     }
 

@@ -70,12 +70,15 @@ where
 impl JudgeLayer {
     fn judge<B>(&self, connection: CaptureConnection, answer: Result<&Response<B>, &BoxError>) {
         let Some(way) = way(&connection) else { return };
-        let is_against = match answer {
-            Ok(response) => self.against == Against::Failures && is_failure(response.status()),
-            Err(error) => error.is::<NoAnswer>(),
+        let cause = match answer {
+            Ok(response) if self.against == Against::Failures && is_failure(response.status()) => {
+                Some(format!("it answered {}", response.status()))
+            }
+            Err(error) if error.is::<NoAnswer>() => Some(error.to_string()),
+            _ => None,
         };
-        if is_against {
-            self.servers.useless(way.ticket);
+        if let Some(cause) = cause {
+            self.servers.useless(way.ticket, &cause);
         }
         way.captured(connection, &self.servers);
     }

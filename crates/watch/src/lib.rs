@@ -44,7 +44,7 @@ mod servers;
 mod status;
 mod unreadable;
 
-pub use api_servers::{ApiServers, Known};
+pub use api_servers::{ApiServers, Known, NAMES_NONE};
 pub use client::client;
 pub use deadline::ANSWER;
 pub use error::{Error, Plain};

@@ -26,6 +26,12 @@ pub(crate) struct Ticket {
     begun: u64,
 }
 
+impl Ticket {
+    pub(crate) fn server(self) -> Server {
+        self.server
+    }
+}
+
 /// The API servers of a cluster, as one process knows them.
 ///
 /// Invariant: there is always one to try. What was given stays for ever, at the end if nothing else; what was listed goes only when others

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fake::{Answer, FakeApi};
 use crate::{Listed, Received};
 
 fn slice(name: &str, endpoints: &Value, ports: &Value) -> EndpointSlice {
@@ -75,5 +76,41 @@ fn what_is_not_an_api_server_itself_is_not_followed() {
     assert!(followed("http://127.0.0.1:8001").is_none(), "kubectl proxy");
     assert!(followed("https://rancher.example.org/k8s/clusters/one").is_none());
     let known = followed("https://[fd00::1]/").expect("it is followed");
-    assert_eq!((known.current, texts(&known.listed)), (None, vec!["192.0.2.7:6443".to_owned()]));
+    assert_eq!((known.current, texts(&known.addresses)), (None, vec!["192.0.2.7:6443".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_known_whether_servers_are_followed_and_why_not() {
+    let api = FakeApi::default();
+    api.always("endpointslices", Answer::Code(403));
+    let config = kube::Config::new("https://192.0.2.1:6443".parse().expect("it is a URL"));
+    let servers = ApiServers::followed(config, &[([192, 0, 2, 7], 6443).into()]);
+    let known = || servers.known().expect("they may be followed");
+    assert_eq!(known().behind.as_deref(), Some("following was not begun yet"));
+    let followed = servers.shared().expect("they may be followed");
+    let following = tokio::spawn(followed.clone().follow(api.client(), |_| {}));
+    while followed.status.get().is_none() {
+        tokio::task::yield_now().await;
+    }
+    let status = followed.status.get().expect("it was begun").clone();
+    let lost = async || {
+        let mut changes = status.changes();
+        while !status.has_lost::<EndpointSlice>() {
+            changes.changed().await.expect("it is followed");
+        }
+        known().behind.expect("it is not in step")
+    };
+    let why = lost().await;
+    for part in ["endpointslices.discovery.k8s.io: not in step for ", "the API server answered 403"] {
+        assert!(why.contains(part), "{why}");
+    }
+    assert_eq!(texts(&known().addresses), ["192.0.2.7:6443"], "as it was before");
+    api.lift();
+    api.put(&usual("kubernetes", &["192.0.2.1", "192.0.2.2"]));
+    status.in_step().await;
+    assert_eq!(known().behind, None);
+    assert_eq!(texts(&known().addresses), ["192.0.2.1:6443", "192.0.2.2:6443"]);
+    api.cut_watches();
+    lost().await;
+    following.abort();
 }

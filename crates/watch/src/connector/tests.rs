@@ -268,3 +268,23 @@ async fn a_failure_counts_against_a_server_only_where_nobody_else_has_a_part_in_
         assert_eq!(scene.ask().await, next, "{against:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_log_names_a_server_that_is_given_up_and_the_cause() {
+    for (against, does, cause) in [
+        (Against::Silence, Does::Hang, "the API server did not answer within 30s"),
+        (Against::Failures, Does::Fail, "it answered 503 Service Unavailable"),
+    ] {
+        let (mut log, writer) = io::pipe().expect("a pipe");
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Arc::new(writer)).finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        let scene = Scene::new(&[1], against);
+        scene.net.set(GIVEN, does);
+        scene.ask().await;
+        drop(guard);
+        let mut text = String::new();
+        io::Read::read_to_string(&mut log, &mut text).expect("it is text");
+        let said = format!("API server is given up; trying the others address={GIVEN:?} cause={cause:?}");
+        assert!(text.contains("WARN") && text.contains(&said), "{text}");
+    }
+}

@@ -120,6 +120,25 @@ fn kubeconfig(directory: &Path, server: &str) -> String {
 }
 
 #[test]
+fn a_server_process_says_at_its_start_what_it_cannot_do_with_its_api_server() {
+    let home = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str]| {
+        let (code, said) = alone(home.path(), &[&["controller"], arguments].concat());
+        assert_eq!(code, Some(1), "{said}");
+        said
+    };
+    let said = refused(&[]);
+    assert!(said.contains("no cluster is configured: no kubeconfig ("), "{said}");
+    assert!(said.contains("), and not in a pod; give --kubeconfig"), "{said}");
+    let said = refused(&["--follow-api-servers=false", "--api-servers-file=/nonexistent/addresses"]);
+    assert!(said.contains("--api-servers-file is of no use with --follow-api-servers=false"), "{said}");
+    let proxy = kubeconfig(home.path(), "http://127.0.0.1:1");
+    let said = refused(&["--follow-api-servers", "--kubeconfig", &proxy]);
+    let why = "--follow-api-servers: this URL does not name an API server itself (plain HTTP, a path, or a proxy): http://127.0.0.1:1/";
+    assert!(said.contains(why), "{said}");
+}
+
+#[test]
 fn a_missing_cluster_is_told_from_a_wrong_one() {
     let home = tempfile::tempdir().unwrap();
     let (code, said) = alone(home.path(), &["get", "vpcs"]);

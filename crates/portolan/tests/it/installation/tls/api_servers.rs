@@ -49,10 +49,13 @@ fn agent(stage: &Stage<'_>, node: &Node, file: &Path) -> Result<Process> {
 
 /// Waits until all API servers are known, wherever that is said.
 fn wait_for_both(port: u16, process: &Process, said: impl Fn() -> Result<String>) -> Result<()> {
-    let both = [HOME, &SECOND.to_string()].map(|address| format!("{address}:{port}"));
+    wait_for(&[HOME, &SECOND.to_string()].map(|address| format!("{address}:{port}")), process, said)
+}
+
+fn wait_for(parts: &[String], process: &Process, said: impl Fn() -> Result<String>) -> Result<()> {
     loop {
         let said = said()?;
-        if both.iter().all(|address| said.contains(address.as_str())) {
+        if parts.iter().all(|part| said.contains(part.as_str())) {
             return Ok(());
         }
         assert!(process.is_alive(), "{}", process.log_tail());
@@ -64,8 +67,12 @@ fn read(file: &Path) -> Result<String> {
     Ok(std::fs::read_to_string(file).unwrap_or_default())
 }
 
+fn page(node: &Node, path: &str) -> Result<String> {
+    node.command("curl").args(["-sS", &format!("http://127.0.0.1:10691/{path}")]).read()
+}
+
 fn debug(node: &Node) -> Result<String> {
-    node.command("curl").args(["-sS", "http://127.0.0.1:10691/debug/node"]).read()
+    page(node, "debug/node")
 }
 
 #[test]
@@ -95,6 +102,8 @@ fn everything_goes_on_with_another_api_server_also_after_a_restart_with_the_addr
         ovn_controller.wait_until_ready()?;
         wait_for_both(port, &agent, || read(&file("agent")))?;
         wait_for_both(port, &agent, || debug(&node))?;
+        let followed = ["portolan_agent_api_servers 2\n", "portolan_agent_api_servers_followed 1\n"];
+        wait_for(&followed.map(str::to_owned), &agent, || page(&node, "metrics"))?;
         wait_for_both(port, &ovn_controller, || read(&file("ovn-controller")))?;
         wait_for_both(port, &central.southbound, || read(&file("central")))?;
         stage.apply(
