@@ -10,16 +10,22 @@ use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use portolan_watch::{ApiServers, NAMES_NONE};
+use portolan_watch::{ApiServers, NAMES_NONE, Pause};
+use tokio::sync::watch;
 
 use crate::cluster::named;
 
-/// More than any cluster has API servers.
+/// More than the addresses of all API servers of any cluster need.
 const LARGEST: u64 = 1 << 16;
+/// The pauses before what could not be written is tried again.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "API server")]
@@ -104,12 +110,41 @@ impl Reached {
     /// Follows which there are, and keeps that; ends only with an error.
     pub(crate) async fn follow(self) -> anyhow::Result<Infallible> {
         let Self { servers, kept } = self;
-        let told = move |listed: &[SocketAddr]| {
-            if let Some(kept) = &kept {
-                kept.write(listed);
+        let (tell, told) = watch::channel(Vec::new());
+        let follow = servers.follow(move |listed: &[SocketAddr]| drop(tell.send_replace(listed.to_vec())));
+        let error = tokio::select! {
+            error = follow => error,
+            never = keep(kept, told) => match never {},
+        };
+        Err(error).context("nobody follows the API servers any more")
+    }
+}
+
+/// Keeps what is told. What could not be written is tried again.
+async fn keep(kept: Option<Kept>, mut told: watch::Receiver<Vec<SocketAddr>>) -> Infallible {
+    let Some(kept) = kept.map(Arc::new) else { return std::future::pending().await };
+    let mut pause = Pause::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut is_written = true;
+    loop {
+        let news = async {
+            if told.changed().await.is_err() {
+                std::future::pending::<()>().await;
             }
         };
-        Err(servers.follow(told).await).context("nobody follows the API servers any more")
+        if is_written {
+            news.await;
+        } else {
+            tokio::select! {
+                () = news => {}
+                () = pause.wait() => {}
+            }
+        }
+        let (kept, listed) = (Arc::clone(&kept), told.borrow_and_update().clone());
+        let written = tokio::task::spawn_blocking(move || kept.write(&listed)).await;
+        is_written = matches!(written, Ok(Written::Done));
+        if is_written {
+            pause.reset();
+        }
     }
 }
 
@@ -118,6 +153,15 @@ struct Kept {
     path: PathBuf,
     /// Whoever else writes it has another name.
     component: &'static str,
+}
+
+/// What came of writing the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// There is nothing to be done any more.
+    Done,
+    /// It may succeed later.
+    Failed,
 }
 
 impl Kept {
@@ -137,29 +181,35 @@ impl Kept {
         text.lines().filter_map(|line| line.trim().parse().ok()).collect()
     }
 
-    fn write(&self, addresses: &[SocketAddr]) {
+    fn write(&self, addresses: &[SocketAddr]) -> Written {
         let file = self.path.display();
-        match self.replace(addresses) {
-            Ok(()) => {}
-            // Who may only read it has others on the node that keep it.
-            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
-                tracing::debug!(%file, %error, "others keep the addresses of API servers");
-            }
-            Err(error) => {
-                tracing::warn!(%file, %error, "the addresses of API servers cannot be kept for the next start");
-            }
-        }
-    }
-
-    /// Killed at any point, what was there before is there, whole, or this is.
-    fn replace(&self, addresses: &[SocketAddr]) -> io::Result<()> {
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
-        std::fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
         let mut text = String::new();
         for address in addresses {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{address}");
         }
+        // Another process of the node may have written the same.
+        if std::fs::read(&self.path).is_ok_and(|there| there == text.as_bytes()) {
+            return Written::Done;
+        }
+        match self.replace(&text) {
+            Ok(()) => Written::Done,
+            // Who may only read it has others on the node that keep it.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                tracing::debug!(%file, %error, "others keep the addresses of API servers");
+                Written::Done
+            }
+            Err(error) => {
+                tracing::warn!(%file, %error, "the addresses of API servers cannot be kept for the next start");
+                Written::Failed
+            }
+        }
+    }
+
+    /// Killed at any point, what was there before is there, whole, or this is.
+    fn replace(&self, text: &str) -> io::Result<()> {
+        let directory = self.path.parent().unwrap_or(Path::new("/"));
+        std::fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
         let next = directory.join(format!(".{}.next", self.component));
         let mut options = std::fs::OpenOptions::new();
         let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(&next)?;
@@ -207,7 +257,7 @@ mod tests {
         for (component, texts) in
             [("agent", &["192.0.2.1:6443"][..]), ("other", &["192.0.2.2:6443", "[fd00::1]:443"])]
         {
-            kept(component).write(&addresses(texts));
+            assert_eq!(kept(component).write(&addresses(texts)), Written::Done);
             assert_eq!(kept("controller").read(), addresses(texts));
         }
         // The file alone, which others may read and not write.
@@ -230,9 +280,32 @@ mod tests {
         assert!(kept.read().is_empty());
         std::fs::write(place.path().join(".agent.next"), "192.0.2.9:6443\nand a line that is longer")
             .unwrap();
-        kept.write(&addresses(&["192.0.2.4:1"]));
+        assert_eq!(kept.write(&addresses(&["192.0.2.4:1"])), Written::Done);
         assert_eq!(kept.read(), addresses(&["192.0.2.4:1"]));
         // A directory that is not there, and cannot be: it goes on without.
-        Kept { path: "/proc/none/addresses".into(), component: "agent" }.write(&addresses(&["192.0.2.4:1"]));
+        let kept = Kept { path: "/proc/none/addresses".into(), component: "agent" };
+        assert_eq!(kept.write(&addresses(&["192.0.2.4:1"])), Written::Failed);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_could_not_be_kept_is_tried_again_and_what_is_lost_comes_back_with_the_next_list() {
+        let place = tempfile::tempdir().expect("a directory");
+        let directory = place.path().join("api-servers");
+        let kept = || Kept { path: directory.join("addresses"), component: "agent" };
+        std::fs::write(&directory, "in the way").unwrap();
+        let (tell, told) = watch::channel(Vec::new());
+        let keeps = tokio::spawn(keep(Some(kept()), told));
+        let known = addresses(&["192.0.2.1:6443"]);
+        tell.send_replace(known.clone());
+        tokio::time::sleep(FIRST_PAUSE / 2).await;
+        assert!(kept().read().is_empty());
+        std::fs::remove_file(&directory).unwrap();
+        tokio::time::sleep(FIRST_PAUSE).await;
+        assert_eq!(kept().read(), known);
+        std::fs::write(directory.join("addresses"), "192.0.2.9:1\n").unwrap();
+        tell.send_replace(known.clone());
+        tokio::time::sleep(FIRST_PAUSE).await;
+        assert_eq!(kept().read(), known);
+        keeps.abort();
     }
 }

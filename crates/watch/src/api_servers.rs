@@ -1,7 +1,7 @@
 //! The API servers of a cluster: how they are reached, and that they are followed.
 //!
-//! A process begins with the address that it was given. By the first that answers it follows the EndpointSlices of the Service
-//! `default/kubernetes`, where every API server lists itself; from then on a new connection goes to any of them that answers.
+//! A process begins with the address that it was given. By the first that answers it follows the EndpointSlice `default/kubernetes`, where
+//! every API server lists itself; from then on a new connection goes to any of them that answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use http::uri::Scheme;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::client::{Reached, build};
@@ -19,9 +19,14 @@ use crate::judge::Against;
 use crate::servers::{Server, Servers, Ticket};
 use crate::{Change, Error, Followers, Selection, Status};
 
-/// Where API servers list themselves.
+/// Where API servers list themselves. Others may label slices of theirs as the Service's.
 const NAMESPACE: &str = "default";
-const SLICES: &str = "kubernetes.io/service-name=kubernetes";
+const SLICE: &str = "metadata.name=kubernetes";
+/// The same, to be read.
+pub(crate) const LIST: &str =
+    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?fieldSelector=metadata.name%3Dkubernetes";
+/// More than any cluster has API servers.
+const MOST: usize = 32;
 
 /// Why API servers are not followed.
 pub const NAMES_NONE: &str = "this URL does not name an API server itself (plain HTTP, a path, or a proxy)";
@@ -59,6 +64,13 @@ impl ApiServers {
     /// [`ApiServers::follow`] says which there are.
     pub fn followed(config: kube::Config, last_known: &[SocketAddr]) -> Self {
         let uri = &config.cluster_url;
+        if config.accept_invalid_certs {
+            tracing::warn!(
+                url = %uri,
+                "certificates are not verified (insecure-skip-tls-verify): API servers are not followed, and this address alone is used"
+            );
+            return config.into();
+        }
         if !Self::names_one(&config) {
             tracing::warn!(url = %uri, "{NAMES_NONE}: it alone is used");
             return config.into();
@@ -67,8 +79,10 @@ impl ApiServers {
         let port = uri.port_u16().unwrap_or(443);
         let given = host.parse().ok().map(|address| SocketAddr::new(address, port));
         let name = given.map_or_else(|| format!("{host}:{port}"), |given| given.to_string());
-        let servers = watch::Sender::new(Servers::new(given, last_known));
-        let followed = Followed { servers: Arc::new(servers), given: name.into(), status: Arc::default() };
+        let servers = watch::Sender::new(Servers::new(given, &in_any_order(bounded(last_known.to_vec()))));
+        let asking = Arc::new(Semaphore::new(1));
+        let followed =
+            Followed { servers: Arc::new(servers), given: name.into(), status: Arc::default(), asking };
         Self { config, followed: Some(followed) }
     }
 
@@ -83,7 +97,7 @@ impl ApiServers {
     /// # Errors
     /// When the configuration is of no use.
     pub fn client(&self) -> Result<kube::Client, Error> {
-        self.client_that_judges(Against::Silence)
+        self.client_that_judges(Against::Doubts)
     }
 
     fn client_that_judges(&self, against: Against) -> Result<kube::Client, Error> {
@@ -94,8 +108,8 @@ impl ApiServers {
         build(self.config.clone(), reached)
     }
 
-    /// Follows which there are, for as long as it is polled; ends only with an error. `told` is called with every new list. Without
-    /// being followed nothing is done.
+    /// Follows which there are, for as long as it is polled; ends only with an error. `told` is called with every list that names
+    /// any, be it the same. Without being followed nothing is done.
     pub async fn follow(&self, told: impl FnMut(&[SocketAddr]) + Send + 'static) -> Error {
         let Some(followed) = self.followed.clone() else { return std::future::pending().await };
         // What this client asks for is answered by the API server alone, from its store: a failure is its own.
@@ -131,6 +145,8 @@ pub(crate) struct Followed {
     given: Arc<str>,
     /// Whether that is followed, once it was begun.
     status: Arc<OnceLock<Status>>,
+    /// Who may ask a server that is in doubt.
+    asking: Arc<Semaphore>,
 }
 
 impl Followed {
@@ -138,10 +154,9 @@ impl Followed {
         let mut followers = Followers::of_built_in_kinds(client.clone());
         let (mut slices, status) = (Slices::default(), Arc::clone(&self.status));
         let api = Api::<EndpointSlice>::namespaced(client, NAMESPACE);
-        followers.follow_api(api, Selection::labels(SLICES), move |change| {
+        followers.follow_api(api, Selection::fields(SLICE), move |change| {
             slices.take(change);
             if let Some(listed) = self.list(slices.addresses()) {
-                tracing::info!(addresses = ?listed, "the cluster lists these API servers");
                 told(&listed);
             }
             std::future::ready(())
@@ -164,17 +179,28 @@ impl Followed {
         }
     }
 
-    pub(crate) fn order(&self) -> Vec<Server> {
-        self.servers.borrow().order().to_vec()
+    /// All of them in the order in which a connection is to be tried, and what time it is for one that begins now.
+    pub(crate) fn order(&self) -> (Vec<Server>, u64) {
+        let servers = self.servers.borrow();
+        (servers.order().to_vec(), servers.time())
     }
 
-    pub(crate) fn connected(&self, server: Server) -> Ticket {
+    pub(crate) fn connected(&self, server: Server, begun: u64) -> Ticket {
         let mut made = None;
         self.servers.send_if_modified(|servers| {
-            made = Some((servers.connected(server), servers.changes()));
-            false
+            let connected = servers.connected(server, begun);
+            let left = servers.leave_silent(Instant::now());
+            let leaves = !left.is_empty();
+            made = Some((connected, servers.changes(), left));
+            leaves
         });
-        let ((ticket, changed), changes) = made.expect("invariant: the closure was called");
+        let ((ticket, changed), changes, left) = made.expect("invariant: the closure was called");
+        for address in left.into_iter().map(|server| self.name(server)) {
+            tracing::warn!(
+                address,
+                "API server is given up, as no connection with it came about; trying the others"
+            );
+        }
         let name = self.name(server);
         if changed {
             tracing::info!(address = name, changes, "connected with another API server");
@@ -189,6 +215,19 @@ impl Followed {
             servers.refused(server);
             false
         });
+    }
+
+    pub(crate) fn silent(&self, server: Server) {
+        self.servers.send_if_modified(|servers| {
+            servers.silent(server);
+            false
+        });
+    }
+
+    /// To ask a server that is in doubt is one's turn if nobody else does, and if it matters what it answers.
+    pub(crate) fn turn_to_ask(&self, ticket: Ticket) -> Option<OwnedSemaphorePermit> {
+        let matters = self.servers.borrow().may_leave(ticket, Instant::now());
+        matters.then(|| Arc::clone(&self.asking).try_acquire_owned().ok()).flatten()
     }
 
     pub(crate) fn useless(&self, ticket: Ticket, cause: &str) {
@@ -209,15 +248,33 @@ impl Followed {
         let _ = servers.wait_for(|servers| !servers.keeps(ticket)).await;
     }
 
-    /// The new list, if it is one. Not every process shall go to the same one next, so what is new comes in any order.
-    pub(crate) fn list(&self, mut addresses: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
-        fastrand::shuffle(&mut addresses);
-        let is_new = self.servers.send_if_modified(|servers| servers.list(&addresses));
-        is_new.then(|| {
-            addresses.sort_unstable();
-            addresses
-        })
+    /// What the cluster lists, if that is anything.
+    pub(crate) fn list(&self, addresses: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
+        let listed = bounded(addresses);
+        let addresses = in_any_order(listed.clone());
+        if self.servers.send_if_modified(|servers| servers.list(&addresses)) {
+            tracing::info!(addresses = ?listed, "the cluster lists these API servers");
+        }
+        (!listed.is_empty()).then_some(listed)
     }
+}
+
+/// As many as are used.
+fn bounded(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    addresses.sort_unstable();
+    addresses.dedup();
+    let known = addresses.len();
+    if known > MOST {
+        tracing::warn!(known, "too many addresses of API servers: the first {MOST} are used");
+        addresses.truncate(MOST);
+    }
+    addresses
+}
+
+/// Not every process shall go to the same one next.
+fn in_any_order(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    fastrand::shuffle(&mut addresses);
+    addresses
 }
 
 /// What the EndpointSlices say, by their names.

@@ -1,8 +1,10 @@
 //! The client that followers and writers share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
+use futures::FutureExt as _;
+use http::{Request, Uri};
 use hyper::rt::{Read, Write};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
@@ -10,13 +12,14 @@ use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tokio::time::timeout;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::Error;
-use crate::api_servers::Followed;
-use crate::connector::{AnyServer, CONNECT};
+use crate::api_servers::{Followed, LIST};
+use crate::connector::{AnyServer, CONNECT, OneServer};
 use crate::deadline::DeadlineLayer;
-use crate::judge::{Against, JudgeLayer};
+use crate::judge::{Against, Ask, JudgeLayer, is_failure};
 
 /// What the certificate of every API server of a cluster names, besides its own addresses.
 const NAME: &str = "kubernetes.default.svc";
@@ -29,11 +32,14 @@ const BETWEEN_PROBES: Duration = Duration::from_secs(5);
 /// watched anew.
 const UNANSWERED: Duration = Duration::from_secs(20);
 
+/// How long a server may take to connect and answer that is in doubt.
+const IN_DOUBT: Duration = Duration::from_secs(5);
+
 /// Which API servers a client uses.
 pub(crate) enum Reached {
     /// The one that the configuration names.
     Given,
-    /// Any of the cluster that answers, and what counts against one.
+    /// Any of the cluster that answers, and what failures say of one.
     Any(Followed, Against),
 }
 
@@ -70,13 +76,42 @@ pub(crate) fn build(mut config: kube::Config, reached: Reached) -> Result<kube::
         Reached::Any(servers, against) => {
             // Each attempt has its own time.
             config.connect_timeout = None;
-            let judge = JudgeLayer { servers: servers.clone(), against };
             let mut by_name = config.clone();
             by_name.tls_server_name.get_or_insert_with(|| NAME.to_owned());
             let listed = by_name.rustls_https_connector_with_connector(tcp).map_err(readable)?;
-            assemble(&config, AnyServer { servers, given, listed }, Some(judge))
+            let any = AnyServer { servers: servers.clone(), given, listed };
+            let judge = JudgeLayer { servers, against, ask: ask(&config, &any) };
+            assemble(&config, any, Some(judge))
         }
     }
+}
+
+/// Reads live, by a connection of its own, what API servers list themselves in. Any answer will do but that the server failed.
+pub(crate) fn ask<C>(config: &kube::Config, any: &AnyServer<C>) -> Ask
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Error: Into<BoxError>,
+    C::Future: Send + 'static,
+{
+    let (config, any) = (config.clone(), any.clone());
+    Arc::new(move |server| {
+        let (config, connector) = (config.clone(), OneServer { any: any.clone(), server });
+        async move {
+            // What is wrong here says nothing about the server.
+            let client = assemble(&config, connector, None).ok()?;
+            let request = Request::get(LIST).body(Body::empty()).ok()?;
+            match timeout(IN_DOUBT, client.send(request)).await {
+                Ok(Ok(response)) if is_failure(response.status()) => {
+                    Some(format!("it answered {}", response.status()))
+                }
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(Error::from(error).to_string()),
+                Err(_) => Some(format!("it did not answer a read of its list within {IN_DOUBT:?}")),
+            }
+        }
+        .boxed()
+    })
 }
 
 /// A client whose connections are made by a connector.

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{CaptureConnection, Connected, Connection};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, Service, ServiceExt as _};
 
 use crate::api_servers::Followed;
@@ -20,6 +20,8 @@ use crate::servers::{Server, Ticket};
 
 /// How long a connection to one server may take to come about, TLS included.
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
+/// How long a server is waited for before nothing was heard of it. Whoever asks may wait for less than [`CONNECT`].
+pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 /// How long a connection may last that is not to be used any more. What is asked for meanwhile goes by another one.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
@@ -60,10 +62,14 @@ where
         let any = self.clone();
         async move {
             let mut failures: Vec<(Server, BoxError)> = Vec::new();
-            for server in any.servers.order() {
+            let (order, begun) = any.servers.order();
+            for server in order {
+                let mut attempt = Attempt::new(&any.servers, server);
                 match any.connect(server, &given).await {
                     Ok(stream) => {
-                        return Ok(Drained::new(stream, &any.servers, any.servers.connected(server)));
+                        attempt.succeeded = true;
+                        let ticket = any.servers.connected(server, begun);
+                        return Ok(Drained::new(stream, &any.servers, ticket));
                     }
                     Err(error) => {
                         any.servers.refused(server);
@@ -107,6 +113,56 @@ where
             .iter()
             .map(|(server, error)| format!("{}: {}", self.servers.name(*server), with_causes(&**error)));
         Failure::All(texts.collect::<Vec<_>>().join("; ")).into()
+    }
+}
+
+/// An attempt to connect. Whoever asks may give it up before its own time is over, and then nothing else is told of it.
+struct Attempt<'a> {
+    servers: &'a Followed,
+    server: Server,
+    begun: Instant,
+    succeeded: bool,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(servers: &'a Followed, server: Server) -> Self {
+        Self { servers, server, begun: Instant::now(), succeeded: false }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.succeeded && self.begun.elapsed() >= SILENCE {
+            self.servers.silent(self.server);
+        }
+    }
+}
+
+/// Makes connections to one server, whatever is known of it, and tells nobody.
+#[derive(Clone)]
+pub(crate) struct OneServer<C> {
+    pub(crate) any: AnyServer<C>,
+    pub(crate) server: Server,
+}
+
+impl<C> Service<Uri> for OneServer<C>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Send,
+    C::Error: Into<BoxError>,
+    C::Future: Send,
+{
+    type Response = C::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<C::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, given: Uri) -> Self::Future {
+        let Self { any, server } = self.clone();
+        async move { any.connect(server, &given).await }.boxed()
     }
 }
 

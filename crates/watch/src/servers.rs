@@ -48,6 +48,8 @@ pub(crate) struct Servers {
     given_up: BTreeMap<Server, u64>,
     /// Counts what was given up.
     time: u64,
+    /// Those of which nothing was heard when a connection was tried last.
+    silent: BTreeSet<Server>,
     /// When a server was of no use.
     last_useless: Option<Instant>,
     current: Option<Server>,
@@ -63,6 +65,7 @@ impl Servers {
             listed: last_known.iter().copied().collect(),
             given_up: BTreeMap::new(),
             time: 0,
+            silent: BTreeSet::new(),
             last_useless: None,
             current: None,
             changes: 0,
@@ -74,6 +77,11 @@ impl Servers {
     /// All of them, in the order in which a connection is to be tried.
     pub(crate) fn order(&self) -> &[Server] {
         &self.order
+    }
+
+    /// What tells connections that begin now from those that began before a server was given up.
+    pub(crate) fn time(&self) -> u64 {
+        self.time
     }
 
     /// The addresses that the cluster listed last, or that were known at the start.
@@ -91,12 +99,13 @@ impl Servers {
         self.changes
     }
 
-    /// A connection came about. Says whether it is to another server than the one before.
-    pub(crate) fn connected(&mut self, server: Server) -> (Ticket, bool) {
+    /// A connection came about that was begun then. Says whether it is to another server than the one before.
+    pub(crate) fn connected(&mut self, server: Server, begun: u64) -> (Ticket, bool) {
+        self.silent.remove(&server);
         let before = self.current.replace(server);
         let changed = before.is_some_and(|before| before != server);
         self.changes += u64::from(changed);
-        (Ticket { server, begun: self.time }, changed)
+        (Ticket { server, begun }, changed)
     }
 
     /// No connection came about: the others come first. Connections that there are may go on.
@@ -107,11 +116,36 @@ impl Servers {
         }
     }
 
+    /// No connection came about, and nothing was heard of the server meanwhile. The same may be true of connections that there are.
+    pub(crate) fn silent(&mut self, server: Server) {
+        self.refused(server);
+        if self.order.contains(&server) {
+            self.silent.insert(server);
+        }
+    }
+
+    /// A connection came about after others were silent: what is connected with those goes to another too. Returns them.
+    pub(crate) fn leave_silent(&mut self, now: Instant) -> BTreeSet<Server> {
+        if self.silent.is_empty() || self.is_too_soon(now) {
+            return BTreeSet::new();
+        }
+        let silent = std::mem::take(&mut self.silent);
+        for server in &silent {
+            self.give_up(*server);
+        }
+        self.last_useless = Some(now);
+        silent
+    }
+
+    /// Whether it would change anything if a server were of no use.
+    pub(crate) fn may_leave(&self, ticket: Ticket, now: Instant) -> bool {
+        self.order.len() > 1 && !self.is_too_soon(now) && self.keeps(ticket)
+    }
+
     /// A server that accepts connections is of no use: what is connected with it goes to another, if there is one. Says whether
     /// that changes anything.
     pub(crate) fn useless(&mut self, ticket: Ticket, now: Instant) -> bool {
-        let is_too_soon = self.last_useless.is_some_and(|last| now < last + GIVE_UP_AGAIN);
-        if self.order.len() < 2 || is_too_soon || !self.keeps(ticket) {
+        if !self.may_leave(ticket, now) {
             return false;
         }
         self.last_useless = Some(now);
@@ -131,6 +165,7 @@ impl Servers {
         let is_left = |server: &Server| matches!(server, Server::At(address) if !listed.contains(address));
         self.order.retain(|server| !is_left(server));
         given_up.retain(|server, _| !is_left(server));
+        self.silent.retain(|server| !is_left(server));
         self.add(addresses);
         if self.given.is_some_and(|given| before.contains(&given) && !self.listed.contains(&given)) {
             self.give_up(Server::Given);
@@ -151,6 +186,10 @@ impl Servers {
                 self.order.push(Server::At(*address));
             }
         }
+    }
+
+    fn is_too_soon(&self, now: Instant) -> bool {
+        self.last_useless.is_some_and(|last| now < last + GIVE_UP_AGAIN)
     }
 
     fn give_up(&mut self, server: Server) {

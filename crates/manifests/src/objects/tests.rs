@@ -236,7 +236,8 @@ fn all_that_ask_api_servers_follow_where_they_are_and_have_no_other_right_in_nam
     }
     let in_default: Vec<_> = objects.iter().filter(|one| one.namespace() == Some("default")).collect();
     let role = named(&objects, "Role", "portolan-api-servers");
-    let rules = json!([{"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}]);
+    let rules = json!([{"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "resourceNames": ["kubernetes"],
+        "verbs": ["list", "watch"]}]);
     assert_eq!((&role["metadata"]["namespace"], &role["rules"]), (&json!("default"), &rules));
     assert_eq!(in_default.len(), 5);
     for account in ["portolan-agent", "portolan-controller", "ovn-central", "ovn-controller"] {

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -64,6 +66,35 @@ fn slices_are_taken_together_and_one_that_cannot_be_read_says_what_it_said() {
     assert!(slices.addresses().is_empty());
 }
 
+fn at(last: usize) -> SocketAddr {
+    ([192, 0, 2, u8::try_from(last).expect("it is a byte")], 6443).into()
+}
+
+#[test]
+fn every_list_is_told_and_of_a_long_one_the_first_addresses_are_used() {
+    let config = kube::Config::new("https://api.example.org".parse().expect("it is a URL"));
+    let followed = ApiServers::followed(config, &[at(1)]).shared().expect("they are followed");
+    assert_eq!(followed.list(vec![at(1)]), Some(vec![at(1)]), "a file that is not there needs it");
+    assert_eq!(followed.list(Vec::new()), None);
+    let many: Vec<_> = (1..100).map(at).collect();
+    assert_eq!(followed.list(many.clone()), Some(many[..MOST].to_vec()));
+    assert_eq!(followed.order().0.len(), MOST + 1);
+}
+
+#[test]
+fn not_every_process_begins_with_the_same_of_those_that_were_known() {
+    let config = kube::Config::new("https://api.example.org".parse().expect("it is a URL"));
+    let known: Vec<_> = (1..100).map(at).collect();
+    let order = || {
+        let followed = ApiServers::followed(config.clone(), &known).shared();
+        followed.expect("they are followed").order().0
+    };
+    let (one, other) = (order(), order());
+    assert_ne!(one, other, "in any of so many orders");
+    assert_eq!((one[0], other[0]), (Server::Given, Server::Given));
+    assert_eq!(BTreeSet::from_iter(one), BTreeSet::from_iter(other));
+}
+
 fn followed(url: &str) -> Option<Known> {
     let config = kube::Config::new(url.parse().expect("it is a URL"));
     ApiServers::followed(config, &[([192, 0, 2, 7], 6443).into()]).known()
@@ -75,6 +106,9 @@ fn what_is_not_an_api_server_itself_is_not_followed() {
     assert!(followed("https://api.example.org").is_some());
     assert!(followed("http://127.0.0.1:8001").is_none(), "kubectl proxy");
     assert!(followed("https://rancher.example.org/k8s/clusters/one").is_none());
+    let mut unverified = kube::Config::new("https://192.0.2.1:6443".parse().expect("it is a URL"));
+    unverified.accept_invalid_certs = true;
+    assert!(ApiServers::followed(unverified, &[at(7)]).known().is_none(), "credentials would go to anybody");
     let known = followed("https://[fd00::1]/").expect("it is followed");
     assert_eq!((known.current, texts(&known.addresses)), (None, vec!["192.0.2.7:6443".to_owned()]));
 }

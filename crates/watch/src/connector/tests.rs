@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::api_servers::{ApiServers, Known};
-use crate::client::assemble;
+use crate::client::{ask, assemble};
 use crate::deadline::ANSWER;
 use crate::judge::{Against, JudgeLayer};
 
@@ -32,6 +32,8 @@ enum Does {
     Vanish,
     /// It takes requests and does not answer.
     Hang,
+    /// It does not answer what others have a part in.
+    Wait,
     /// It answers 503.
     Fail,
 }
@@ -57,7 +59,7 @@ impl Net {
         match self.get(&server) {
             Does::Refuse => return Err(io::ErrorKind::ConnectionRefused.into()),
             Does::Vanish => return pending().await,
-            Does::Answer | Does::Hang | Does::Fail => {}
+            Does::Answer | Does::Hang | Does::Wait | Does::Fail => {}
         }
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         tokio::spawn(async move { self.serve(&server, theirs).await });
@@ -71,10 +73,12 @@ impl Net {
             if !request.ends_with(b"\r\n\r\n") {
                 continue;
             }
-            let is_watch = String::from_utf8_lossy(&request).contains("watch=true");
+            let says = |part| String::from_utf8_lossy(&request).contains(part);
+            let (is_watch, is_own) = (says("watch=true"), says("/endpointslices?"));
             request.clear();
             let status = match self.get(server) {
                 Does::Hang => return pending().await,
+                Does::Wait if !is_own => return pending().await,
                 Does::Fail => "503 Service Unavailable",
                 _ => "200 OK",
             };
@@ -148,7 +152,7 @@ impl Scene {
         let any = AnyServer { servers: servers.clone(), given: connector.clone(), listed: connector };
         let mut config = config;
         config.connect_timeout = None;
-        let judge = JudgeLayer { servers: servers.clone(), against };
+        let judge = JudgeLayer { servers: servers.clone(), against, ask: ask(&config, &any) };
         let client = assemble(&config, any, Some(judge)).expect("the configuration is good");
         Self { net, api, servers, client }
     }
@@ -162,6 +166,16 @@ impl Scene {
     async fn ask(&self) -> String {
         let request = http::Request::get("/version").body(Vec::new()).expect("it is a request");
         self.client.request_text(request).await.unwrap_or_else(|error| crate::Error::from(error).to_string())
+    }
+
+    /// The same for somebody who does not wait as long as a connection may take.
+    async fn ask_in_a_hurry(&self) -> Option<String> {
+        timeout(Duration::from_millis(2500), self.ask()).await.ok()
+    }
+
+    /// Lets what goes on come to its end.
+    async fn settle(&self) {
+        sleep(Duration::from_secs(6)).await;
     }
 
     /// When a watch ends that is opened now, or nothing if it stays.
@@ -188,15 +202,16 @@ fn at(last: u8) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_given_is_used_until_it_does_not_answer_and_then_the_others() {
-    let scene = Scene::new(&[1, 2], Against::Silence);
+    let scene = Scene::new(&[1, 2], Against::Doubts);
     for server in [GIVEN, &at(1), &at(2)] {
         scene.net.set(server, Does::Answer);
     }
     assert_eq!(scene.ask().await, GIVEN);
     scene.list(&[1, 2, 3]);
     assert_eq!(scene.ask().await, GIVEN, "no list says anything about it");
-    let gone = Scene::new(&[1, 2], Against::Silence);
-    gone.net.set(GIVEN, Does::Refuse);
+    let gone = Scene::new(&[1, 2], Against::Doubts);
+    // In which order the others are tried nobody knows.
+    gone.net.set(&at(1), Does::Refuse);
     gone.net.set(&at(2), Does::Answer);
     let begun = Instant::now();
     assert_eq!(gone.ask().await, at(2));
@@ -207,7 +222,7 @@ async fn what_was_given_is_used_until_it_does_not_answer_and_then_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn when_nobody_answers_every_server_is_named_with_its_reason() {
-    let scene = Scene::new(&[1], Against::Silence);
+    let scene = Scene::new(&[1], Against::Doubts);
     scene.net.set(GIVEN, Does::Refuse);
     let said = scene.ask().await;
     for part in [GIVEN, "connection refused", &at(1), "no connection came about within 5s"] {
@@ -215,14 +230,14 @@ async fn when_nobody_answers_every_server_is_named_with_its_reason() {
     }
     scene.net.set(GIVEN, Does::Answer);
     assert_eq!(scene.ask().await, GIVEN);
-    let alone = Scene::new(&[], Against::Silence);
+    let alone = Scene::new(&[], Against::Doubts);
     alone.net.set(GIVEN, Does::Refuse);
     assert!(!alone.ask().await.contains("no API server"), "it is as it was without the others");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_to_a_server_that_left_the_list_takes_no_request_and_ends() {
-    let scene = Scene::new(&[1], Against::Silence);
+    let scene = Scene::new(&[1], Against::Doubts);
     scene.net.set(GIVEN, Does::Refuse);
     for last in [1, 2] {
         scene.net.set(&at(last), Does::Answer);
@@ -243,7 +258,7 @@ async fn a_connection_to_a_server_that_left_the_list_takes_no_request_and_ends()
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_takes_requests_and_answers_none_is_left() {
-    let scene = Scene::new(&[1], Against::Silence);
+    let scene = Scene::new(&[1], Against::Failures);
     scene.net.set(GIVEN, Does::Answer);
     scene.net.set(&at(1), Does::Answer);
     let watch = scene.watch();
@@ -257,22 +272,98 @@ async fn a_server_that_takes_requests_and_answers_none_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_be_connected_with_is_left_also_by_those_who_do_not_wait_that_long() {
+    let scene = Scene::new(&[1], Against::Doubts);
+    scene.net.set(GIVEN, Does::Answer);
+    let watch = scene.watch();
+    scene.settle().await;
+    for (server, does) in [(GIVEN, Does::Vanish), (&at(1), Does::Answer)] {
+        scene.net.set(server, does);
+    }
+    assert_eq!(scene.ask_in_a_hurry().await, None);
+    let begun = Instant::now();
+    assert_eq!(scene.ask_in_a_hurry().await, Some(at(1)));
+    let ended = watch.await.expect("it is a watch").expect("it ends");
+    assert_eq!(ended - begun, DRAIN, "its watches, which bring nothing, go elsewhere too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_for_an_answer_has_the_server_asked_and_it_is_left_if_it_does_not_answer_that() {
+    let scene = Scene::new(&[1], Against::Doubts);
+    for server in [GIVEN, &at(1)] {
+        scene.net.set(server, Does::Answer);
+    }
+    let watch = scene.watch();
+    assert_eq!(scene.ask_in_a_hurry().await, Some(GIVEN.to_owned()));
+    scene.net.set(GIVEN, Does::Hang);
+    let begun = Instant::now();
+    assert_eq!(scene.ask_in_a_hurry().await, None);
+    scene.settle().await;
+    assert_eq!(scene.ask_in_a_hurry().await, Some(at(1)));
+    let ended = watch.await.expect("it is a watch").expect("it ends");
+    assert!(ended - begun < ANSWER, "{:?}", ended - begun);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_waits_for_others_stays_in_use() {
+    let scene = Scene::new(&[1], Against::Doubts);
+    for server in [GIVEN, &at(1)] {
+        scene.net.set(server, Does::Answer);
+    }
+    let watch = scene.watch();
+    assert_eq!(scene.ask().await, GIVEN);
+    for _ in 0..3 {
+        scene.net.set(GIVEN, Does::Wait);
+        assert!(scene.ask().await.contains("did not answer within 30s"));
+        assert_eq!(scene.ask_in_a_hurry().await, None);
+        scene.settle().await;
+        scene.net.set(GIVEN, Does::Answer);
+        assert_eq!(scene.ask().await, GIVEN);
+    }
+    assert!(!watch.is_finished());
+    assert_eq!(scene.known().changes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_asked_once_whoever_doubts_it() {
+    let scene = Scene::new(&[1], Against::Doubts);
+    for server in [GIVEN, &at(1)] {
+        scene.net.set(server, Does::Answer);
+    }
+    scene.ask().await;
+    let (_, begun) = scene.servers.order();
+    let ticket = scene.servers.connected(Server::Given, begun);
+    let turn = scene.servers.turn_to_ask(ticket).expect("nobody asks");
+    assert!(scene.servers.turn_to_ask(ticket).is_none());
+    drop(turn);
+    assert!(scene.servers.turn_to_ask(ticket).is_some());
+    let alone = Scene::new(&[], Against::Doubts);
+    let ticket = alone.servers.connected(Server::Given, 0);
+    assert!(alone.servers.turn_to_ask(ticket).is_none(), "nothing would come of it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_counts_against_a_server_only_where_nobody_else_has_a_part_in_it() {
-    for (against, next) in [(Against::Failures, at(1)), (Against::Silence, GIVEN.to_owned())] {
+    for (against, later, next) in [
+        (Against::Failures, Does::Answer, at(1)),
+        (Against::Doubts, Does::Answer, GIVEN.to_owned()),
+        // A read of its own list fails as well.
+        (Against::Doubts, Does::Fail, at(1)),
+    ] {
         let scene = Scene::new(&[1], against);
         scene.net.set(GIVEN, Does::Fail);
         scene.net.set(&at(1), Does::Answer);
         scene.ask().await;
-        scene.net.set(GIVEN, Does::Answer);
-        tokio::task::yield_now().await;
-        assert_eq!(scene.ask().await, next, "{against:?}");
+        scene.net.set(GIVEN, later);
+        scene.settle().await;
+        assert_eq!(scene.ask().await, next, "{against:?} {later:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_log_names_a_server_that_is_given_up_and_the_cause() {
     for (against, does, cause) in [
-        (Against::Silence, Does::Hang, "the API server did not answer within 30s"),
+        (Against::Failures, Does::Hang, "the API server did not answer within 30s"),
         (Against::Failures, Does::Fail, "it answered 503 Service Unavailable"),
     ] {
         let (mut log, writer) = io::pipe().expect("a pipe");
