@@ -264,7 +264,11 @@ impl Cluster {
                         let of_holders = of_subnet.filter(|id| id.kind() == HolderKind::NetworkAttachment);
                         holders.extend(of_holders.map(|id| LinkName::of_attachment(&id.uid().to_string())));
                     }
-                    Unit::Vpc(_) | Unit::Peering(_) | Unit::Node(_) => {}
+                    Unit::Vpc(_)
+                    | Unit::Peering(_)
+                    | Unit::Node(_)
+                    | Unit::Chassis(_)
+                    | Unit::Service { .. } => {}
                 }
             }
             (attachments, holders, is_of_node)
@@ -283,7 +287,7 @@ fn is_of_node_itself(unit: &Unit) -> bool {
     match unit {
         Unit::Node(_) | Unit::Subnet(_) => true,
         Unit::Attachment(id) => id.kind() == HolderKind::Node,
-        Unit::Vpc(_) | Unit::Peering(_) => false,
+        Unit::Vpc(_) | Unit::Peering(_) | Unit::Chassis(_) | Unit::Service { .. } => false,
     }
 }
 

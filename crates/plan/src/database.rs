@@ -9,6 +9,7 @@ use ovsdb_core::change::Change;
 use ovsdb_core::{Atom as Value, Cache, DatabaseSchema, Datum, Index, Row, SmolStr, Uuid, schema};
 
 use crate::diff::{Atom, Obstacle};
+use crate::pair;
 use crate::reconciler::{Comparison, Target, Waiting};
 use crate::rows::Rows;
 use crate::table::{Owned, Part, Strength, Table};
@@ -60,8 +61,9 @@ impl Database {
                 let values = exclusive.values;
                 Index::function(exclusive.index, move |row| values(&|column| row.datum(column)))
             });
-            let indexes =
-                [by_unit].into_iter().chain(by_text).chain(by_name).chain(by_member).chain(exclusive);
+            let by_carrier = table.pairs_column().map(|_| pair::index(table));
+            let indexes = [by_unit].into_iter().chain(by_text).chain(by_name).chain(by_member);
+            let indexes = indexes.chain(exclusive).chain(by_carrier);
             (table.name, indexes.collect())
         };
         self.tables.iter().map(of).collect()
@@ -106,7 +108,9 @@ impl Database {
             let Some(table) = self.table(change.table()) else { continue };
             if let (Some(old), Some(new)) = (&change.old, &change.new) {
                 self.touch_members(table, old, new, cache, &mut touched);
-                let members: Vec<&str> = table.member_columns().map(|owned| owned.column).collect();
+                self.touch_pairs(table, old, new, cache, &mut touched);
+                let members: Vec<&str> =
+                    table.member_columns().map(|owned| owned.column).chain(table.pairs_column()).collect();
                 let differs = |(old, new): ((&SmolStr, &Datum), (&SmolStr, &Datum))| {
                     !members.contains(&old.0.as_str()) && old.1 != new.1
                 };
@@ -135,6 +139,23 @@ impl Database {
                     touched.units.extend(tag::unit_of(contributor).map(SmolStr::new));
                 }
             }
+        }
+    }
+
+    /// The units that contribute the pairs in which two versions of a row differ.
+    fn touch_pairs(&self, table: &Table, old: &Row, new: &Row, cache: &Cache, touched: &mut Touched) {
+        let Some(column) = table.pairs_column() else { return };
+        let (Some(before), Some(after)) = (pair::map(old, column), pair::map(new, column)) else { return };
+        if before == after {
+            return;
+        }
+        let changed = |(_, key, _): &(Uuid, &Value, &Value)| before.get(key) != after.get(key);
+        let pairs = pair::pairs_in(table, old).chain(pair::pairs_in(table, new));
+        let carriers: BTreeSet<Uuid> = pairs.filter(changed).map(|(carrier, ..)| carrier).collect();
+        for carrier in carriers {
+            let tables = self.tables.iter().filter_map(|table| cache.table(table.name));
+            let rows = tables.filter_map(|table| table.get(carrier));
+            touched.units.extend(rows.filter_map(|row| tag::unit_of(row)).map(SmolStr::new));
         }
     }
 

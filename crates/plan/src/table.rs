@@ -70,6 +70,8 @@ pub enum Part {
     /// The elements of a set that units contribute as [memberships](crate::Membership). The unit that the row belongs to
     /// does not write it.
     Members,
+    /// The pairs of a map that units contribute as [pairs](crate::Pair). The unit that the row belongs to does not write it.
+    Pairs,
 }
 
 /// A column that keeps rows of a table that is not a root table alive: a set of strong references.
@@ -99,6 +101,11 @@ impl Table {
     pub fn member_columns(&self) -> impl Iterator<Item = &'static Owned> {
         self.owned.iter().filter(|owned| owned.part == Part::Members)
     }
+
+    /// The map to which units contribute pairs, if there is one.
+    pub fn pairs_column(&self) -> Option<&'static str> {
+        self.owned.iter().find(|owned| owned.part == Part::Pairs).map(|owned| owned.column)
+    }
 }
 
 impl Part {
@@ -108,7 +115,7 @@ impl Part {
             Part::Whole => true,
             Part::Keys(keys) => keys.contains(&key),
             Part::KeysWithPrefix(prefix) => key.starts_with(prefix),
-            Part::Members => false,
+            Part::Members | Part::Pairs => false,
         }
     }
 }
@@ -144,6 +151,11 @@ impl Owned {
     /// A set of texts to which units contribute elements.
     pub const fn text_members(column: &'static str) -> Self {
         Owned { column, part: Part::Members, refers_to: None }
+    }
+
+    /// A map to which units contribute pairs.
+    pub const fn pairs(column: &'static str) -> Self {
+        Owned { column, part: Part::Pairs, refers_to: None }
     }
 
     /// Portolan's keys of `external_ids`.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
@@ -200,6 +201,8 @@ impl Observed for Node {
 }
 
 impl Observed for StatefulSet {}
+impl Observed for Service {}
+impl Observed for EndpointSlice {}
 impl Observed for kubevirt::VirtualMachine {}
 impl Observed for kubevirt::VirtualMachineInstance {}
 

@@ -37,6 +37,12 @@ impl Subject {
         }
     }
 
+    /// A Service.
+    pub(super) fn of_service(namespace: &str, name: &str) -> Self {
+        let (namespace, name) = (Some(namespace.to_owned()), name.to_owned());
+        Subject { api_version: "v1".to_owned(), kind: "Service".to_owned(), namespace, name }
+    }
+
     fn is_of<K: Resource<DynamicType = ()>>(&self) -> bool {
         self.kind == K::kind(&()) && self.api_version == K::api_version(&())
     }

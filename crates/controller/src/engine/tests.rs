@@ -289,7 +289,8 @@ impl Scene {
         let is_there = match unit {
             Unit::Vpc(_) => self.vpcs.iter().any(|vpc| owns(vpc.uid())),
             Unit::Subnet(_) => self.subnets.iter().any(|subnet| owns(subnet.uid())),
-            Unit::Node(_) => self.nodes.iter().any(|node| owns(node.uid())),
+            Unit::Service { .. } => false,
+            Unit::Node(_) | Unit::Chassis(_) => self.nodes.iter().any(|node| owns(node.uid())),
             Unit::Attachment(_) => self.pods.values().any(|pod| owns(pod.uid())),
             Unit::Peering(pair) => {
                 let native = self.vpcs.clone();
