@@ -203,7 +203,7 @@ impl View<'_> {
             View::Attachment(view) => view.attachment.owner().into(),
             View::Node(view) => view.node.uid.into(),
             View::Chassis(view) => view.node.uid.into(),
-            View::Service(view) => view.service.uid.with_text(SmolStr::new),
+            View::Service(view) => view.service.uid.with_text(|uid| SmolStr::new(uid)),
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
 use portolan_api::Family;
 use portolan_model::fixtures::{mk_node, mk_service, mk_slice};
 use portolan_model::service::{Affinity, Backend, Backends, Protocol, TrafficPolicy};
@@ -20,7 +22,7 @@ fn world() -> World {
     world
 }
 
-fn changed<K: serde::Serialize + serde::de::DeserializeOwned>(object: &K, pointer: &str, value: Value) -> K {
+fn changed<K: Serialize + DeserializeOwned>(object: &K, pointer: &str, value: Value) -> K {
     let mut json = serde_json::to_value(object).unwrap();
     let (parent, last) = pointer.rsplit_once('/').unwrap();
     json.pointer_mut(parent).unwrap()[last] = value;
