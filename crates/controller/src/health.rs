@@ -223,7 +223,7 @@ mod tests {
     fn health(api: &FakeApi, engine: &Sender<Message>) -> Health {
         let northbound = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None }).1;
         let actor =
-            Actor::new(api.client(), engine.clone(), Metrics::new(), portolan_model::FirstInterface::Other);
+            Actor::new(api.client(), engine.clone(), Metrics::new(), portolan_model::FirstInterface::Other, portolan_plan::ServiceProxy::Other);
         let config = kube::Config::new("https://192.0.2.1".parse().unwrap());
         let api_servers = ApiServers::followed(config, &["192.0.2.2:6443".parse().unwrap()]);
         Health {
