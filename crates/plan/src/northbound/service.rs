@@ -112,8 +112,10 @@ impl PerNode {
         view: &ServiceView<'_>,
     ) {
         let variable = format!("{port}_{}", if spread == Spread::Near { "near" } else { "local" });
+        let with_endpoints = backends.node_names();
         for (at, node) in view.nodes.iter().enumerate() {
             let found = match spread {
+                Spread::OnNode if !with_endpoints.contains(node.node.name) => continue,
                 Spread::OnNode => backends.on(node.node.name),
                 Spread::Near | Spread::Same => backends.near(*node),
             };
