@@ -45,7 +45,8 @@ fn slice(number: usize, first: usize) -> EndpointSlice {
         format!("10.{}.{}.{host}", 128 + number / 250, number % 250)
     };
     let endpoints: Vec<(String, String)> = (0..ENDPOINTS).map(|at| (address(at), node(at))).collect();
-    let endpoints: Vec<(&str, &str)> = endpoints.iter().map(|(ip, node)| (ip.as_str(), node.as_str())).collect();
+    let endpoints: Vec<(&str, &str)> =
+        endpoints.iter().map(|(ip, node)| (ip.as_str(), node.as_str())).collect();
     mk_slice(&format!("service-{number:06}"), &endpoints)
 }
 

@@ -68,8 +68,7 @@ fn not_routed<'a>(service: &'a Service, networks: &'a [IpNet]) -> impl Iterator<
 /// Ports that clients outside cannot reach under policy Local, for want of addresses.
 fn without_room(service: &Service) -> Option<Problem> {
     let has_no_room = |at: usize| {
-        service.health_check_node_port.is_some()
-            && node_local_frontend(service, at, Family::IPv4).is_none()
+        service.health_check_node_port.is_some() && node_local_frontend(service, at, Family::IPv4).is_none()
     };
     let first = (0..service.ports.len()).find(|at| service.keeps_outside_on_node() && has_no_room(*at))?;
     let message = format!(

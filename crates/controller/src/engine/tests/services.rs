@@ -148,9 +148,12 @@ fn variables_go_with_endpoints_nodes_and_services() {
     scene.settle_by_events();
     assert!(scene.has("10.1.0.2:8080,10.1.0.3:8080") && !scene.has("10.1.0.1:8080") && scene.has("10.1.0.9"));
     // Somebody removes one by hand: its Service puts it back.
-    let row = scene.cache.table("Chassis_Template_Var").unwrap().iter().find(|row| {
-        row.datum("variables").unwrap().to_string().contains("10.1.0.9")
-    });
+    let row = scene
+        .cache
+        .table("Chassis_Template_Var")
+        .unwrap()
+        .iter()
+        .find(|row| row.datum("variables").unwrap().to_string().contains("10.1.0.9"));
     let row = row.unwrap().uuid();
     let clear = ovsdb::Operation::Update {
         table: "Chassis_Template_Var".into(),

@@ -35,7 +35,8 @@ impl Server {
         let at: Vec<SocketAddr> = addresses.iter().map(|address| SocketAddr::new(*address, PORT)).collect();
         let mut threads = Vec::new();
         for at in at.clone() {
-            let (tcp, udp) = namespace.run(move || (TcpListener::bind(at).unwrap(), UdpSocket::bind(at).unwrap()));
+            let (tcp, udp) =
+                namespace.run(move || (TcpListener::bind(at).unwrap(), UdpSocket::bind(at).unwrap()));
             udp.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             let (flag, name) = (Arc::clone(&ended), name.to_owned());
             threads.push(std::thread::spawn(move || {
@@ -112,9 +113,7 @@ impl Stage {
     fn endpoints(&self, service: &str, endpoints: &[(IpAddr, &str)]) {
         for (family, is_v6) in [("IPv4", false), ("IPv6", true)] {
             let of_family = endpoints.iter().filter(|(address, _)| address.is_ipv6() == is_v6);
-            let endpoint = |(address, node): &(IpAddr, &str)| {
-                json!({"addresses": [address.to_string()], "nodeName": node, "conditions": {"ready": true}})
-            };
+            let endpoint = |(address, node): &(IpAddr, &str)| json!({"addresses": [address.to_string()], "nodeName": node, "conditions": {"ready": true}});
             let slice = json!({
                 "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
                 "metadata": {
@@ -158,7 +157,8 @@ impl Stage {
     fn wait_for_variables(&self, count: usize) {
         self.northbound.wait_until(move |cache| {
             let rows = cache.table("Chassis_Template_Var").into_iter().flat_map(ovsdb::Table::iter);
-            rows.filter_map(|row| row.datum("variables")).map(|map| map.keys().count()).sum::<usize>() == count
+            rows.filter_map(|row| row.datum("variables")).map(|map| map.keys().count()).sum::<usize>()
+                == count
         });
         self.wait_for_nodes();
     }
@@ -206,7 +206,10 @@ fn services_lead_from_pods_and_nodes_to_endpoints_on_any_node() {
         }
         // An address that no Service has leads nowhere, also not round.
         let nowhere = ask_within(c.netns(), "10.96.0.99:80", NO_ANSWER).unwrap_err();
-        assert!(matches!(nowhere.kind(), ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable));
+        assert!(matches!(
+            nowhere.kind(),
+            ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
+        ));
         // Pods are seen with their own addresses.
         let (_, seen) = ask_within(c.netns(), "10.96.0.10:80", PATIENCE).unwrap();
         assert!(c.addresses().contains(&seen), "{seen}");
@@ -253,9 +256,13 @@ fn a_service_of_policy_local_stays_on_the_node_where_its_traffic_comes_in() {
         stage.wait_for_variables(4);
         let [node1, node2] = ["node1", "node2"].map(|name| testbed.node(name).unwrap());
         for vip in ["10.96.0.20:80", "[fd96::20]:80"] {
-            for (from, answers) in
-                [(c.netns(), "a"), (a.netns(), "a"), (b.netns(), "b"), (node1.namespace(), "a"), (node2.namespace(), "b")]
-            {
+            for (from, answers) in [
+                (c.netns(), "a"),
+                (a.netns(), "a"),
+                (b.netns(), "b"),
+                (node1.namespace(), "a"),
+                (node2.namespace(), "b"),
+            ] {
                 assert_eq!(who_answers(from, vip), [answers], "{vip}");
             }
             // None is on the third node: dropped, and not refused. The other Service is the fence: it answers all the while.
