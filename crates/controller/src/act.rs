@@ -16,7 +16,7 @@ use kube::{Api, Client, ResourceExt};
 use portolan_api::portolan::IPLock;
 use portolan_ipam::Move;
 use portolan_model::{FirstInterface, Requester};
-use portolan_plan::Absence;
+use portolan_plan::{Absence, ServiceProxy};
 use portolan_watch::{Plain, is_not_found};
 use serde_json::json;
 use tokio::sync::mpsc::Sender;
@@ -47,6 +47,7 @@ pub(crate) struct Actor {
     pub(crate) nodes: Writer<NodeWriter>,
     /// Whether Nodes have prefixes that subnets are compared with, and whether what they had is given up.
     first_interface: FirstInterface,
+    services: ServiceProxy,
     /// What those give way to.
     pub(crate) urgent: Urgent,
     pub(crate) metrics: Metrics,
@@ -58,6 +59,7 @@ impl Actor {
         engine: Sender<Message>,
         metrics: Metrics,
         first_interface: FirstInterface,
+        services: ServiceProxy,
     ) -> Self {
         let urgent = Urgent::default();
         let finalizers = FinalizerWriter::new(client.clone(), engine.clone(), metrics.clone());
@@ -68,6 +70,7 @@ impl Actor {
             results: Writer::new(ResultsWriter(client.clone()), &urgent),
             nodes: Writer::new(NodeWriter::new(client.clone(), engine.clone()), &urgent),
             first_interface,
+            services,
             client,
             engine,
             urgent,
@@ -110,7 +113,7 @@ impl Actor {
                 self.delete_lock(lock, uid, resource_version).await;
             }
             Action::ConfirmAbsence { unit, owners, pods } => {
-                let absence = live::unit_absence(&self.client, &unit, &owners, &pods, self.first_interface).await.unwrap_or_else(|error| {
+                let absence = live::unit_absence(&self.client, &unit, &owners, &pods, self.first_interface, self.services).await.unwrap_or_else(|error| {
                     tracing::warn!(%unit, error = %Plain(&error), "cannot read the owner of rows that the cache does not know");
                     Absence::Unknown
                 });

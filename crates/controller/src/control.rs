@@ -64,6 +64,7 @@ pub(crate) async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     anyhow::ensure!(!config.nb.is_none(), "the northbound database needs an endpoint");
+    let services = config.plan.service_proxy();
     let mut engine = Engine::new(config.settings, config.plan);
     engine.set_cluster_networks(config.cluster_networks);
     let metrics = Metrics::with(config.metrics);
@@ -73,12 +74,18 @@ pub(crate) async fn run(
     let term = watch::Sender::new(None);
     let (sender, mut messages) = mpsc::channel::<Message>(1024);
     // Whatever runs ends with this function, however that ends.
-    let mut followers = follow::follow_all(client.clone(), &sender);
+    let mut followers = follow::follow_all(client.clone(), services, &sender);
     let mut recoveries = followers.recoveries();
     let following = followers.status();
     let mut following_changes = following.changes();
     let mut election = Election::start(client.clone(), config.election);
-    let actor = Actor::new(client.clone(), sender.clone(), metrics.clone(), config.settings.first_interface);
+    let actor = Actor::new(
+        client.clone(),
+        sender.clone(),
+        metrics.clone(),
+        config.settings.first_interface,
+        services,
+    );
     let mut tasks = Tasks::default();
     if !config.sb.is_none() {
         let bindings = BindingWatch {

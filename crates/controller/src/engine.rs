@@ -30,6 +30,7 @@ mod northbound;
 mod readiness;
 mod reports;
 mod results;
+mod services;
 mod southbound;
 mod standby;
 mod status_fields;
@@ -227,12 +228,13 @@ pub struct Engine {
 impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(settings: Settings, plan_settings: portolan_plan::Settings) -> Self {
+        let services = plan_settings.service_proxy();
         Engine {
             world: World::new(settings),
             ipam: Ipam::new(),
             waiters: Waiters::default(),
             plan_settings,
-            unlisted: Kind::ALL.iter().copied().collect(),
+            unlisted: Kind::ALL.iter().copied().filter(|kind| kind.is_followed(services)).collect(),
             pages: Pages::default(),
             requesters: BTreeSet::new(),
             woken: BTreeSet::new(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use portolan_api::{kubeovn, portolan};
+use portolan_plan::ServiceProxy;
 use portolan_watch::{Followers, Object, Page, Selection, Status};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Semaphore, watch};
@@ -18,12 +19,16 @@ const PAGES: usize = 2;
 /// Which kinds were listed once.
 type ListedKinds = watch::Sender<BTreeSet<Kind>>;
 
-/// Follows every kind.
-pub(crate) fn follow_all(client: Client, engine: &Sender<Message>) -> Followers {
+/// Follows every kind that this controller acts upon.
+pub(crate) fn follow_all(client: Client, services: ServiceProxy, engine: &Sender<Message>) -> Followers {
     let mut followers = Followers::new(client);
     let listed = Arc::new(ListedKinds::default());
     macro_rules! follow {
-        ($($kind:ident: $object:ty),* $(,)?) => { $(follow::<$object>(&mut followers, engine, &listed);)* };
+        ($($kind:ident: $object:ty),* $(,)?) => {
+            $(if Kind::$kind.is_followed(services) {
+                follow::<$object>(&mut followers, services, engine, &listed);
+            })*
+        };
     }
     for_each_kind!(follow);
     followers
@@ -49,15 +54,17 @@ fn selection<K: Observed>() -> Selection {
 }
 
 /// The kinds that come before one in a start.
-fn kinds_before<K: Observed>() -> BTreeSet<Kind> {
+fn kinds_before<K: Observed>(services: ServiceProxy) -> BTreeSet<Kind> {
     macro_rules! turns {
         ($($kind:ident: $object:ty),* $(,)?) => { [$((Kind::$kind, <$object as Observed>::TURN)),*] };
     }
-    for_each_kind!(turns).into_iter().filter(|(_, turn)| *turn < K::TURN).map(|(kind, _)| kind).collect()
+    let before = for_each_kind!(turns).into_iter().filter(|(_, turn)| *turn < K::TURN);
+    before.map(|(kind, _)| kind).filter(|kind| kind.is_followed(services)).collect()
 }
 
 fn follow<K: Observed + Object>(
     followers: &mut Followers,
+    services: ServiceProxy,
     engine: &Sender<Message>,
     listed: &Arc<ListedKinds>,
 ) {
@@ -75,7 +82,7 @@ fn follow<K: Observed + Object>(
     };
     if K::TURN.is_some() {
         let room = Arc::new(Semaphore::new(PAGES));
-        let kinds = Arc::new(kinds_before::<K>());
+        let kinds = Arc::new(kinds_before::<K>(services));
         let take_page = move |page: Page<K>| {
             let (engine, room) = (pages.clone(), Arc::clone(&room));
             let (mut before, kinds) = (before.clone(), Arc::clone(&kinds));
@@ -110,11 +117,14 @@ mod tests {
 
     #[test]
     fn locks_come_before_pods_and_after_all_else() {
-        assert_eq!(kinds_before::<Subnet>(), BTreeSet::new());
-        let locks = kinds_before::<IPLock>();
+        let proxy = ServiceProxy::Portolan;
+        assert_eq!(kinds_before::<Subnet>(proxy), BTreeSet::new());
+        let locks = kinds_before::<IPLock>(proxy);
         assert!(locks.contains(&Kind::KubeOvnSubnet) && !locks.contains(&Kind::IPLock));
-        let pods = kinds_before::<Pod>();
+        let pods = kinds_before::<Pod>(proxy);
         assert!(pods.is_superset(&locks) && pods.contains(&Kind::IPLock) && !pods.contains(&Kind::Pod));
         assert_eq!(pods.len(), Kind::ALL.len() - 1);
+        // What is not followed is not waited for.
+        assert_eq!(kinds_before::<Pod>(ServiceProxy::Other).len(), Kind::ALL.len() - 3);
     }
 }

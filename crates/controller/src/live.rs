@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -16,7 +17,7 @@ use portolan_model::subnet::DEFAULT_VPC;
 use portolan_model::{
     AttachmentId, FirstInterface, Group, Settings, Source, Unit, UnitState, VpcPair, World, doors,
 };
-use portolan_plan::Absence;
+use portolan_plan::{Absence, ServiceProxy};
 use portolan_watch::{self as served, Unreadable};
 use serde::de::DeserializeOwned;
 
@@ -76,6 +77,12 @@ pub(crate) async fn read(
                 get::<kubeovn::Vip>(client, &Api::all(client.clone()), name, found).await?;
             }
             Read::Lock { name } => get::<IPLock>(client, &Api::all(client.clone()), name, found).await?,
+            Read::Service { namespace, name } => {
+                get::<Service>(client, &in_namespace(client, namespace), name, found).await?;
+            }
+            Read::EndpointSlice { namespace, name } => {
+                get::<EndpointSlice>(client, &in_namespace(client, namespace), name, found).await?;
+            }
             Read::VirtualMachine { namespace, name } => {
                 get::<kubevirt::VirtualMachine>(client, &in_namespace(client, namespace), name, found)
                     .await?;
@@ -107,8 +114,16 @@ pub(crate) async fn unit_absence(
     owners: &BTreeSet<String>,
     pods: &BTreeSet<String>,
     first_interface: FirstInterface,
+    services: ServiceProxy,
 ) -> kube::Result<Absence> {
     if first_interface == FirstInterface::NoLonger && is_of_primary_network(unit, owners) {
+        return Ok(Absence::Confirmed);
+    }
+    // Where another serves Services, what Portolan had for them is in the way. That it is not the primary network is no word of that.
+    if first_interface == FirstInterface::Portolan
+        && services == ServiceProxy::Other
+        && matches!(unit, Unit::Service { .. } | Unit::Chassis(_))
+    {
         return Ok(Absence::Confirmed);
     }
     let is_there = match unit {
@@ -118,7 +133,8 @@ pub(crate) async fn unit_absence(
         Unit::Peering(pair) => {
             return Ok(Vpcs::read(client, &[pair.first(), pair.second()]).await?.peering_absence(pair));
         }
-        Unit::Node(name) => has_node(client, name, owners).await?,
+        Unit::Node(name) | Unit::Chassis(name) => has_node(client, name, owners).await?,
+        Unit::Service { namespace, name } => has_service(client, namespace, name, owners).await?,
         Unit::Subnet(name) => match node_of_subnet(name) {
             Some(node) => has_node(client, node, owners).await?,
             None => {
@@ -144,7 +160,7 @@ pub(crate) async fn unit_absence(
 fn is_of_primary_network(unit: &Unit, owners: &BTreeSet<String>) -> bool {
     match unit {
         Unit::Vpc(name) => name == DEFAULT_VPC && owners.iter().all(|owner| owner == DEFAULT_VPC),
-        Unit::Node(_) => true,
+        Unit::Node(_) | Unit::Chassis(_) | Unit::Service { .. } => true,
         Unit::Subnet(name) => node_of_subnet(name).is_some(),
         Unit::Attachment(id) => id.kind() == HolderKind::Node,
         Unit::Peering(_) => false,
@@ -155,6 +171,18 @@ fn is_of_primary_network(unit: &Unit, owners: &BTreeSet<String>) -> bool {
 async fn has_node(client: &Client, name: &str, uids: &BTreeSet<String>) -> kube::Result<bool> {
     let node = served::get(client, &Api::<Node>::all(client.clone()), name).await?;
     Ok(node.and_then(|node| node.uid()).is_some_and(|uid| uids.contains(&uid)))
+}
+
+/// Whether there is a Service of this name with one of these UIDs that Portolan is to serve.
+async fn has_service(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    uids: &BTreeSet<String>,
+) -> kube::Result<bool> {
+    let service = served::get(client, &in_namespace::<Service>(client, namespace), name).await?;
+    let served = service.filter(|service| doors::service::service(service).is_some());
+    Ok(served.and_then(|service| service.uid()).is_some_and(|uid| uids.contains(&uid)))
 }
 
 /// Whether one of these pods runs, for a holder that outlives its pods. The name of a virtual machine's pod is not known, and no
@@ -261,7 +289,9 @@ mod tests {
         let absence = async |pods: &[&str]| {
             let pods = pods.iter().map(ToString::to_string).collect();
             let owners = BTreeSet::from(["uid-of-machine".to_owned()]);
-            unit_absence(&api.client(), &unit, &owners, &pods, FirstInterface::Other).await.unwrap()
+            unit_absence(&api.client(), &unit, &owners, &pods, FirstInterface::Other, ServiceProxy::Other)
+                .await
+                .unwrap()
         };
         put("Running");
         assert_eq!(absence(&["uid-of-pod"]).await, Absence::Refuted);
@@ -283,7 +313,16 @@ mod tests {
         ] {
             let absence = async |first_interface| {
                 let (unit, owners) = (unit.parse().unwrap(), BTreeSet::from([owner.to_owned()]));
-                unit_absence(&api.client(), &unit, &owners, &BTreeSet::new(), first_interface).await.unwrap()
+                unit_absence(
+                    &api.client(),
+                    &unit,
+                    &owners,
+                    &BTreeSet::new(),
+                    first_interface,
+                    ServiceProxy::Portolan,
+                )
+                .await
+                .unwrap()
             };
             assert_eq!(absence(FirstInterface::Portolan).await, Absence::Refuted, "{unit}");
             assert_eq!(absence(FirstInterface::Other).await, Absence::Refuted, "{unit}");

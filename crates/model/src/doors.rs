@@ -10,6 +10,7 @@ pub mod node;
 pub mod ovn4nfv;
 pub mod pod;
 pub mod portolan;
+pub mod service;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::ResourceExt;

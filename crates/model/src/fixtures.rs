@@ -1,5 +1,7 @@
 //! Objects for tests: each `mk_*` makes a plain one that is right, for the test to change.
 
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use portolan_api::cidr::HostBits;
 use portolan_api::condition::{ConditionUpdate, VALIDATED, set_condition};
 use portolan_api::finalizer::IN_USE;
@@ -9,6 +11,7 @@ use portolan_api::portolan::{
     NetworkAttachmentSpec, Subnet, SubnetSpec, SubnetStatus, Vpc, VpcPeering, VpcSpec,
 };
 use portolan_api::{CidrBlock, Domain, Family, Mac, kubeovn};
+use serde_json::json;
 
 use crate::attachment::AttachmentId;
 use crate::node::{Node, Tunnels};
@@ -131,6 +134,7 @@ pub fn mk_node(name: &str) -> Node {
         addresses: vec![[192, 168, 0, 1].into()],
         tunnels: Tunnels::Unreported,
         told_mtu: None,
+        zone: None,
         pod_cidrs: None,
         served_cidrs: None,
         agent_is_primary: None,
@@ -217,4 +221,33 @@ pub fn mk_stored(mut lock: IPLock, version: u64) -> IPLock {
     lock.metadata.resource_version = Some(version.to_string());
     lock.metadata.generation = Some(1);
     lock
+}
+
+/// A Service with one TCP port 80 at a cluster IP of each of these.
+pub fn mk_service(name: &str, cluster_ips: &[&str]) -> Service {
+    let service = json!({
+        "metadata": {"namespace": "default", "name": name, "uid": format!("service-{name}")},
+        "spec": {
+            "type": "ClusterIP", "clusterIP": cluster_ips.first(), "clusterIPs": cluster_ips,
+            "ports": [{"port": 80, "targetPort": 8080, "protocol": "TCP"}],
+        },
+    });
+    serde_json::from_value(service).expect("invariant: it is a Service")
+}
+
+/// The endpoints of a Service's only port, which is 8080 there: addresses with the nodes they are on. All are ready.
+pub fn mk_slice(service: &str, endpoints: &[(&str, &str)]) -> EndpointSlice {
+    let is_v6 = endpoints.first().is_some_and(|(address, _)| address.contains(':'));
+    let endpoint =
+        |(address, node): &(&str, &str)| json!({"addresses": [address], "nodeName": node, "conditions": {}});
+    let slice = json!({
+        "metadata": {
+            "namespace": "default", "name": format!("{service}-{}", if is_v6 { "6" } else { "4" }),
+            "labels": {"kubernetes.io/service-name": service},
+        },
+        "addressType": if is_v6 { "IPv6" } else { "IPv4" },
+        "ports": [{"port": 8080, "protocol": "TCP"}],
+        "endpoints": endpoints.iter().map(endpoint).collect::<Vec<_>>(),
+    });
+    serde_json::from_value(slice).expect("invariant: it is an EndpointSlice")
 }

@@ -118,6 +118,20 @@ pub enum Read {
         /// Its name.
         name: String,
     },
+    /// A Service.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// An EndpointSlice.
+    EndpointSlice {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
 }
 
 /// Why a holder holds a lock no more.

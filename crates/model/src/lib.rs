@@ -33,6 +33,7 @@ pub mod ovn_match;
 pub mod peering;
 pub mod pod;
 pub mod request;
+pub mod service;
 pub mod subnet;
 pub mod uid;
 pub mod unit;
@@ -55,12 +56,14 @@ pub use node::Node;
 pub use peering::{Peering, PeeringEnd, PeeringProblem, VpcPair};
 pub use pod::{Pod, PodController};
 pub use request::{InterfaceRequest, Needs, Pool, Request, Requester, Wait};
+pub use service::{EndpointSlice, Service};
 pub use subnet::{Subnet, Validation};
 pub use uid::Uid;
 pub use unit::{Unit, UnitState};
 pub use unreadable::Unreadable;
 pub use view::{
-    AttachmentView, NodePort, NodeRef, NodeView, PeeringView, SubnetRef, SubnetView, View, VpcRef, VpcView,
+    AttachmentView, ChassisView, NodePort, NodeRef, NodeView, PeeringView, PlacedNode, ServiceView,
+    SubnetRef, SubnetView, View, VpcRef, VpcView,
 };
 pub use vip::Vip;
 pub use vpc::Vpc;

@@ -17,6 +17,8 @@ pub const MTU_ANNOTATION: &str = "portolan.dev/mtu";
 pub const POD_CIDRS_ANNOTATION: &str = "portolan.dev/pod-cidrs";
 /// The annotation by which a node's agent says whether it makes pods' first interfaces: `true` or `false`.
 pub const PRIMARY_ANNOTATION: &str = "portolan.dev/primary";
+/// The label that names a node's zone.
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 /// The annotation by which a node's agent says what is wrong with the node.
 pub const PROBLEM_ANNOTATION: &str = "portolan.dev/problem";
 /// The least MTU that is derived from tunnels while some node has more, and the least that IPv6 allows: one node with a mistake in its
@@ -48,6 +50,8 @@ pub struct Node {
     pub created: Option<i64>,
     /// The name of its chassis in OVN.
     pub chassis: String,
+    /// Its zone, by the label `topology.kubernetes.io/zone`.
+    pub zone: Option<String>,
     /// Its internal addresses, as it says them: see [`World::node_addresses`](crate::World::node_addresses) for those that are believed.
     pub addresses: Vec<IpAddr>,
     /// What its agent says of its tunnels.

@@ -18,9 +18,11 @@ use crate::peering::VpcPair;
 /// subnet/web
 /// subnet/node:node-1
 /// node/node-1
+/// chassis/node-1
 /// peering/blue/green
 /// attachment/pod/default/web-0/eth0/<uid>
 /// attachment/node/node-1/node/<uid>
+/// service/default/web
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
@@ -30,10 +32,19 @@ pub enum Unit {
     Subnet(String),
     /// What the primary network has for a node beside its subnet and its port, by the node's name.
     Node(String),
+    /// What Services of the primary network have for a node's chassis alone, by the node's name.
+    Chassis(String),
     /// Two connected VPCs.
     Peering(VpcPair),
     /// One interface.
     Attachment(AttachmentId),
+    /// A Service of the primary network.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
 }
 
 /// What is to be done about what was planned for a unit.
@@ -56,6 +67,8 @@ impl fmt::Display for Unit {
             Unit::Node(name) => write!(f, "node/{name}"),
             Unit::Peering(pair) => write!(f, "peering/{}/{}", pair.first(), pair.second()),
             Unit::Attachment(id) => write!(f, "attachment/{id}"),
+            Unit::Chassis(name) => write!(f, "chassis/{name}"),
+            Unit::Service { namespace, name } => write!(f, "service/{namespace}/{name}"),
         }
     }
 }
@@ -85,6 +98,13 @@ impl FromStr for Unit {
                 is_dns_subdomain(name).then(|| Unit::Subnet(rest.to_owned())).ok_or(NoUnit)
             }
             "node" => name().map(Unit::Node),
+            "chassis" => name().map(Unit::Chassis),
+            "service" => {
+                let (namespace, name) = rest.split_once('/').ok_or(NoUnit)?;
+                let is_one = is_dns_subdomain(namespace) && is_dns_subdomain(name);
+                let unit = || Unit::Service { namespace: namespace.to_owned(), name: name.to_owned() };
+                is_one.then(unit).ok_or(NoUnit)
+            }
             "peering" => {
                 let (first, second) = rest.split_once('/').ok_or(NoUnit)?;
                 let pair = VpcPair::new(first, second).filter(|pair| pair.first() == first).ok_or(NoUnit)?;

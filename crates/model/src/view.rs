@@ -3,6 +3,7 @@
 //! Invariant: whenever a view changes, its unit is dirty. A planner that reads nothing else is therefore never asked too
 //! seldom; one that reads the World behind a view's back may miss a change.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use portolan_api::{CidrBlock, Domain, Provider, Rates};
@@ -10,6 +11,7 @@ use smol_str::SmolStr;
 
 use crate::attachment::Attachment;
 use crate::peering::Peering;
+use crate::service::{EndpointSlice, Frontend, Service};
 use crate::subnet::Subnet;
 use crate::vpc::Vpc;
 
@@ -26,6 +28,10 @@ pub enum View<'w> {
     Attachment(AttachmentView<'w>),
     /// Of a node.
     Node(NodeView<'w>),
+    /// Of a node's chassis.
+    Chassis(ChassisView<'w>),
+    /// Of a Service.
+    Service(ServiceView<'w>),
 }
 
 /// A VPC to be planned.
@@ -58,6 +64,8 @@ pub struct VpcRef<'w> {
     /// Whose its rows are: the UID of the object it comes from. Those of the primary network's are the network's: whether there is an
     /// object for its router, and which, must not move the router.
     pub owner: &'w str,
+    /// Whether it is the router of the primary network.
+    pub is_primary: bool,
 }
 
 /// A peering to be planned.
@@ -115,6 +123,39 @@ pub struct NodePort<'w> {
     pub subnet: SubnetRef<'w>,
 }
 
+/// A node's chassis, as far as Services have something for it alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChassisView<'w> {
+    /// The node.
+    pub node: NodeRef<'w>,
+    /// The name of its chassis.
+    pub chassis: &'w str,
+}
+
+/// A Service to be planned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceView<'w> {
+    /// The Service.
+    pub service: &'w Service,
+    /// The VPC of the primary network.
+    pub vpc: VpcRef<'w>,
+    /// The addresses and ports by which it is reached in the whole cluster: those that no other Service has.
+    pub frontends: BTreeSet<Frontend>,
+    /// Where its traffic may go.
+    pub slices: Vec<&'w EndpointSlice>,
+    /// The nodes, if where its traffic goes depends on where it comes in.
+    pub nodes: Vec<PlacedNode<'w>>,
+}
+
+/// A node, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedNode<'w> {
+    /// The node.
+    pub node: NodeRef<'w>,
+    /// Its zone.
+    pub zone: Option<&'w str>,
+}
+
 /// What attachments may know of their subnet. A change of anything else in a subnet leaves its attachments alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubnetRef<'w> {
@@ -161,6 +202,8 @@ impl View<'_> {
             View::Peering(view) => view.peering.owner().into(),
             View::Attachment(view) => view.attachment.owner().into(),
             View::Node(view) => view.node.uid.into(),
+            View::Chassis(view) => view.node.uid.into(),
+            View::Service(view) => view.service.uid.with_text(|uid| SmolStr::new(uid)),
         }
     }
 }

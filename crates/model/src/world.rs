@@ -19,6 +19,7 @@ mod rates;
 mod requests;
 mod results;
 mod rivals;
+mod services;
 mod shared;
 mod source;
 mod subnets;
@@ -39,7 +40,7 @@ pub use self::gateways::GatewayProblem;
 pub use self::holding::HeldLocks;
 use self::holding::Holding;
 use self::index::Index;
-use self::indexes::{HoldingIndexes, LockIndexes, NodeIndexes, SubnetIndexes, VpcIndexes};
+use self::indexes::{HoldingIndexes, LockIndexes, NodeIndexes, ServiceIndexes, SubnetIndexes, VpcIndexes};
 use self::named::{Named, Namespaced};
 pub use self::node_addresses::NodeAddressProblem;
 use self::pods::Machine;
@@ -61,6 +62,7 @@ use crate::node::{LEAST_MTU, Node};
 use crate::peering::{Peering, VpcPair};
 use crate::pod::{Place, Pod, StatefulSet, VirtualMachine};
 use crate::request::Requester;
+use crate::service::{EndpointSlice, Service};
 use crate::subnet::{DEFAULT_VPC, Subnet};
 use crate::unit::{Unit, UnitState};
 use crate::unreadable::Unreadable;
@@ -126,6 +128,8 @@ pub struct World {
     stateful_sets: Namespaced<StatefulSet>,
     machines: BTreeMap<Name, Machine>,
     network_attachments: Namespaced<RequestedAttachment>,
+    services: Namespaced<Service>,
+    endpoint_slices: Namespaced<EndpointSlice>,
     locks: Named<Lock>,
     unreadable_locks: BTreeMap<String, UnreadableLock>,
     /// Attachments that a live read confirmed to be held no more; each is forgotten with its last lock, or when a lock changes.
@@ -141,6 +145,7 @@ pub struct World {
     lock_indexes: LockIndexes,
     holding_indexes: HoldingIndexes,
     node_indexes: NodeIndexes,
+    service_indexes: ServiceIndexes,
     /// Those that can be understood.
     ip_pools_by_subnet: Index<String, String>,
     pods_by_machine: Index<Name, Name>,
@@ -254,6 +259,8 @@ impl World {
             Unit::Peering(pair) => self.peering_state(pair),
             Unit::Attachment(id) => self.attachment_state(id),
             Unit::Node(name) => self.node_state(name),
+            Unit::Chassis(name) => self.chassis_state(name),
+            Unit::Service { namespace, name } => self.service_state(namespace, name),
         }
     }
 
@@ -268,6 +275,8 @@ impl World {
             Unit::Peering(pair) => self.peering(pair).map(|peering| View::Peering(PeeringView { peering })),
             Unit::Attachment(id) => self.attachment_view(id).map(View::Attachment),
             Unit::Node(name) => self.node_view(name).map(View::Node),
+            Unit::Chassis(name) => self.chassis_view(name).map(View::Chassis),
+            Unit::Service { namespace, name } => self.service_view(namespace, name).map(View::Service),
         }
     }
 
@@ -288,12 +297,17 @@ impl World {
             Unit::Subnet(name) => self.subnets.get(name)?.effective()?.meta.uid.as_str(),
             Unit::Peering(pair) => self.vpcs.get(pair.first())?.effective()?.meta.uid.as_str(),
             Unit::Attachment(id) => return self.holdings.contains_key(id).then(|| id.uid().into()),
-            Unit::Node(name) => self.nodes.get(name).map(|node| node.uid.as_str())?,
+            Unit::Node(name) | Unit::Chassis(name) => self.nodes.get(name).map(|node| node.uid.as_str())?,
+            Unit::Service { namespace, name } => {
+                return self
+                    .service(namespace, name)
+                    .map(|service| service.uid.with_text(|uid| SmolStr::new(uid)));
+            }
         };
         Some(uid.into())
     }
 
-    /// Every unit that is live: VPCs, then subnets, peerings, nodes and attachments, so that parents come first.
+    /// Every unit that is live: VPCs, then subnets, peerings, nodes, attachments and Services, so that parents come first.
     pub fn units(&self) -> impl Iterator<Item = Unit> {
         let vpcs = self.vpcs().map(|vpc| Unit::Vpc(vpc.name.clone()));
         let subnets = self.subnets().map(|subnet| Unit::Subnet(subnet.name.clone()));
@@ -306,7 +320,12 @@ impl World {
             .filter(|name| self.node_state(name) == UnitState::Live)
             .cloned()
             .map(Unit::Node);
-        vpcs.chain(subnets).chain(peerings).chain(nodes).chain(attachments)
+        let services = self.services.iter().map(|service| Unit::Service {
+            namespace: service.namespace.to_string(),
+            name: service.name.to_string(),
+        });
+        let all = vpcs.chain(subnets).chain(peerings).chain(nodes).chain(attachments);
+        all.chain(self.chassis_units()).chain(services.filter(|unit| self.state(unit) == UnitState::Live))
     }
 
     // VPCs.
@@ -344,6 +363,12 @@ impl World {
     /// Whose the rows of a VPC are.
     pub fn owner_of_vpc<'w>(&self, vpc: &'w Vpc) -> &'w str {
         if self.is_primary_vpc(&vpc.name) { DEFAULT_VPC } else { &vpc.uid }
+    }
+
+    /// What others may know of a VPC.
+    pub(crate) fn vpc_ref<'w>(&'w self, vpc: &'w Vpc) -> VpcRef<'w> {
+        let is_primary = self.is_primary_vpc(&vpc.name);
+        VpcRef { name: &vpc.name, owner: self.owner_of_vpc(vpc), is_primary }
     }
 
     /// The peering of two VPCs, if it is in effect.
@@ -402,7 +427,7 @@ impl World {
     pub fn subnet_view(&self, name: &str) -> Option<SubnetView<'_>> {
         let subnet = self.subnet(name)?;
         let vpc = subnet.vpc().and_then(|name| self.vpc_of_subnets(name));
-        let vpc = vpc.map(|vpc| VpcRef { name: &vpc.name, owner: self.owner_of_vpc(vpc) });
+        let vpc = vpc.map(|vpc| self.vpc_ref(vpc));
         // Who names one is not concerned by that of others.
         let tunnel_mtu = subnet.config.mtu.is_none().then(|| self.tunnel_mtu()).flatten();
         Some(SubnetView { subnet, vpc, tunnel_mtu })

@@ -8,6 +8,7 @@ mod model {
     mod properties;
     mod rates;
     mod requests;
+    mod services;
     mod tenants;
     mod unreadable;
     mod validation;

@@ -45,6 +45,11 @@ impl Picture {
             let key = (membership.column().column, membership.row());
             first.members.entry(key).or_default().insert(membership.element().to_string());
         }
+        for pair in rows.pairs() {
+            let Some(first) = unit.values_mut().next() else { continue };
+            let members = first.members.entry((pair.column().column, pair.row())).or_default();
+            members.insert(format!("{} = {:?}", pair.key(), pair.value()));
+        }
     }
 
     /// What a database has of some units.
@@ -126,7 +131,7 @@ impl PicturedRow {
 fn ours(owned: &Owned, row: &Row) -> Option<Datum> {
     let stored = row.datum(owned.column)?;
     match (owned.part, stored) {
-        (Part::Members, _) => None,
+        (Part::Members | Part::Pairs(_), _) => None,
         (Part::Whole, stored) => Some(stored.clone()),
         (part, Datum::Map(map)) => {
             let ours = map.iter().filter(|(key, _)| key.as_str().is_some_and(|key| part.has_key(key)));

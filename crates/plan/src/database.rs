@@ -9,6 +9,7 @@ use ovsdb_core::change::Change;
 use ovsdb_core::{Atom as Value, Cache, DatabaseSchema, Datum, Index, Row, SmolStr, Uuid, schema};
 
 use crate::diff::{Atom, Obstacle};
+use crate::pair;
 use crate::reconciler::{Comparison, Target, Waiting};
 use crate::rows::Rows;
 use crate::table::{Owned, Part, Strength, Table};
@@ -106,7 +107,10 @@ impl Database {
             let Some(table) = self.table(change.table()) else { continue };
             if let (Some(old), Some(new)) = (&change.old, &change.new) {
                 self.touch_members(table, old, new, cache, &mut touched);
-                let members: Vec<&str> = table.member_columns().map(|owned| owned.column).collect();
+                self.touch_pairs(table, old, new, cache, &mut touched);
+                let pairs = table.pairs().map(|(column, _)| column);
+                let members: Vec<&str> =
+                    table.member_columns().map(|owned| owned.column).chain(pairs).collect();
                 let differs = |(old, new): ((&SmolStr, &Datum), (&SmolStr, &Datum))| {
                     !members.contains(&old.0.as_str()) && old.1 != new.1
                 };
@@ -136,6 +140,19 @@ impl Database {
                 }
             }
         }
+    }
+
+    /// The units that contribute the pairs in which two versions of a row differ.
+    fn touch_pairs(&self, table: &Table, old: &Row, new: &Row, cache: &Cache, touched: &mut Touched) {
+        let Some((column, carriers)) = table.pairs() else { return };
+        let (Some(before), Some(after)) = (pair::map(old, column), pair::map(new, column)) else { return };
+        if before == after {
+            return;
+        }
+        let changed = |(key, _): &&(Value, Value)| before.get(key) != after.get(key);
+        let keys = before.iter().chain(after).filter(changed).map(|(key, _)| key);
+        let rows = keys.filter_map(|key| cache.table(carriers)?.get(pair::carrier(key)?));
+        touched.units.extend(rows.filter_map(|row| tag::unit_of(row)).map(SmolStr::new));
     }
 
     /// The rows of the cache that stand for an element of a set: the row that it is, or the rows that list it.

@@ -25,6 +25,7 @@
 mod atom;
 mod members;
 mod order;
+mod pairs;
 mod removal;
 mod row_change;
 
@@ -45,7 +46,7 @@ use crate::tag;
 pub struct Diff {
     /// The changes, in the order in which they must be committed.
     pub atoms: Vec<Atom>,
-    /// The units that cannot be brought about now. Diff one again when the row that its obstacle names has changed.
+    /// The units that cannot be brought about now, or not whole. Diff one again when the row that its obstacle names has changed.
     pub waiting: Vec<Waiting>,
 }
 
@@ -110,12 +111,19 @@ impl Database {
         let mut differ = Differ::new(self, desired, stale, cache);
         let (order, waiting) = differ.order();
         let members = Members::of(&differ, &order);
+        let coming = |at: usize| members.is_coming(at);
         let mut diff = Diff { atoms: Vec::new(), waiting };
+        for &at in &order {
+            let missing = differ.missing_map(at, &coming);
+            let unit = || desired[at].unit().clone();
+            diff.waiting.extend(missing.map(|obstacle| Waiting { unit: unit(), obstacle }));
+        }
         let mut late = Vec::new();
         for (unit, unwanted) in stale.iter().zip(&differ.stale) {
             let mut atom = Atom::new(unit.clone());
             differ.remove_early(unwanted, &mut atom);
             members.leave(&differ, unwanted, &mut atom);
+            differ.leave_pairs(unwanted, &mut atom);
             diff.atoms.push(atom);
             late.push(differ.remove_late(unit, unwanted, &members));
         }
@@ -126,6 +134,7 @@ impl Database {
             differ.remove_early(unwanted, &mut atom);
             differ.bring(rows, &mut atom);
             members.change(&differ, at, &mut atom);
+            differ.change_pairs(at, &coming, &mut atom);
             diff.atoms.push(atom);
             late.push(differ.remove_late(rows.unit(), unwanted, &members));
         }

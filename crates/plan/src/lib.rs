@@ -32,15 +32,18 @@ pub mod host;
 #[cfg(any(test, feature = "memdb"))]
 pub mod memdb;
 pub mod northbound;
+pub mod pair;
 pub mod reconciler;
 pub mod row_uuid;
 pub mod rows;
+pub mod service_addresses;
 pub mod table;
 pub mod tag;
 
 pub use database::{Database, DatabaseTarget, Touched};
 pub use diff::{Atom, Batch, Diff, Obstacle, Waiting, batches};
-pub use northbound::{DEFAULT_MTU, Settings, plan};
+pub use northbound::{DEFAULT_MTU, ServiceProxy, Settings, plan};
+pub use pair::Pair;
 pub use reconciler::{Absence, Confirm, Plan, Reconciler, Round, Target, Urgency};
 pub use row_uuid::row_uuid;
 pub use rows::{DesiredRow, Membership, Parent, RowRef, Rows};

@@ -7,9 +7,12 @@
 //! | peering | a pair of router ports that name each other |
 //! | attachment | a port of its subnet's switch; rules for its rates |
 //! | node | on the primary network: the way to its addresses and by it out of the cluster, and a group of ports that take it |
+//! | chassis | the variables that Services have at a node |
+//! | Service | load balancers in the group of the primary network |
 
 mod acl_priority;
 mod attachment;
+mod chassis;
 mod dhcp;
 mod names;
 mod node;
@@ -18,6 +21,7 @@ mod primary;
 mod private;
 mod rates;
 mod router_advertisement;
+mod service;
 pub mod southbound;
 mod subnet;
 mod tables;
@@ -61,10 +65,26 @@ pub fn rows(unit: &Unit, view: &View<'_>, settings: &Settings) -> Rows {
         View::Peering(view) => peering::rows(unit, *view),
         View::Attachment(view) => attachment::rows(unit, *view),
         View::Node(view) => node::rows(unit, view, settings),
+        View::Chassis(view) => chassis::rows(unit, *view, settings),
+        View::Service(view) => service::rows(unit, view, settings),
     }
 }
 
+/// Who brings traffic to the endpoints of Services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceProxy {
+    /// Portolan, in OVN.
+    Portolan,
+    /// Another, such as kube-proxy.
+    Other,
+}
+
 impl Settings {
+    /// Who brings traffic to the endpoints of Services.
+    pub fn service_proxy(&self) -> ServiceProxy {
+        if self.service_cidrs.is_empty() { ServiceProxy::Other } else { ServiceProxy::Portolan }
+    }
+
     /// The MTU of subnets that name none.
     pub fn mtu(&self, world: &World) -> u16 {
         self.mtu_given(world.tunnel_mtu())

@@ -1,11 +1,12 @@
 //! What a unit should have in a database: rows, and memberships in sets of other rows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
 use ovsdb_core::{Atom, Column, Datum, Map, SmolStr, Uuid};
 
+use crate::pair::{self, Pair};
 use crate::row_uuid::row_uuid;
 use crate::table::{ParentColumn, Part, Planned, Table};
 use crate::tag::{self, Tags};
@@ -17,6 +18,7 @@ pub struct Rows {
     owner: SmolStr,
     rows: Vec<DesiredRow>,
     memberships: Vec<Membership>,
+    pairs: Vec<Pair>,
 }
 
 /// A row that should exist, as far as it is Portolan's.
@@ -94,8 +96,8 @@ impl Parent {
 impl Rows {
     /// No rows yet, of a unit that is there for the object with the UID `owner`.
     pub fn new(unit: &impl fmt::Display, owner: impl Into<SmolStr>) -> Self {
-        let (rows, memberships) = (Vec::new(), Vec::new());
-        Rows { unit: unit.to_string().into(), owner: owner.into(), rows, memberships }
+        let (rows, memberships, pairs) = (Vec::new(), Vec::new(), Vec::new());
+        Rows { unit: unit.to_string().into(), owner: owner.into(), rows, memberships, pairs }
     }
 
     /// The unit, as its rows are tagged.
@@ -118,6 +120,11 @@ impl Rows {
         &self.memberships
     }
 
+    /// What the unit contributes to maps of other rows.
+    pub fn pairs(&self) -> &[Pair] {
+        &self.pairs
+    }
+
     /// Adds a row of a root table. `key` tells it from the unit's other rows of that table.
     pub fn root<R: Planned>(&mut self, key: &str, row: R) -> RowRef<R> {
         self.add(key, None, row)
@@ -126,6 +133,11 @@ impl Rows {
     /// Adds a row that `parent` holds.
     pub fn child<R: Planned>(&mut self, key: &str, parent: Parent, row: R) -> RowRef<R> {
         self.add(key, Some(parent), row)
+    }
+
+    /// The UUID that the unit's row with this key has, also before it is added.
+    pub fn uuid_of<R: Planned>(&self, key: &str) -> Uuid {
+        row_uuid(R::TABLE, &self.owner, &self.unit, key)
     }
 
     /// Puts a row of this unit into a set of another row.
@@ -163,6 +175,27 @@ impl Rows {
         for element in elements {
             self.membership(group, column.name(), Atom::String(element));
         }
+    }
+
+    /// Puts a pair into a map of another row. `carrier`, a row of this unit, is what it is for.
+    pub fn pair<G: Planned, R: Planned>(
+        &mut self,
+        carrier: &RowRef<R>,
+        suffix: &str,
+        map: &RowRef<G>,
+        column: Column<G, BTreeMap<String, String>>,
+        value: String,
+    ) {
+        debug_assert_eq!(carrier.unit, self.unit, "a unit contributes pairs for its own rows");
+        debug_assert_eq!(
+            G::RULES.pairs(),
+            Some((column.name(), R::TABLE)),
+            "{} takes no such pairs",
+            G::TABLE
+        );
+        let key = pair::key(carrier.uuid, suffix).into();
+        let (table, column) = (G::RULES, column.name());
+        self.pairs.push(Pair { table, column, row: map.uuid, key, value: value.into() });
     }
 
     fn membership<G: Planned>(&mut self, group: &RowRef<G>, column: &'static str, element: Atom) {
@@ -224,7 +257,8 @@ impl DesiredRow {
     /// The columns that the row's unit writes, with their values.
     pub fn columns(&self) -> impl Iterator<Item = (&'static str, &Datum)> {
         let all = self.table.owned.iter().zip(&self.values);
-        all.filter(|(owned, _)| owned.part != Part::Members).map(|(owned, value)| (owned.column, value))
+        all.filter(|(owned, _)| !matches!(owned.part, Part::Members | Part::Pairs(_)))
+            .map(|(owned, value)| (owned.column, value))
     }
 
     /// The value of a column that the row's unit writes.

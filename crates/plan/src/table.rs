@@ -70,6 +70,9 @@ pub enum Part {
     /// The elements of a set that units contribute as [memberships](crate::Membership). The unit that the row belongs to
     /// does not write it.
     Members,
+    /// The pairs of a map that units contribute as [pairs](crate::Pair), each for a row of this table. The unit that the row belongs to does
+    /// not write it.
+    Pairs(&'static str),
 }
 
 /// A column that keeps rows of a table that is not a root table alive: a set of strong references.
@@ -99,6 +102,14 @@ impl Table {
     pub fn member_columns(&self) -> impl Iterator<Item = &'static Owned> {
         self.owned.iter().filter(|owned| owned.part == Part::Members)
     }
+
+    /// The map to which units contribute pairs, if there is one, and the table of the rows that these are for.
+    pub fn pairs(&self) -> Option<(&'static str, &'static str)> {
+        self.owned.iter().find_map(|owned| match owned.part {
+            Part::Pairs(carriers) => Some((owned.column, carriers)),
+            _ => None,
+        })
+    }
 }
 
 impl Part {
@@ -108,7 +119,7 @@ impl Part {
             Part::Whole => true,
             Part::Keys(keys) => keys.contains(&key),
             Part::KeysWithPrefix(prefix) => key.starts_with(prefix),
-            Part::Members => false,
+            Part::Members | Part::Pairs(_) => false,
         }
     }
 }
@@ -144,6 +155,11 @@ impl Owned {
     /// A set of texts to which units contribute elements.
     pub const fn text_members(column: &'static str) -> Self {
         Owned { column, part: Part::Members, refers_to: None }
+    }
+
+    /// A map to which units contribute pairs for rows of a table.
+    pub const fn pairs(column: &'static str, carriers: &'static str) -> Self {
+        Owned { column, part: Part::Pairs(carriers), refers_to: None }
     }
 
     /// Portolan's keys of `external_ids`.

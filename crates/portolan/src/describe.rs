@@ -3,6 +3,7 @@
 mod attachment;
 mod lock;
 mod pod;
+mod service;
 mod sheet;
 mod subnet;
 mod unreadable;
@@ -24,16 +25,17 @@ use crate::output::{self, age, print};
   portolan describe pod vm1                its interfaces, or why it has none
   portolan describe attachment vm1/net1    one interface
   portolan describe lock 10.0.0.7          the holder of an address
+  portolan describe service web            its endpoints, and why some get no traffic
 
 {EXIT_CODES}"))]
 pub(crate) struct Arguments {
-    /// What it is: vpc, subnet, attachment, lock or pod.
+    /// What it is: vpc, subnet, attachment, lock, pod or service.
     #[arg(value_name = "KIND", hide_possible_values = true)]
     kind: Kind,
     /// Its name. Of an attachment POD or POD/INTERFACE; of a lock the name or the address.
     #[arg(value_name = "NAME")]
     name: String,
-    /// The namespace of a pod or attachment; the kubeconfig's unless given.
+    /// The namespace of a pod, attachment or service; the kubeconfig's unless given.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -52,6 +54,8 @@ enum Kind {
     Lock,
     #[value(aliases = ["pods", "po"])]
     Pod,
+    #[value(aliases = ["services", "svc"])]
+    Service,
 }
 
 /// A description, and the object whose Events belong to it.
@@ -67,6 +71,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     // A name may bring its own namespace.
     let (own, object) = match (arguments.kind, name.split('/').collect::<Vec<_>>().as_slice()) {
         (Kind::Attachment, [own, pod, _]) | (Kind::Pod, [own, pod]) => (*own, *pod),
+        (Kind::Service, [own, service]) => (*own, *service),
         (Kind::Attachment, [pod, _]) => (namespace, *pod),
         _ => (namespace, name),
     };
@@ -75,6 +80,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Kind::Subnet => (Kinds::all(), Labelled::Subnets),
         Kind::Lock => (Kinds::all(), Labelled::Locks),
         Kind::Attachment | Kind::Pod => (Kinds::interfaces(Scope::Namespace(own.to_owned())), Labelled::Pods),
+        Kind::Service => (Kinds::services(Scope::Namespace(own.to_owned())), Labelled::Services),
     };
     let snapshot = cluster.snapshot(kinds).await?;
     let unreadable: Vec<_> = snapshot.lists.unreadable_called(labelled, Some(own), object).collect();
@@ -87,6 +93,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Kind::Attachment => attachment::describe(&snapshot, name, namespace),
         Kind::Lock => lock::describe(&snapshot, name, output::now()),
         Kind::Pod => pod::describe(&snapshot, name, namespace).map(|pod| vec![pod]),
+        Kind::Service => service::describe(&snapshot, name, namespace).map(|service| vec![service]),
     };
     let describe_unreadable = |object| unreadable::describe(object, output::now());
     let unreadable: Vec<_> = unreadable.into_iter().map(describe_unreadable).collect();

@@ -3,6 +3,7 @@
 pub(crate) mod attachments;
 pub(crate) mod locks;
 mod readiness;
+pub(crate) mod services;
 pub(crate) mod subnets;
 pub(crate) mod vpcs;
 
@@ -25,11 +26,12 @@ use crate::output::{self, print, table, trimmed};
   portolan get attachments -A -o wide  every interface, with what it waits for
   portolan get attachments -l app=web  the interfaces of pods with this label
   portolan get locks 10.0.0.7          the holder of an address
+  portolan get services -A             how many of their endpoints get traffic, and what is wrong
   portolan get vpcs blue -o yaml       one, as the model has it
 
 {EXIT_CODES}"))]
 pub(crate) struct Arguments {
-    /// What to show: vpcs, subnets, attachments (interfaces of pods) or locks (addresses that are taken).
+    /// What to show: vpcs, subnets, attachments (interfaces of pods), locks (addresses that are taken) or services.
     #[arg(value_name = "KIND", hide_possible_values = true)]
     kind: Kind,
     /// Only this one. Of attachments, the pod; of locks, the name or the address.
@@ -60,10 +62,10 @@ pub(crate) struct Arguments {
 /// Whose. VPCs and subnets belong to no namespace.
 #[derive(Clone, Debug, Args)]
 struct Namespaces {
-    /// Attachments and locks of this namespace; attachments are of the kubeconfig's namespace unless given.
+    /// Attachments, locks and services of this namespace; attachments and services are of the kubeconfig's namespace unless given.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Attachments of all namespaces.
+    /// Attachments and services of all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 }
@@ -78,6 +80,8 @@ enum Kind {
     Attachments,
     #[value(aliases = ["lock", "iplock", "iplocks"])]
     Locks,
+    #[value(aliases = ["service", "svc"])]
+    Services,
 }
 
 /// How something is shown.
@@ -133,11 +137,16 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
             let rows = move |snapshot: &Snapshot| locks::rows(snapshot, holders.as_deref());
             arguments.show(&cluster, Kinds::locks(), Labelled::Locks, rows).await
         }
+        Kind::Services => {
+            let scope = own.clone().map_or(Scope::Cluster, Scope::Namespace);
+            let rows = move |snapshot: &Snapshot| services::rows(snapshot, own.as_deref());
+            arguments.show(&cluster, Kinds::services(scope), Labelled::Services, rows).await
+        }
     }
 }
 
 impl Arguments {
-    /// The namespace of attachments; none for all.
+    /// The namespace of attachments and services; none for all.
     fn own_namespace(&self, cluster: &Cluster) -> Option<String> {
         let Namespaces { namespace, all_namespaces } = &self.namespaces;
         (!all_namespaces).then(|| namespace.clone().unwrap_or_else(|| cluster.namespace.clone()))
@@ -158,7 +167,8 @@ impl Arguments {
         Warned::default().of(&snapshot.lists.unreadable);
         if rows.is_empty() && matches!(self.output, Output::Table | Output::Wide) {
             let kind = self.kind.to_possible_value().map(|value| value.get_name().to_owned());
-            let namespace = self.own_namespace(cluster).filter(|_| self.kind == Kind::Attachments);
+            let has_own = matches!(self.kind, Kind::Attachments | Kind::Services);
+            let namespace = self.own_namespace(cluster).filter(|_| has_own);
             let namespace = namespace.or_else(|| self.namespaces.namespace.clone());
             let of = namespace.map(|namespace| format!(" in namespace {}", output::plain(&namespace)));
             let all =

@@ -1,10 +1,13 @@
 //! Objects for tests, as an API server has them: written in YAML, with what a server or the controller adds.
 
+mod services;
+
 use portolan_api::portolan::{DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockAddress};
 use portolan_api::{Domain, Family, Mac};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+pub(crate) use self::services::market;
 use crate::cluster::{Lists, Snapshot};
 
 /// When everything was made, and what time it is: a day and a bit later.
@@ -38,10 +41,12 @@ impl Scene {
         // Two groups have objects of one kind and name.
         let twin = if version.starts_with("kubeovn.io") { "kubeovn-" } else { "" };
         metadata["uid"] = json!(format!("{twin}{kind}-{name}").to_lowercase().replace('.', "-"));
-        metadata["creationTimestamp"] = json!(MADE);
+        if metadata["creationTimestamp"].is_null() {
+            metadata["creationTimestamp"] = json!(MADE);
+        }
         metadata["generation"] = json!(1);
-        if metadata["namespace"].is_null() && ["Pod", "NetworkAttachmentDefinition"].contains(&kind.as_str())
-        {
+        let namespaced = ["Pod", "NetworkAttachmentDefinition", "Service", "EndpointSlice"];
+        if metadata["namespace"].is_null() && namespaced.contains(&kind.as_str()) {
             metadata["namespace"] = json!("default");
         }
         if ["Subnet", "Vpc"].contains(&kind.as_str()) {
@@ -62,6 +67,8 @@ impl Scene {
             (_, "NetworkAttachmentDefinition") => push(&mut lists.nads, object),
             (_, "Pod") => push(&mut lists.pods, object),
             (_, "Node") => push(&mut lists.nodes, object),
+            (_, "Service") => push(&mut lists.services, object),
+            (_, "EndpointSlice") => push(&mut lists.endpoint_slices, object),
             other => panic!("no such kind in a scene: {other:?}"),
         }
     }

@@ -66,7 +66,7 @@ fn different_columns<'a>(row: &'a DesiredRow, found: &'a Row) -> Vec<(&'static s
         let part = owned.iter().find(|owned| owned.column == column).map_or(Part::Whole, |owned| owned.part);
         let present = match (part, present) {
             // Other units contribute its elements.
-            (Part::Members, _) => return None,
+            (Part::Members | Part::Pairs(_), _) => return None,
             (Part::Whole, present) => present.clone(),
             (part, Datum::Map(map)) => {
                 let ours = map.iter().filter(|(key, _)| key.as_str().is_some_and(|key| part.has_key(key)));
@@ -93,7 +93,8 @@ pub(crate) fn object_of(unit: &Unit) -> ObjectReference {
             Some(node) => object("Node", None, node, Some("spec.podCIDRs")),
             None => object("Subnet", None, name, None),
         },
-        Unit::Node(name) => object("Node", None, name, None),
+        Unit::Node(name) | Unit::Chassis(name) => object("Node", None, name, None),
+        Unit::Service { namespace, name } => object("Service", Some(namespace), name, None),
         Unit::Peering(pair) => object("Vpc", None, pair.first(), Some("spec.vpcPeerings")),
         Unit::Attachment(id) => {
             let kind = match id.kind() {

@@ -149,7 +149,11 @@ impl Engine {
     fn owner_of(&self, unit: &Unit) -> Option<(Subject, String)> {
         match unit {
             Unit::Attachment(id) => self.attachment_subject(id),
-            Unit::Node(name) => self.node_subject(name),
+            Unit::Node(name) | Unit::Chassis(name) => self.node_subject(name),
+            Unit::Service { namespace, name } => {
+                let uid = self.world.service(namespace, name)?.uid.to_string();
+                Some((Subject::of_service(namespace, name), uid))
+            }
             Unit::Subnet(name) => self.node_subject(node_of_subnet(name)?),
             Unit::Vpc(_) | Unit::Peering(_) => None,
         }

@@ -200,7 +200,7 @@ impl Engine {
                     self.conditions.defer(&VPCS, vpc);
                 }
             }
-            Unit::Attachment(_) | Unit::Node(_) => {}
+            Unit::Attachment(_) | Unit::Node(_) | Unit::Chassis(_) | Unit::Service { .. } => {}
         }
     }
 

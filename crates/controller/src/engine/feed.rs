@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
@@ -84,6 +85,7 @@ impl Engine {
             self.report_addresses_of_unit(unit);
             self.report_clashes_of_unit(unit);
             self.report_tenants_of_unit(unit);
+            self.report_service_of_unit(unit);
         }
         if dirty.units.iter().any(|unit| matches!(unit, Unit::Node(_))) {
             // An address that a Node has no longer, or is believed no longer to have, may be what stood in a subnet's way.
@@ -200,6 +202,8 @@ impl Observed for Node {
 }
 
 impl Observed for StatefulSet {}
+impl Observed for Service {}
+impl Observed for EndpointSlice {}
 impl Observed for kubevirt::VirtualMachine {}
 impl Observed for kubevirt::VirtualMachineInstance {}
 

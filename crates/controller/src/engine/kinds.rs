@@ -3,6 +3,7 @@
 
 use kube::Resource;
 use portolan_model::Source;
+use portolan_plan::ServiceProxy;
 use portolan_watch::Change;
 
 use super::Engine;
@@ -23,6 +24,8 @@ macro_rules! for_each_kind {
             Pod: ::k8s_openapi::api::core::v1::Pod,
             Node: ::k8s_openapi::api::core::v1::Node,
             StatefulSet: ::k8s_openapi::api::apps::v1::StatefulSet,
+            Service: ::k8s_openapi::api::core::v1::Service,
+            EndpointSlice: ::k8s_openapi::api::discovery::v1::EndpointSlice,
             VirtualMachine: ::portolan_api::kubevirt::VirtualMachine,
             VirtualMachineInstance: ::portolan_api::kubevirt::VirtualMachineInstance,
         }
@@ -41,6 +44,14 @@ macro_rules! kind {
         impl Kind {
             /// Every one of them.
             pub const ALL: &[Kind] = &[$(Kind::$kind),*];
+
+            /// Whether it is followed where this serves Services.
+            pub fn is_followed(self, services: ServiceProxy) -> bool {
+                match self {
+                    Kind::Service | Kind::EndpointSlice => services == ServiceProxy::Portolan,
+                    _ => true,
+                }
+            }
         }
 
         $(impl HasKind for $object {

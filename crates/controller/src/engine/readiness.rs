@@ -397,10 +397,10 @@ const NO_EFFECT: &str = "the object has no effect until this is corrected";
 /// Nothing is to be said.
 struct Silence;
 
-/// Attachments have no conditions, and there are many of them; nor have nodes.
+/// Attachments have no conditions, and there are many of them; nor have nodes and Services.
 pub(super) fn is_watched(unit: &Unit) -> bool {
     match unit {
-        Unit::Attachment(_) | Unit::Node(_) => false,
+        Unit::Attachment(_) | Unit::Node(_) | Unit::Chassis(_) | Unit::Service { .. } => false,
         Unit::Subnet(name) => node_of_subnet(name).is_none(),
         Unit::Vpc(_) | Unit::Peering(_) => true,
     }

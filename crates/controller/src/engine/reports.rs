@@ -37,6 +37,12 @@ impl Subject {
         }
     }
 
+    /// A Service.
+    pub(super) fn of_service(namespace: &str, name: &str) -> Self {
+        let (namespace, name) = (Some(namespace.to_owned()), name.to_owned());
+        Subject { api_version: "v1".to_owned(), kind: "Service".to_owned(), namespace, name }
+    }
+
     fn is_of<K: Resource<DynamicType = ()>>(&self) -> bool {
         self.kind == K::kind(&()) && self.api_version == K::api_version(&())
     }
@@ -103,6 +109,8 @@ pub(super) enum Topic {
     Agent,
     /// Whether its ports are bound where they are to be.
     Binding,
+    /// Whether it is reached by its addresses.
+    Frontends,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -126,6 +134,7 @@ impl Reports {
             | Topic::Clash
             | Topic::Addresses
             | Topic::Tenants
+            | Topic::Frontends
             | Topic::Agent => true,
             Topic::Conditions
             | Topic::Request

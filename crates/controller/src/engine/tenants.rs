@@ -70,7 +70,7 @@ impl Engine {
                 concerned.iter().for_each(|subnet| self.report_pods_of_tenant(subnet));
             }
             Unit::Attachment(id) => return self.report_pod_of(id),
-            Unit::Peering(_) => return,
+            Unit::Peering(_) | Unit::Chassis(_) | Unit::Service { .. } => return,
         }
         let about = self.tenants.troubled.iter().filter(|(_, units)| units.contains(unit));
         concerned.extend(about.map(|(name, _)| name.clone()));

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment, Subnet, Vpc};
@@ -47,6 +48,8 @@ struct Scene {
     vips: BTreeMap<String, kubeovn::Vip>,
     pools: BTreeMap<String, kubeovn::IPPool>,
     network_attachments: BTreeMap<String, NetworkAttachment>,
+    services: BTreeMap<String, Service>,
+    slices: BTreeMap<String, EndpointSlice>,
 }
 
 impl Scene {
@@ -56,7 +59,11 @@ impl Scene {
     }
 
     fn unlisted_with(nb: MemDb, settings: Settings) -> Self {
-        let engine = Engine::new(settings, portolan_plan::Settings::default());
+        Self::unlisted_as(nb, settings, portolan_plan::Settings::default())
+    }
+
+    fn unlisted_as(nb: MemDb, settings: Settings, plan: portolan_plan::Settings) -> Self {
+        let engine = Engine::new(settings, plan);
         let cache = nb.cache(DATABASE.indexes());
         Scene {
             engine,
@@ -82,6 +89,8 @@ impl Scene {
             vips: BTreeMap::new(),
             pools: BTreeMap::new(),
             network_attachments: BTreeMap::new(),
+            services: BTreeMap::new(),
+            slices: BTreeMap::new(),
         }
     }
 
@@ -289,7 +298,8 @@ impl Scene {
         let is_there = match unit {
             Unit::Vpc(_) => self.vpcs.iter().any(|vpc| owns(vpc.uid())),
             Unit::Subnet(_) => self.subnets.iter().any(|subnet| owns(subnet.uid())),
-            Unit::Node(_) => self.nodes.iter().any(|node| owns(node.uid())),
+            Unit::Service { name, .. } => owns(self.services.get(name).and_then(ResourceExt::uid)),
+            Unit::Node(_) | Unit::Chassis(_) => self.nodes.iter().any(|node| owns(node.uid())),
             Unit::Attachment(_) => self.pods.values().any(|pod| owns(pod.uid())),
             Unit::Peering(pair) => {
                 let native = self.vpcs.clone();
@@ -330,6 +340,12 @@ impl Scene {
                 }
                 Read::VirtualMachineInstance { name, .. } => {
                     self.instances.get(name).map(|instance| drop(found.apply(instance)))
+                }
+                Read::Service { name, .. } => {
+                    self.services.get(name).map(|service| drop(found.apply(service)))
+                }
+                Read::EndpointSlice { name, .. } => {
+                    self.slices.get(name).map(|slice| drop(found.apply(slice)))
                 }
                 Read::Node { name } => {
                     let mut nodes = self.nodes.iter();
@@ -821,6 +837,7 @@ mod node_prefixes;
 mod pages;
 mod readiness;
 mod results;
+mod services;
 mod standby;
 mod stepping_down;
 mod tenants;

@@ -716,6 +716,8 @@ fn read_one(server: &Server, read: &Read, found: &mut World) {
         Read::VirtualMachine { .. }
         | Read::IpPool { .. }
         | Read::Vip { .. }
+        | Read::Service { .. }
+        | Read::EndpointSlice { .. }
         | Read::VirtualMachineInstance { .. }
         | Read::NetworkAttachment { .. } => None,
     };
@@ -726,7 +728,8 @@ fn absence(unit: &Unit, owners: &BTreeSet<String>, found: &World, server: &Serve
     let owns = |uid: Option<String>| uid.is_some_and(|uid| owners.contains(&uid));
     let is_there = match unit {
         Unit::Vpc(name) => owns(server.get::<Vpc>(name).and_then(ResourceExt::uid)),
-        Unit::Node(name) => owns(server.get::<Node>(name).and_then(ResourceExt::uid)),
+        Unit::Service { .. } => false,
+        Unit::Node(name) | Unit::Chassis(name) => owns(server.get::<Node>(name).and_then(ResourceExt::uid)),
         Unit::Subnet(name) => owns(match node_of_subnet(name) {
             Some(node) => server.get::<Node>(node).and_then(ResourceExt::uid),
             None => {

@@ -7,7 +7,7 @@ use portolan_api::{CidrBlock, FieldErrors, FieldPath, Reason};
 
 use crate::node::{
     CHASSIS_ANNOTATION, MTU_ANNOTATION, Node, POD_CIDRS_ANNOTATION, PRIMARY_ANNOTATION, PROBLEM_ANNOTATION,
-    TUNNEL_MTU_ANNOTATION, Tunnels,
+    TUNNEL_MTU_ANNOTATION, Tunnels, ZONE_LABEL,
 };
 
 /// A Node as a value.
@@ -27,6 +27,7 @@ pub fn node(object: &v1::Node) -> Node {
         uid: object.uid().unwrap_or_default(),
         created: object.creation_timestamp().map(|time| time.0.as_second()),
         chassis: chassis.unwrap_or(&name).clone(),
+        zone: object.labels().get(ZONE_LABEL).filter(|zone| !zone.is_empty()).cloned(),
         addresses: internal.filter_map(|address| address.address.parse().ok()).collect(),
         tunnels,
         told_mtu: number(MTU_ANNOTATION),

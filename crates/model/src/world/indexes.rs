@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use portolan_api::{Domain, Provider};
 use smol_str::SmolStr;
 
+use super::Name;
 use super::index::Index;
 use super::prefixes::Prefixes;
 use crate::attachment::{AttachmentId, PortHolder};
+use crate::service::Frontend;
 
 /// Finds subnets: the one that has the name, except where it says otherwise.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,4 +71,15 @@ pub(super) struct NodeIndexes {
     pub(super) by_address: Index<IpAddr, String>,
     /// By the MTU that they were told.
     pub(super) by_told_mtu: Index<u16, String>,
+}
+
+/// Finds Services and what belongs to them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ServiceIndexes {
+    /// The names of EndpointSlices in the Service's namespace.
+    pub(super) slices: Index<Name, String>,
+    /// Those that want to be reached by an address and port.
+    pub(super) by_frontend: Index<Frontend, Name>,
+    /// Those whose traffic goes elsewhere depending on the node where it comes in.
+    pub(super) per_node: BTreeSet<Name>,
 }

@@ -124,6 +124,14 @@ impl World {
                 let lock = lock.or_else(|| found.unreadable_locks.get(name).cloned().map(Err));
                 self.set_lock_object(name, lock, &mut dirty);
             }
+            Read::Service { namespace, name } => {
+                let service = found.service(namespace, name).cloned();
+                self.set_service(&key(namespace, name), service, &mut dirty);
+            }
+            Read::EndpointSlice { namespace, name } => {
+                let slice = found.endpoint_slices.get(namespace, name).cloned();
+                self.set_endpoint_slice(&key(namespace, name), slice, &mut dirty);
+            }
             // Asked only about holders.
             Read::Subnet { .. } => {}
         }

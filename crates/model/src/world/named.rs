@@ -11,6 +11,7 @@ use crate::doors::attachment::RequestedAttachment;
 use crate::lock::Lock;
 use crate::nad::Nad;
 use crate::pod::{Pod, StatefulSet};
+use crate::service::{EndpointSlice, Service};
 
 /// Something that has a name.
 pub(crate) trait HasName {
@@ -26,7 +27,7 @@ macro_rules! has_name {
         })*
     };
 }
-has_name!(Lock, Nad, Pod, RequestedAttachment, StatefulSet);
+has_name!(EndpointSlice, Lock, Nad, Pod, RequestedAttachment, Service, StatefulSet);
 
 /// Objects by name. An entry takes a pointer, where a map would have the name once more.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ use crate::node_subnet::{NODE_ADDRESSES, node_addresses, node_of_subnet, node_su
 use crate::request::{InterfaceRequest, Requester, Wait};
 use crate::subnet::{DEFAULT_VPC, Subnet};
 use crate::unit::{Unit, UnitState};
-use crate::view::{NodePort, NodeRef, NodeView, SubnetRef, VpcRef};
+use crate::view::{NodePort, NodeRef, NodeView, SubnetRef};
 
 impl World {
     pub(super) fn set_node(&mut self, name: &str, new: Option<Node>, dirty: &mut Dirty) {
@@ -45,6 +45,7 @@ impl World {
         }
         let old = old.cloned();
         self.index_node_addresses(old.as_ref(), new.as_ref(), dirty);
+        self.note_services_of_nodes(name, old.as_ref(), new.as_ref(), dirty);
         let prefixes = new.as_ref().filter(|_| self.primary_vpc.is_some()).and_then(candidate);
         match new {
             Some(node) => self.nodes.insert(name.to_owned(), node),
@@ -109,7 +110,7 @@ impl World {
             node: NodeRef { name: &node.name, uid: &node.uid },
             addresses: self.node_addresses(node),
             prefixes: self.subnet(&node_subnet(name)).map(|subnet| subnet.config.cidr),
-            vpc: VpcRef { name: &vpc.name, owner: self.owner_of_vpc(vpc) },
+            vpc: self.vpc_ref(vpc),
             port: self.node_port(node),
         })
     }

@@ -1,6 +1,6 @@
 //! The kinds that the World is fed with.
 
-use k8s_openapi::api::{apps, core};
+use k8s_openapi::api::{apps, core, discovery};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::ResourceExt;
 use portolan_api::nad::NetworkAttachmentDefinition;
@@ -357,3 +357,36 @@ by_door!(NetworkAttachmentDefinition, Nad, doors::nad::nad);
 by_door!(kubeovn::IPPool, IpPool, doors::kubeovn::ip_pool);
 by_door!(kubeovn::Vip, Vip, doors::kubeovn::vip);
 by_door!(NetworkAttachment, RequestedAttachment, doors::attachment::network_attachment);
+
+/// A kind of which only some objects are values. One that is none any more is as good as gone.
+macro_rules! some_by_door {
+    ($object:ty, $map:ident, $set:ident, $read:ident, $door:path) => {
+        impl Source for $object {
+            type Key = Name;
+            fn key(&self) -> Name {
+                (self.namespace().unwrap_or_default(), self.name_any())
+            }
+            fn put(&self, world: &mut World, dirty: &mut Dirty) {
+                world.$set(&self.key(), $door(self), dirty);
+            }
+            fn remove(key: &Name, world: &mut World, dirty: &mut Dirty) {
+                world.$set(key, None, dirty);
+            }
+            fn keys(world: &World) -> Vec<Name> {
+                world.$map.iter().map(|one| (one.namespace.to_string(), one.name.to_string())).collect()
+            }
+            fn read((namespace, name): &Name) -> Option<Read> {
+                Some(Read::$read { namespace: namespace.clone(), name: name.clone() })
+            }
+        }
+    };
+}
+
+some_by_door!(core::v1::Service, services, set_service, Service, doors::service::service);
+some_by_door!(
+    discovery::v1::EndpointSlice,
+    endpoint_slices,
+    set_endpoint_slice,
+    EndpointSlice,
+    doors::service::endpoint_slice
+);

@@ -171,10 +171,10 @@ fn what_changes_about_a_node_dirties_that_node_alone() {
     let mut world = world(&[]);
     assert_eq!(world.units().map(|unit| unit.to_string()).collect::<Vec<_>>(), ["vpc/ovn-cluster"]);
     let node = mk_node_with("node-1", PREFIXES);
-    assert_eq!(units(&world.apply(&node)), ["subnet/node:node-1", "node/node-1"]);
+    assert_eq!(units(&world.apply(&node)), ["subnet/node:node-1", "node/node-1", "chassis/node-1"]);
     let addresses = vec![[192, 168, 0, 2].into()];
     let other = Node { addresses, ..mk_node_with("node-2", "10.16.2.0/24") };
-    assert_eq!(units(&world.apply(&other)), ["subnet/node:node-2", "node/node-2"]);
+    assert_eq!(units(&world.apply(&other)), ["subnet/node:node-2", "node/node-2", "chassis/node-2"]);
     let moved = Node { addresses: vec![[192, 168, 0, 7].into()], ..node.clone() };
     assert_eq!(units(&world.apply(&moved)), ["node/node-1"]);
     // Its port comes about.

@@ -28,6 +28,8 @@ enum Object {
     Machine(VirtualMachine),
     NetworkAttachment(portolan_api::portolan::NetworkAttachment),
     Lock(portolan_api::portolan::IPLock),
+    Service(k8s_openapi::api::core::v1::Service),
+    Slice(k8s_openapi::api::discovery::v1::EndpointSlice),
 }
 
 macro_rules! each {
@@ -46,6 +48,8 @@ macro_rules! each {
             Object::Machine($inner) => $do,
             Object::NetworkAttachment($inner) => $do,
             Object::Lock($inner) => $do,
+            Object::Service($inner) => $do,
+            Object::Slice($inner) => $do,
         }
     };
 }
@@ -253,8 +257,8 @@ fn node_lock() -> impl Strategy<Value = Object> {
 /// A node of the primary network.
 fn primary_node() -> impl Strategy<Value = Object> {
     let cidrs = ["10.60.0.0/24", "10.60.0.0/28,fd00:60::/64", "10.61.0.0/24"];
-    (pick(&["node-1", "node-2"]), pick(&cidrs), any::<[bool; 3]>()).prop_map(
-        |(name, cidrs, [served, second_life, moved])| {
+    (pick(&["node-1", "node-2"]), pick(&cidrs), any::<[bool; 4]>()).prop_map(
+        |(name, cidrs, [served, second_life, moved, zone])| {
             let mut node = mk_node_with(name, cidrs);
             if !served {
                 node.served_cidrs = None;
@@ -263,6 +267,7 @@ fn primary_node() -> impl Strategy<Value = Object> {
                 let uid = format!("{}-2", node.uid);
                 node = mk_node_again(node, &uid);
             }
+            node.zone = zone.then(|| "east".to_owned());
             if moved {
                 node.addresses = vec![[192, 168, 0, 9].into()];
             }
@@ -271,10 +276,53 @@ fn primary_node() -> impl Strategy<Value = Object> {
     )
 }
 
+fn service() -> impl Strategy<Value = Object> {
+    let fields = (pick(&["web", "db"]), pick(&["10.96.0.1", "10.96.0.2"]), any::<[bool; 5]>());
+    fields.prop_map(|(name, ip, [local, named, old, second_life, others])| {
+        let mut service = mk_service(name, &[ip]);
+        if second_life {
+            service.metadata.uid = Some(format!("service-{name}-2"));
+        }
+        if old {
+            let made = k8s_openapi::jiff::Timestamp::UNIX_EPOCH;
+            service.metadata.creation_timestamp =
+                Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(made));
+        }
+        if others {
+            let label = ("service.kubernetes.io/service-proxy-name".to_owned(), "x".to_owned());
+            service.metadata.labels = Some([label].into());
+        }
+        let spec = service.spec.as_mut().unwrap();
+        spec.internal_traffic_policy = local.then(|| "Local".to_owned());
+        spec.external_ips = named.then(|| vec!["192.0.2.1".to_owned(), "10.96.0.2".to_owned()]);
+        Object::Service(service)
+    })
+}
+
+fn slice() -> impl Strategy<Value = Object> {
+    let endpoints =
+        prop::collection::vec((pick(&["10.1.0.1", "10.1.0.2"]), pick(&["node-1", "node-2"])), 0..3);
+    (pick(&["web", "db"]), pick(&["a", "b"]), endpoints, any::<bool>()).prop_map(
+        |(service, name, endpoints, hinted)| {
+            let mut slice = mk_slice(service, &endpoints);
+            slice.metadata.name = Some(name.to_owned());
+            if hinted {
+                let zones = serde_json::json!({"forZones": [{"name": "east"}]});
+                for endpoint in &mut slice.endpoints {
+                    endpoint.hints = Some(serde_json::from_value(zones.clone()).unwrap());
+                }
+            }
+            Object::Slice(slice)
+        },
+    )
+}
+
 fn other() -> impl Strategy<Value = Object> {
     prop_oneof![
         2 => node_lock(),
         2 => primary_node(),
+        2 => service(),
+        2 => slice(),
         1 => any::<bool>().prop_map(|foreign| Object::Nad(if foreign {
             mk_nad_of("default", "net", r#"{"type":"macvlan"}"#)
         } else {
@@ -337,9 +385,13 @@ fn units(world: &World) -> BTreeSet<Unit> {
     let vpcs = VPCS.iter().map(|name| Unit::Vpc((*name).to_owned()));
     let subnets = SUBNETS.iter().chain(&NODE_SUBNETS).map(|name| Unit::Subnet((*name).to_owned()));
     let nodes = ["node-1", "node-2"].map(|name| Unit::Node(name.to_owned()));
+    let chassis = ["node-1", "node-2"].map(|name| Unit::Chassis(name.to_owned()));
+    let services =
+        ["web", "db"].map(|name| Unit::Service { namespace: "default".to_owned(), name: name.to_owned() });
     let pairs = VPCS.iter().flat_map(|a| VPCS.iter().filter_map(|b| VpcPair::new(a, b))).map(Unit::Peering);
     let attachments = world.holders().cloned().map(Unit::Attachment);
-    vpcs.chain(subnets).chain(nodes).chain(pairs).chain(attachments).collect()
+    let all = vpcs.chain(subnets).chain(nodes).chain(chassis).chain(services);
+    all.chain(pairs).chain(attachments).collect()
 }
 
 /// What planners see of every unit.

@@ -33,7 +33,7 @@ struct Changes {
     deletes: Vec<Operation>,
 }
 
-/// An element that a set of a row gets or loses: a reference or a text. They sort by row, then by column.
+/// An element that a set or map of a row gets or loses: a reference, a text, or a key with its value. They sort by row, then by column.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Element {
     table: &'static str,
@@ -41,6 +41,8 @@ struct Element {
     column: &'static str,
     change: ElementChange,
     element: Value,
+    /// Of a key that a map gets.
+    value: Option<Value>,
 }
 
 /// Lost before gained: what one unit loses another may gain in the same transaction.
@@ -169,12 +171,17 @@ impl Atom {
 
     /// A set of `row` gets an element.
     pub(super) fn gain(&mut self, by: ParentColumn, row: Uuid, element: Value) {
-        self.element(by, row, ElementChange::Gained, element);
+        self.element(by, row, ElementChange::Gained, element, None);
     }
 
-    /// A set of `row` loses an element.
+    /// A map of `row` gets a pair.
+    pub(super) fn gain_pair(&mut self, by: ParentColumn, row: Uuid, key: Value, value: Value) {
+        self.element(by, row, ElementChange::Gained, key, Some(value));
+    }
+
+    /// A set of `row` loses an element, or a map a key.
     pub(super) fn lose(&mut self, by: ParentColumn, row: Uuid, element: Value) {
-        self.element(by, row, ElementChange::Lost, element);
+        self.element(by, row, ElementChange::Lost, element, None);
     }
 
     /// Nothing happens unless the row exists.
@@ -188,9 +195,16 @@ impl Atom {
         self.changes.deletes.push(Operation::Delete { table, condition: vec![Clause::uuid(uuid)] });
     }
 
-    fn element(&mut self, by: ParentColumn, row: Uuid, change: ElementChange, element: Value) {
+    fn element(
+        &mut self,
+        by: ParentColumn,
+        row: Uuid,
+        change: ElementChange,
+        element: Value,
+        value: Option<Value>,
+    ) {
         let ParentColumn { table, column } = by;
-        self.changes.elements.push(Element { table, row, column, change, element });
+        self.changes.elements.push(Element { table, row, column, change, element, value });
     }
 }
 
@@ -254,8 +268,17 @@ fn fill(insert: &mut Operation, elements: &[Element]) {
     let Operation::Insert { row, .. } = insert else { return };
     for elements in elements.chunk_by(|a, b| a.column == b.column) {
         let gained = elements.iter().filter(|element| element.change == ElementChange::Gained);
-        let set = gained.map(|element| element.element.clone()).collect();
-        row.push((SmolStr::new_static(elements[0].column), Datum::Set(set)));
+        row.push((SmolStr::new_static(elements[0].column), datum(gained)));
+    }
+}
+
+/// A set of elements, or a map of keys with values.
+fn datum<'a>(elements: impl Iterator<Item = &'a Element> + Clone) -> Datum {
+    let mut pairs =
+        elements.clone().filter_map(|one| Some((one.element.clone(), one.value.clone()?))).peekable();
+    match pairs.peek() {
+        Some(_) => Datum::Map(pairs.collect()),
+        None => Datum::Set(elements.map(|one| one.element.clone()).collect()),
     }
 }
 
@@ -268,8 +291,7 @@ fn mutate(elements: &[Element]) -> Operation {
             ElementChange::Lost => Mutator::Delete,
             ElementChange::Gained => Mutator::Insert,
         };
-        let values = elements.iter().map(|element| element.element.clone());
-        Mutation::elements(SmolStr::new_static(elements[0].column), mutator, values)
+        Mutation::new(SmolStr::new_static(elements[0].column), mutator, datum(elements.iter()))
     };
     Operation::Mutate {
         table: SmolStr::new_static(table),

@@ -55,6 +55,11 @@ impl Members {
         members
     }
 
+    /// Whether a desired unit can be brought about.
+    pub(super) fn is_coming(&self, at: usize) -> bool {
+        self.coming.contains(&at)
+    }
+
     /// Whether a text that `carrier` no longer contributes leaves its set: it is there, and no other row contributes it.
     fn is_lost(&self, differ: &Differ<'_>, member: &TextMember, carrier: &Row) -> bool {
         let unit = tag::unit_of(carrier);

@@ -11,8 +11,18 @@ struct Dependency {
     on: usize,
     /// What stands in the way if the other unit has to wait itself.
     otherwise: Obstacle,
-    /// If both wait for each other, either may come first.
-    soft: bool,
+    bond: Bond,
+}
+
+/// How much a unit depends on another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bond {
+    /// It cannot come before the other.
+    Firm,
+    /// It cannot come without the other; if both wait for each other, either may come first.
+    EitherFirst,
+    /// It comes after the other, if that comes.
+    IfItComes,
 }
 
 /// How far the search has come with a unit.
@@ -49,6 +59,12 @@ impl Differ<'_> {
         for (table, uuid) in rows.iter().flat_map(DesiredRow::needs).chain(of_members) {
             dependencies.extend(self.need(at, table, uuid)?);
         }
+        for pair in rows.pairs() {
+            let is_there = self.table(pair.table.name).get(pair.row).is_some();
+            let on = self.wanted.get(&pair.row).filter(|on| **on != at && !is_there);
+            let otherwise = Obstacle::Missing { table: pair.table.name, uuid: pair.row };
+            dependencies.extend(on.map(|on| Dependency { on: *on, otherwise, bond: Bond::IfItComes }));
+        }
         for row in rows {
             let first = row.unique_value().and_then(|name| self.names.get(&(row.table.name, name)));
             if let Some(first) = first.filter(|first| **first != row.uuid) {
@@ -81,7 +97,7 @@ impl Differ<'_> {
                     (None, None) => return Err(taken(holder)),
                 };
                 if on != at {
-                    dependencies.push(Dependency { on, otherwise: taken(holder), soft: true });
+                    dependencies.push(Dependency { on, otherwise: taken(holder), bond: Bond::EitherFirst });
                 }
             }
         }
@@ -94,7 +110,7 @@ impl Differ<'_> {
         let present = self.table(table).get(uuid).is_some();
         match self.wanted.get(&uuid) {
             Some(on) if *on == at || present => Ok(None),
-            Some(on) => Ok(Some(Dependency { on: *on, otherwise, soft: false })),
+            Some(on) => Ok(Some(Dependency { on: *on, otherwise, bond: Bond::Firm })),
             None if present && !self.dropped.contains_key(&uuid) => Ok(None),
             None => Err(otherwise),
         }
@@ -107,7 +123,7 @@ impl Differ<'_> {
             // Stale units leave before anything comes, and a unit leaves and comes at once.
             (Some(None), _) => Ok(None),
             (Some(Some(on)), _) if *on == at => Ok(None),
-            (Some(Some(on)), _) => Ok(Some(Dependency { on: *on, otherwise: taken, soft: false })),
+            (Some(Some(on)), _) => Ok(Some(Dependency { on: *on, otherwise: taken, bond: Bond::Firm })),
             (None, Some(on)) => {
                 let renamed = self.desired[*on].iter().find(|other| other.uuid == rival);
                 if renamed.is_none_or(|other| other.unique_value() == row.unique_value()) {
@@ -115,7 +131,7 @@ impl Differ<'_> {
                 } else if *on == at {
                     Ok(None)
                 } else {
-                    Ok(Some(Dependency { on: *on, otherwise: taken, soft: false }))
+                    Ok(Some(Dependency { on: *on, otherwise: taken, bond: Bond::Firm }))
                 }
             }
             (None, None) => Err(taken),
@@ -157,15 +173,18 @@ impl Search {
     }
 
     fn follow(&mut self, dependency: Dependency) -> Result<(), Obstacle> {
-        let Dependency { on, otherwise, soft } = dependency;
+        let Dependency { on, otherwise, bond } = dependency;
         self.visit(on);
+        if bond == Bond::IfItComes {
+            return Ok(());
+        }
         match &self.visits[on] {
             Visit::Done(Ok(())) => Ok(()),
             Visit::Done(Err(Obstacle::Cycle { units, .. })) if units.contains(self.current()) => {
                 Err(Obstacle::Cycle { units: units.clone(), uuid: otherwise.row() })
             }
             Visit::Done(Err(_)) | Visit::Not => Err(otherwise),
-            Visit::Started if soft => Ok(()),
+            Visit::Started if bond == Bond::EitherFirst => Ok(()),
             Visit::Started => {
                 let from = self.path.iter().position(|at| *at == on).unwrap_or(0);
                 let units = self.path[from..].iter().map(|at| self.units[*at].clone()).collect();

@@ -3,12 +3,15 @@
 //! Names are for `ovn-nbctl show`. Kubernetes names have neither colons nor slashes, so no two of these are alike;
 //! switch ports and router ports share one space of names in OVN.
 
-use ovn_schema::nb::{DhcpOptions, LogicalRouter, LogicalSwitch, PortGroup};
+use ovn_schema::nb::{
+    ChassisTemplateVar, DhcpOptions, LoadBalancerGroup, LogicalRouter, LogicalSwitch, PortGroup,
+};
 use ovsdb_core::Uuid;
 use portolan_api::Family;
 use portolan_model::Unit;
 use portolan_model::node_subnet::node_of_subnet;
-use portolan_model::view::NodeRef;
+use portolan_model::service::{Protocol, Service};
+use portolan_model::view::{NodeRef, VpcRef};
 
 use crate::rows::RowRef;
 
@@ -78,6 +81,24 @@ pub(super) fn dhcp_key(family: Family) -> &'static str {
         Family::IPv6 => "v6",
     }
 }
+
+/// A load balancer of a Service.
+pub(super) fn load_balancer(service: &Service, protocol: Protocol) -> String {
+    format!("service:{}/{}/{}", service.namespace, service.name, protocol.lower_case())
+}
+
+/// The row of the load balancers of a VPC, which its switches have in common.
+pub(super) fn services_group(vpc: VpcRef<'_>) -> RowRef<LoadBalancerGroup> {
+    RowRef::new(&Unit::Vpc(vpc.name.to_owned()), vpc.owner, SERVICES)
+}
+
+/// The row of the variables at a node's chassis.
+pub(super) fn chassis_row(node: NodeRef<'_>) -> RowRef<ChassisTemplateVar> {
+    RowRef::new(&Unit::Chassis(node.name.to_owned()), node.uid, THE_ONE)
+}
+
+/// The key of a VPC's group of load balancers.
+pub(super) const SERVICES: &str = "services";
 
 /// The key of a row that is its unit's only one in its table.
 pub(super) const THE_ONE: &str = "";

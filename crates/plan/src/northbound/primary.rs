@@ -1,4 +1,4 @@
-//! What the router of the primary network has beside what its VPC asks for: the ways out of the cluster.
+//! What the primary network has beside what its VPC asks for: the ways out of the cluster, and the group of all Services.
 //!
 //! Everything without a more specific route leaves by a port without a peer, `void`. That is only a place for policies to look at: what
 //! goes there is sent to the node by which it leaves, by the policy of that node's unit, and is dropped without one. A route by source would
@@ -7,13 +7,14 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use ovn_schema::nb::{LogicalRouter, LogicalRouterPort, LogicalRouterStaticRoute};
+use ovn_schema::nb::{LoadBalancerGroup, LogicalRouter, LogicalRouterPort, LogicalRouterStaticRoute};
 use portolan_api::vpc_config::RoutePolicy;
 use portolan_api::{Family, Mac};
 use portolan_model::Vpc;
 
-use super::{Settings, names, vpc as vpc_rows};
+use super::{ServiceProxy, Settings, names, vpc as vpc_rows};
 use crate::rows::{RowRef, Rows};
+use crate::service_addresses::NODE_LOCAL;
 
 /// The network of the port, and the router behind it that does not exist. Link-local for IPv4, and of a prefix of this project's own for
 /// IPv6, so that it can be no subnet's.
@@ -21,8 +22,12 @@ const VOID: [(Family, &str, &str); 2] = [
     (Family::IPv4, "169.254.252.1/30", "169.254.252.2"),
     (Family::IPv6, "fd8a:3c51:9e07:fc::1/126", "fd8a:3c51:9e07:fc::2"),
 ];
-/// The addresses by which a node offers what only it serves to clients outside. No router may send them elsewhere.
-const NODE_LOCAL: [&str; 2] = ["169.254.169.0/29", "fd8a:3c51:9e07:a9::/64"];
+/// Adds the group of load balancers that all switches have, if Portolan serves Services.
+pub(super) fn add_services(rows: &mut Rows, settings: &Settings) {
+    if settings.service_proxy() == ServiceProxy::Portolan {
+        rows.root(names::SERVICES, LoadBalancerGroup::default());
+    }
+}
 
 /// Adds the port and the routes.
 pub(super) fn add_exits(rows: &mut Rows, router: &RowRef<LogicalRouter>, vpc: &Vpc, settings: &Settings) {
@@ -39,7 +44,7 @@ pub(super) fn add_exits(rows: &mut Rows, router: &RowRef<LogicalRouter>, vpc: &V
         let route = LogicalRouterStaticRoute { output_port: Some(name.clone()), ..to(everything, hop) };
         rows.child(&format!("void {everything}"), router.column(LogicalRouter::STATIC_ROUTES), route);
     }
-    // An address of a Service that is not there must not go round between router and node.
+    // An address that means something on a node alone, or of a Service that is not there, must not go round between router and node.
     let services = settings.service_cidrs.iter().map(ToString::to_string);
     for prefix in NODE_LOCAL.iter().map(ToString::to_string).chain(services) {
         let route = to(&prefix, "discard");

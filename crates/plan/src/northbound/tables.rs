@@ -69,7 +69,7 @@ planned!(LogicalRouter, held by [], unique: None, owns [
 planned!(LogicalSwitch, held by [], unique: None, owns [
     Owned::whole(LogicalSwitch::NAME.name()),
     Owned::row_members(LogicalSwitch::LOAD_BALANCER.name(), LoadBalancer::TABLE, Strength::Weak),
-    Owned::row_members(LogicalSwitch::LOAD_BALANCER_GROUP.name(), LoadBalancerGroup::TABLE, Strength::Strong),
+    Owned::strong(LogicalSwitch::LOAD_BALANCER_GROUP.name(), LoadBalancerGroup::TABLE),
 ]);
 
 planned!(DhcpOptions, held by [], unique: None, owns [
@@ -103,7 +103,7 @@ planned!(HaChassisGroup, held by [], unique: NAME, owns [Owned::whole(HaChassisG
 
 planned!(ChassisTemplateVar, held by [], unique: Some("chassis"), owns [
     Owned::whole(ChassisTemplateVar::CHASSIS.name()),
-    Owned::whole(ChassisTemplateVar::VARIABLES.name()),
+    Owned::pairs(ChassisTemplateVar::VARIABLES.name(), LoadBalancer::TABLE),
 ]);
 
 // Tables whose rows something else holds.

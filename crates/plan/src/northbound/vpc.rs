@@ -40,6 +40,7 @@ pub(super) fn rows(unit: &Unit, view: VpcView<'_>, settings: &Settings) -> Rows 
     }
     if view.is_primary {
         primary::add_exits(&mut rows, &router, vpc, settings);
+        primary::add_services(&mut rows, settings);
     }
     rows
 }

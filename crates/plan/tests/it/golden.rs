@@ -32,6 +32,17 @@ fn render(scene: &Scene) -> String {
         for row in &rows(&unit.parse().unwrap()).unwrap() {
             render_row(&mut text, row, &labels);
         }
+        for pair in rows(&unit.parse().unwrap()).unwrap().pairs() {
+            writeln!(
+                text,
+                "{} of {}: {} = {:?}",
+                pair.column().column,
+                labels[&pair.row()],
+                pair.key(),
+                pair.value()
+            )
+            .unwrap();
+        }
         text.push('\n');
     }
     text.trim_end().to_owned()
@@ -67,7 +78,7 @@ fn render_row(text: &mut String, row: &DesiredRow, labels: &BTreeMap<Uuid, Strin
 /// What a person would call the row.
 fn label(row: &DesiredRow) -> String {
     let value = |wanted: &str| row.columns().find(|(column, _)| *column == wanted).map(|(_, value)| value);
-    let words: Vec<String> = ["name", "cidr", "ip_prefix", "nexthop", "priority", "match"]
+    let words: Vec<String> = ["name", "cidr", "ip_prefix", "nexthop", "priority", "match", "chassis"]
         .iter()
         .filter_map(|column| value(column).map(ToString::to_string))
         .collect();

@@ -101,6 +101,22 @@ impl Ovn {
         outputs(&self.trace(&new, from, &packet))
     }
 
+    /// A new connection to port 80 of a Service that is sent to this endpoint comes out of these ports.
+    fn service(&self, from: &Guest, gateway: &str, vip: &str, backend: &str) -> Vec<String> {
+        outputs(&self.service_trace(from, gateway, vip, backend))
+    }
+
+    fn service_trace(&self, from: &Guest, gateway: &str, vip: &str, backend: &str) -> String {
+        let source = from.addresses.iter().find(|own| own.contains(':') == vip.contains(':')).unwrap();
+        let ip = if vip.contains(':') { "ip6" } else { "ip4" };
+        let next = mac_of(gateway);
+        let packet = format!(
+            "eth.dst == {next} && {ip}.src == {source} && {ip}.dst == {vip} && ip.ttl == 64 && tcp && tcp.dst == 80"
+        );
+        let backend = format!("--lb-dst={backend}");
+        self.trace(&["--ct=new", "--ct=new", "--ct=new", &backend], from, &packet)
+    }
+
     /// A new connection of one guest to another of the same switch comes out of these ports.
     fn directly(&self, from: &Guest, to: &Guest) -> Vec<String> {
         let (source, target) = (from.addresses[0], to.addresses[0]);
@@ -387,5 +403,25 @@ fn one_subnet_may_serve_all_nodes() {
         let port = "port:node-1/node/uid-node";
         assert_eq!(ovn.routed(&web, "10.16.0.1", "192.0.2.1"), [port]);
         assert_eq!(ovn.routed(&web, "10.16.0.1", "172.30.0.11"), [port]);
+    });
+}
+
+#[test]
+fn services_lead_to_their_endpoints() {
+    in_ovn(scene::services, |ovn| {
+        let ([web, app, far], _) = (scene::primary_pods(), scene::node_ports());
+        for (from, gateway) in [(&web, "10.16.1.1"), (&app, "10.50.0.1")] {
+            for (vip, backend, to) in [
+                ("10.96.0.10", "10.16.2.10:8080", &far),
+                ("192.0.2.10", "10.16.2.10:8080", &far),
+                ("fd96::10", "[fd00:16:2::10]:8080", &far),
+            ] {
+                assert_eq!(ovn.service(from, gateway, vip, backend), [to.port()], "{vip}");
+            }
+            assert_eq!(ovn.routed(from, gateway, "10.96.0.99"), [""; 0], "no such Service");
+        }
+        let nobody = "eth.dst == 0a:58:0a:10:01:01 && ip4.src == 10.16.1.10 && ip4.dst == 10.96.0.12 && ip.ttl == 64 && tcp && tcp.dst == 80";
+        let trace = ovn.trace(&["--ct=new"], &web, nobody);
+        assert!(trace.contains("tcp_reset"), "who asks is told at once: {trace}");
     });
 }

@@ -1,10 +1,12 @@
 //! Objects as users write them.
 
+use k8s_openapi::api::core::v1;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use portolan_api::portolan::{
     DecidedInterface, Holder, HolderKind, IPLock, IPLockSpec, LockUser, Subnet, Vpc,
 };
 use portolan_api::{Domain, Family};
-use portolan_model::fixtures::{mk_node, mk_node_again, mk_node_with};
+use portolan_model::fixtures::{mk_node, mk_node_again, mk_node_with, mk_slice};
 use portolan_model::node::Tunnels;
 use portolan_model::pod::Place;
 use portolan_model::{AttachmentId, Dirty, Node, Pod, World};
@@ -18,6 +20,8 @@ pub(crate) enum Object {
     Lock(Box<IPLock>),
     Node(Node),
     Pod(Box<Pod>),
+    Service(Box<v1::Service>),
+    Slice(Box<EndpointSlice>),
 }
 
 impl Object {
@@ -28,6 +32,8 @@ impl Object {
             Object::Lock(lock) => world.apply(&**lock),
             Object::Node(node) => world.apply(node),
             Object::Pod(pod) => world.apply(&**pod),
+            Object::Service(service) => world.apply(&**service),
+            Object::Slice(slice) => world.apply(&**slice),
         }
     }
 
@@ -38,6 +44,8 @@ impl Object {
             Object::Lock(lock) => world.delete(&**lock),
             Object::Node(node) => world.delete(node),
             Object::Pod(pod) => world.delete(&**pod),
+            Object::Service(service) => world.delete(&**service),
+            Object::Slice(slice) => world.delete(&**slice),
         }
     }
 }
@@ -61,6 +69,16 @@ pub(crate) fn subnet(name: &str, uid: &str, spec: &Value) -> Object {
         }]},
     });
     Object::Subnet(serde_json::from_value(subnet).unwrap())
+}
+
+pub(crate) fn service(name: &str, spec: &Value) -> Object {
+    let metadata = json!({"namespace": "default", "name": name, "uid": format!("uid-of-{name}")});
+    let service = json!({"metadata": metadata, "spec": spec});
+    Object::Service(Box::new(serde_json::from_value(service).unwrap()))
+}
+
+pub(crate) fn slice(service: &str, endpoints: &[(&str, &str)]) -> Object {
+    Object::Slice(Box::new(mk_slice(service, endpoints)))
 }
 
 pub(crate) fn node(name: &str, chassis: &str) -> Object {

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovn_schema::nb::{
-    Acl, AddressSet, GatewayChassis, HaChassis, HaChassisGroup, LoadBalancer, LoadBalancerGroup,
-    LogicalRouter, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort, Nat, PortGroup,
+    Acl, AddressSet, ChassisTemplateVar, GatewayChassis, HaChassis, HaChassisGroup, LoadBalancer,
+    LoadBalancerGroup, LogicalRouter, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort, Nat, PortGroup,
 };
 use portolan_plan::table::Planned;
 use portolan_plan::{RowRef, Rows};
@@ -21,6 +21,10 @@ pub(crate) struct Design {
     /// Load balancers, by whether they are in the group of all.
     pub(crate) balancers: BTreeMap<u8, bool>,
     pub(crate) gateways: BTreeMap<u8, Gateway>,
+    /// Rows with variables of balancers, by which of their lives.
+    pub(crate) chassis: BTreeMap<u8, u8>,
+    /// Variables of balancers at chassis, also of such as are not there.
+    pub(crate) variables: BTreeMap<(u8, u8), u8>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -67,10 +71,11 @@ impl Design {
         let switches = self.switches.iter().map(|(number, life)| switch(*number, *life));
         let groups = self.groups.iter().map(|(number, life)| group(*number, *life));
         let ports = self.ports.iter().filter_map(|(number, port)| self.port(*number, port));
-        let balancers = self.balancers.iter().map(|(number, grouped)| balancer(*number, *grouped));
+        let balancers = self.balancers.iter().map(|(number, grouped)| self.balancer(*number, *grouped));
+        let chassis = self.chassis.iter().map(|(number, life)| chassis(*number, *life));
         let gateways = self.gateways.iter().flat_map(|(number, gateway)| gateway.rows(*number));
         let all = [balancers_of_all()].into_iter().chain(switches).chain(groups).chain(ports);
-        all.chain(balancers).chain(gateways).collect()
+        all.chain(balancers).chain(gateways).chain(chassis).collect()
     }
 
     /// A port of a switch, in groups, with its address in their address sets.
@@ -93,6 +98,35 @@ impl Design {
             rows.text_members(&row, &address_set(*group, *life), AddressSet::ADDRESSES, &addresses);
         }
         Some(rows)
+    }
+}
+
+/// A row that balancers have variables in.
+fn chassis(number: u8, life: u8) -> Rows {
+    let name = format!("variables/{number}");
+    let mut rows = Rows::new(&name, owner(&name, life));
+    rows.root("", ChassisTemplateVar { chassis: name, ..Default::default() });
+    rows
+}
+
+impl Design {
+    fn balancer(&self, number: u8, grouped: bool) -> Rows {
+        let name = format!("balancer/{number}");
+        let mut rows = Rows::new(&name, owner(&name, 0));
+        let vips =
+            (0..4).map(|port| (format!("10.96.0.{number}:{port}"), format!("10.0.0.{port}:80"))).collect();
+        let row = rows.root("", LoadBalancer { name, vips, ..Default::default() });
+        if grouped {
+            let all = RowRef::new(&"balancers", "uid-balancers", "all");
+            rows.row_member(&row, &all, LoadBalancerGroup::LOAD_BALANCER);
+        }
+        for ((_, chassis), value) in self.variables.range((number, 0)..=(number, u8::MAX)) {
+            // Of one that is not there it is not known which life it will have.
+            let life = self.chassis.get(chassis).copied().unwrap_or_default();
+            let map = reference(&format!("variables/{chassis}"), life);
+            rows.pair(&row, "80_local", &map, ChassisTemplateVar::VARIABLES, format!("10.0.0.{value}:80"));
+        }
+        rows
     }
 }
 
@@ -123,18 +157,6 @@ fn acl(priority: i64, matches: &str) -> Acl {
 fn balancers_of_all() -> Rows {
     let mut rows = Rows::new(&"balancers", "uid-balancers");
     rows.root("all", LoadBalancerGroup::default());
-    rows
-}
-
-fn balancer(number: u8, grouped: bool) -> Rows {
-    let name = format!("balancer/{number}");
-    let mut rows = Rows::new(&name, owner(&name, 0));
-    let vips = (0..4).map(|port| (format!("10.96.0.{number}:{port}"), format!("10.0.0.{port}:80"))).collect();
-    let row = rows.root("", LoadBalancer { name, vips, ..Default::default() });
-    if grouped {
-        let all = RowRef::new(&"balancers", "uid-balancers", "all");
-        rows.row_member(&row, &all, LoadBalancerGroup::LOAD_BALANCER);
-    }
     rows
 }
 

@@ -5,7 +5,9 @@ use portolan_model::{FirstInterface, World};
 use portolan_plan::Settings;
 use serde_json::json;
 
-use crate::object::{Guest, Object, annotated, node, node_port, pod, primary_node, subnet, tunnelling, vpc};
+use crate::object::{
+    Guest, Object, annotated, node, node_port, pod, primary_node, service, slice, subnet, tunnelling, vpc,
+};
 
 pub(crate) struct Scene {
     pub(crate) name: &'static str,
@@ -66,6 +68,7 @@ pub(crate) fn all() -> Vec<Scene> {
         vxlan_subnet(),
         primary_network(),
         primary_network_of_one_subnet(),
+        services(),
     ]
 }
 
@@ -364,4 +367,51 @@ pub(crate) fn primary_network_of_one_subnet() -> Scene {
     let shown = &["node/node-1", "attachment/pod/default/web/eth0/uid-web"];
     let web = pod("web", "all", "vpc/ovn-cluster", &["10.16.0.10"]);
     Scene::new("primary_network_of_one_subnet", shown, objects, &[port, web]).primary()
+}
+
+/// Services of the primary network: one for everybody, one that stays on the node, and one that nobody serves.
+pub(crate) fn services() -> Scene {
+    let mut scene = primary_network();
+    let port = json!([{"port": 80, "targetPort": 8080}]);
+    let web = json!({
+        "clusterIPs": ["10.96.0.10", "fd96::10"], "externalIPs": ["192.0.2.10"], "ports": port,
+        "sessionAffinity": "ClientIP",
+    });
+    let local = json!({
+        "type": "LoadBalancer", "clusterIPs": ["10.96.0.11"], "internalTrafficPolicy": "Local",
+        "externalTrafficPolicy": "Local", "healthCheckNodePort": 30011,
+        "ports": [{"name": "a", "port": 80, "nodePort": 30080}, {"name": "b", "port": 53, "protocol": "UDP"}],
+    });
+    scene.objects.extend([
+        service("web", &web),
+        slice("web", &[("10.16.1.10", "node-1"), ("10.16.2.10", "node-2")]),
+        slice("web", &[("fd00:16:1::10", "node-1"), ("fd00:16:2::10", "node-2")]),
+        service("local", &local),
+        local_slice("a", 8080, "TCP"),
+        local_slice("b", 5353, "UDP"),
+        service("none", &json!({"clusterIPs": ["10.96.0.12"], "ports": port})),
+    ]);
+    scene.name = "services";
+    scene.shown = &[
+        "service/default/web",
+        "service/default/local",
+        "service/default/none",
+        "chassis/node-1",
+        "chassis/node-2",
+        "subnet/node:node-1",
+    ];
+    scene
+}
+
+/// The endpoints of a port of `local`: one on the second node.
+fn local_slice(port: &str, number: u16, protocol: &str) -> Object {
+    let slice = json!({
+        "metadata": {
+            "namespace": "default", "name": format!("local-{port}"),
+            "labels": {"kubernetes.io/service-name": "local"},
+        },
+        "addressType": "IPv4", "ports": [{"name": port, "port": number, "protocol": protocol}],
+        "endpoints": [{"addresses": ["10.16.2.10"], "nodeName": "node-2"}],
+    });
+    Object::Slice(Box::new(serde_json::from_value(slice).unwrap()))
 }

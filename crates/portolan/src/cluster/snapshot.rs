@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use apimachinery::selector::LabelSelector;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt as _};
@@ -34,6 +35,8 @@ pub(crate) struct Kinds {
     pub(super) vips: bool,
     /// Pods and whatever else asks for interfaces.
     pub(super) guests: Option<Scope>,
+    /// Services everywhere, as each may name an address of another, and nodes; endpoints where this says.
+    pub(super) services: Option<Scope>,
 }
 
 /// Where namespaced objects are listed.
@@ -46,9 +49,13 @@ pub(crate) enum Scope {
 }
 
 impl Kinds {
+    fn none() -> Self {
+        Self { networks: false, locks: false, vips: false, guests: None, services: None }
+    }
+
     /// Vpcs and Subnets.
     pub(crate) fn networks() -> Self {
-        Self { networks: true, locks: false, vips: false, guests: None }
+        Self { networks: true, ..Self::none() }
     }
 
     /// Vpcs, Subnets and the addresses that are taken.
@@ -58,7 +65,7 @@ impl Kinds {
 
     /// The addresses that are taken.
     pub(crate) fn locks() -> Self {
-        Self { networks: false, locks: true, vips: false, guests: None }
+        Self { locks: true, ..Self::none() }
     }
 
     /// Interfaces, with all that they depend on.
@@ -75,6 +82,11 @@ impl Kinds {
     pub(crate) fn requesters() -> Self {
         Self { vips: true, ..Self::all() }
     }
+
+    /// Services, with the endpoints of those that are in the scope.
+    pub(crate) fn services(endpoints: Scope) -> Self {
+        Self { services: Some(endpoints), ..Self::none() }
+    }
 }
 
 /// Objects that a label selector may choose.
@@ -84,6 +96,7 @@ pub(crate) enum Labelled {
     Subnets,
     Pods,
     Locks,
+    Services,
 }
 
 /// The objects, as they were listed.
@@ -101,6 +114,8 @@ pub(crate) struct Lists {
     pub(crate) pods: Vec<Pod>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) stateful_sets: Vec<StatefulSet>,
+    pub(crate) services: Vec<Service>,
+    pub(crate) endpoint_slices: Vec<EndpointSlice>,
     /// Objects that exist, and that the lists lack because they cannot be decoded.
     pub(crate) unreadable: Vec<UnreadableObject>,
     /// The lists of kinds that the API server does not serve, or that were not needed.
@@ -115,6 +130,7 @@ impl Lists {
             Labelled::Subnets => &select(&self.subnets, selector) | &select(&self.kubeovn_subnets, selector),
             Labelled::Pods => select(&self.pods, selector),
             Labelled::Locks => select(&self.locks, selector),
+            Labelled::Services => select(&self.services, selector),
         }
     }
 
@@ -214,7 +230,7 @@ impl Snapshot {
             };
         }
         feed!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, ip_pools, nads, network_attachments, nodes);
-        feed!(stateful_sets, pods, vips, locks);
+        feed!(stateful_sets, pods, vips, locks, services, endpoint_slices);
         let portolan_conditions = |conditions: Option<&Vec<portolan_api::condition::Condition>>| {
             conditions.into_iter().flatten().map(Into::into).collect::<Vec<Condition>>()
         };
@@ -284,9 +300,11 @@ impl Cluster {
     pub(crate) async fn snapshot(&self, kinds: Kinds) -> anyhow::Result<Snapshot> {
         let _waiting = Waiting::start(format!("asking the API server at {}", self.url));
         let (networks, locks, guests) = (kinds.networks, kinds.locks, kinds.guests.as_ref());
+        let endpoints = kinds.services.as_ref();
         let (
             (vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks, vips),
             (ip_pools, nads, network_attachments, pods, nodes, stateful_sets),
+            (services, endpoint_slices),
         ) = futures::try_join!(
             async {
                 futures::try_join!(
@@ -305,17 +323,23 @@ impl Cluster {
                     self.list::<NetworkAttachmentDefinition>(self.all(guests.is_some())),
                     self.list::<NetworkAttachment>(self.within(guests)),
                     self.list::<Pod>(self.within(guests)),
-                    self.list::<Node>(self.all(guests.is_some())),
+                    self.list::<Node>(self.all(guests.is_some() || endpoints.is_some())),
                     self.list::<StatefulSet>(self.within(guests)),
                 )
             },
+            async {
+                futures::try_join!(
+                    self.list::<Service>(self.all(endpoints.is_some())),
+                    self.list::<EndpointSlice>(self.within(endpoints)),
+                )
+            },
         )?;
-        if kinds.guests.is_some() && pods.is_none() {
+        if (guests.is_some() && pods.is_none()) || (endpoints.is_some() && services.is_none()) {
             return Err(self.not_kubernetes());
         }
         let missing =
             vpcs.is_none() && kubeovn_vpcs.is_none() && subnets.is_none() && kubeovn_subnets.is_none();
-        if (kinds.networks && missing) || (!kinds.networks && locks.is_none()) {
+        if (kinds.networks && missing) || (!kinds.networks && kinds.locks && locks.is_none()) {
             return Err(self.no_kinds().await);
         }
         let mut lists = Lists::default();
@@ -332,7 +356,7 @@ impl Cluster {
             };
         }
         take!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks, vips);
-        take!(ip_pools, nads, network_attachments, pods, nodes, stateful_sets);
+        take!(ip_pools, nads, network_attachments, pods, nodes, stateful_sets, services, endpoint_slices);
         Ok(Snapshot::of(lists))
     }
 

@@ -103,6 +103,7 @@ impl Lists {
             Labelled::Subnets => &["subnets", "kubeovn_subnets"],
             Labelled::Pods => &["pods"],
             Labelled::Locks => &["locks"],
+            Labelled::Services => &["services"],
         };
         self.unreadable.iter().filter(|object| lists.contains(&object.list))
     }

@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::reflector::Store;
 use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use kube::{Api, Resource};
@@ -72,6 +73,8 @@ stores! {
     pods: Pod,
     nodes: Node,
     stateful_sets: StatefulSet,
+    services: Service,
+    endpoint_slices: EndpointSlice,
 }
 
 impl Cluster {
@@ -91,13 +94,22 @@ impl Cluster {
         }
         let patient = self.patient_client(super::WATCH_SILENCE)?;
         let client = || patient.clone();
-        follow!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks, ip_pools, nads, nodes: Api::all(client()));
+        follow!(vpcs, kubeovn_vpcs, subnets, kubeovn_subnets, locks, ip_pools, nads, nodes, services: Api::all(client()));
         match &kinds.guests {
             Some(Scope::Namespace(namespace)) => {
                 follow!(network_attachments, pods, stateful_sets: Api::namespaced(client(), namespace));
             }
             Some(Scope::Cluster) => {
                 follow!(network_attachments, pods, stateful_sets: Api::all(client()));
+            }
+            None => {}
+        }
+        match &kinds.services {
+            Some(Scope::Namespace(namespace)) => {
+                follow!(endpoint_slices: Api::namespaced(client(), namespace));
+            }
+            Some(Scope::Cluster) => {
+                follow!(endpoint_slices: Api::all(client()));
             }
             None => {}
         }

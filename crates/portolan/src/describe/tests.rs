@@ -1,5 +1,5 @@
 use super::*;
-use crate::scene::{Scene, harbour};
+use crate::scene::{Scene, harbour, market};
 
 fn text(descriptions: Vec<Description>, width: Option<usize>) -> String {
     let text = descriptions.into_iter().map(|one| one.sheet.text(width)).collect::<Vec<_>>().join("\n");
@@ -57,6 +57,76 @@ fn a_lock_in_full() {
     let snapshot = harbour().snapshot();
     // Two domains have the address.
     insta::assert_snapshot!("lock", text(lock::describe(&snapshot, "10.0.0.5", 0).unwrap(), None));
+}
+
+#[test]
+fn a_service_in_full() {
+    let snapshot = market().snapshot();
+    for name in [
+        "web",
+        "local",
+        "shop",
+        "old",
+        "zoned",
+        "stuck",
+        "named",
+        "empty",
+        "unmade",
+        "manual",
+        "headless",
+        "elsewhere",
+    ] {
+        let described = service::describe(&snapshot, name, "default").unwrap();
+        insta::assert_snapshot!(format!("service_{name}"), text(vec![described], None));
+    }
+}
+
+#[test]
+fn a_service_says_who_serves_it() {
+    let served_by = |annotations: serde_json::Value| {
+        let mut scene = market();
+        let metadata = serde_json::json!({"name": "n1", "annotations": annotations});
+        scene.add(serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata}));
+        let text = text(vec![service::describe(&scene.snapshot(), "old", "default").unwrap()], None);
+        text.lines().find_map(|line| Some(line.trim().strip_prefix("Served by:")?.trim().to_owned())).unwrap()
+    };
+    assert!(served_by(serde_json::json!({"portolan.dev/primary": "true"})).starts_with("Portolan, if"));
+    assert!(served_by(serde_json::json!({"portolan.dev/primary": "false"})).starts_with("another proxy"));
+}
+
+#[test]
+fn a_service_of_many_nodes_and_endpoints_stays_readable() {
+    let mut scene = market();
+    let node = |number: usize| serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("n{number:03}")}});
+    (0..500).for_each(|number| scene.add(node(number)));
+    let text = text(vec![service::describe(&scene.snapshot(), "local", "default").unwrap()], None);
+    assert!(text.contains("and 497 more"), "{text}");
+    assert!(text.lines().count() < 40, "{text}");
+}
+
+#[test]
+fn a_missing_service_is_named_with_a_suggestion() {
+    let snapshot = market().snapshot();
+    let said = |name: &str, namespace: &str| {
+        service::describe(&snapshot, name, namespace).err().unwrap().to_string()
+    };
+    assert_eq!(said("wbe", "default"), "service \"default/wbe\" does not exist; did you mean web?");
+    assert_eq!(
+        said("backoffice/web", "default"),
+        "service \"backoffice/web\" does not exist; did you mean default/web?"
+    );
+    assert_eq!(
+        said("api", "default"),
+        "service \"default/api\" does not exist; did you mean backoffice/api?"
+    );
+    assert_eq!(
+        said("ap", "back"),
+        "service \"back/ap\" does not exist; namespace \"back\" has no Services; did you mean backoffice?"
+    );
+    for wrong in ["", "/", "web/", "/web", "a/b/c"] {
+        let message = said(wrong, "default");
+        assert_eq!(message, format!("{wrong:?} is no Service; write NAME or NAMESPACE/NAME"));
+    }
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(crate) enum Ready {
     No,
     /// It is being deleted, whether or not it is still in effect.
     Terminating,
+    /// It is none of Portolan's, and nothing is wrong with that.
+    NotServed,
     /// No condition says anything.
     #[default]
     Unknown,
@@ -44,6 +46,7 @@ impl fmt::Display for Ready {
             Ready::Yes => "yes",
             Ready::No => "no",
             Ready::Terminating => "terminating",
+            Ready::NotServed => "not served",
             Ready::Unknown => "unknown",
         })
     }
@@ -62,10 +65,14 @@ impl Readiness {
         Self { ready: Ready::Unknown, reason: reason.into(), message: message.into() }
     }
 
-    /// `yes`, `unknown`, `no (Reason)` or `terminating (Reason)`.
+    pub(crate) fn not_served(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { ready: Ready::NotServed, reason: reason.into(), message: message.into() }
+    }
+
+    /// `yes`, `unknown`, `no (Reason)`, `not served (Reason)` or `terminating (Reason)`.
     pub(crate) fn word(&self) -> String {
         match (self.ready, self.reason.as_str()) {
-            (ready @ (Ready::No | Ready::Terminating), reason) if !reason.is_empty() => {
+            (ready @ (Ready::No | Ready::NotServed | Ready::Terminating), reason) if !reason.is_empty() => {
                 format!("{ready} ({reason})")
             }
             (ready, _) => ready.to_string(),

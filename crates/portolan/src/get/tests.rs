@@ -1,5 +1,5 @@
 use super::*;
-use crate::scene::{NOW, harbour};
+use crate::scene::{NOW, harbour, market};
 
 fn format(wide: bool, namespaces: bool) -> Format {
     Format { wide, namespaces, now: NOW }
@@ -33,6 +33,35 @@ fn locks_as_a_table() {
     let snapshot = harbour().snapshot();
     insta::assert_snapshot!("locks", tabulate(&locks::rows(&snapshot, None), format(false, false)));
     assert!(locks::rows(&snapshot, Some("kube-system")).is_empty());
+}
+
+#[test]
+fn services_as_a_table() {
+    let snapshot = market().snapshot();
+    let rows = services::rows(&snapshot, Some("default"));
+    insta::assert_snapshot!("services", tabulate(&rows, format(false, false)));
+    insta::assert_snapshot!("services_wide", tabulate(&services::rows(&snapshot, None), format(true, true)));
+    assert!(services::rows(&snapshot, Some("kube-system")).is_empty());
+    let refused = |name: &str| named(rows.clone(), name).unwrap_err().to_string();
+    assert_eq!(refused("wbe"), "service \"wbe\" does not exist; did you mean web?");
+    assert_eq!(refused("\u{1b}[2J"), "service \"\\u{1b}[2J\" does not exist");
+}
+
+#[test]
+fn programs_get_the_endpoints_of_each_port() {
+    let rows = services::rows(&market().snapshot(), None);
+    insta::assert_snapshot!(
+        "service_json",
+        serde_json::to_string_pretty(&named(rows, "shop").unwrap()).unwrap()
+    );
+}
+
+#[test]
+fn labels_of_services_choose_what_is_shown() {
+    let snapshot = market().snapshot();
+    let selector = LabelSelector::parse("tier=front").unwrap();
+    let chosen = snapshot.lists.selected(Labelled::Services, &selector);
+    assert_eq!(chosen.into_iter().collect::<Vec<_>>(), ["service-web"]);
 }
 
 #[test]
@@ -104,6 +133,7 @@ fn names_are_those_that_commands_take() {
     let name = |names: Vec<String>, wanted: &str| assert!(names.contains(&wanted.to_owned()), "{names:?}");
     name(vpcs::rows(&snapshot).iter().map(Row::full_name).collect(), "vpc.kubeovn.io/blue");
     name(subnets::rows(&snapshot).iter().map(Row::full_name).collect(), "subnet.portolan.dev/far");
+    name(services::rows(&market().snapshot(), None).iter().map(Row::full_name).collect(), "backoffice/api");
     name(attachments::rows(&snapshot, None).iter().map(Row::full_name).collect(), "default/two/net2");
     name(
         locks::rows(&snapshot, None).iter().map(Row::full_name).collect(),

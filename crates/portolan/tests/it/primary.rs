@@ -2,6 +2,7 @@
 //! outside, and nothing left of a node that goes.
 
 mod nat_outgoing;
+mod services;
 mod stage;
 mod tenants;
 

@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use portolan_testbed::cluster::Programs;
-use portolan_testbed::{Daemon, Namespace, Node, Northbound, Pod, Process, Ready, TestLab, Testbed};
+use portolan_testbed::{
+    Daemon, Namespace, Node, Northbound, Pod, Process, Ready, TestLab, Testbed, TestbedBuilder,
+};
 
 /// A port of a node that leads to a pod.
 const PORT: u16 = 8089;
@@ -51,8 +53,17 @@ pub(crate) struct Stage {
 impl Stage {
     /// Raises everything and waits until every node has its port.
     pub(crate) fn start(lab: &TestLab) -> Self {
+        Self::with(lab, |testbed| testbed.services(&["10.96.0.0/16"]))
+    }
+
+    /// The same where Portolan serves Services.
+    pub(crate) fn serving(lab: &TestLab) -> Self {
+        Self::with(lab, |testbed| testbed.serves_services(&["10.96.0.0/16", "fd96::/112"]))
+    }
+
+    fn with(lab: &TestLab, how: impl FnOnce(TestbedBuilder) -> TestbedBuilder) -> Self {
         let networks = ["10.16.0.0/14", "fd00:16::/32"];
-        let testbed = Testbed::builder().nodes(3).primary(&networks).services(&["10.96.0.0/16"]);
+        let testbed = how(Testbed::builder().nodes(3).primary(&networks));
         let testbed = testbed.without_runtimes().start(lab).unwrap();
         let northbound = testbed.northbound();
         let stage = Self { testbed, northbound };
