@@ -130,7 +130,8 @@ fn endpoint(object: &discovery::Endpoint) -> Option<Endpoint> {
     let is_ready = conditions.and_then(|conditions| conditions.ready).unwrap_or(true);
     let serves = conditions.and_then(|conditions| conditions.serving).unwrap_or(is_ready);
     let terminates = conditions.and_then(|conditions| conditions.terminating).unwrap_or(false);
-    if !is_ready && !(serves && terminates) {
+    let is_terminating = !is_ready && serves && terminates;
+    if !(is_ready || is_terminating) {
         return None;
     }
     let hints = object.hints.as_ref();
@@ -139,7 +140,7 @@ fn endpoint(object: &discovery::Endpoint) -> Option<Endpoint> {
     Some(Endpoint {
         // All addresses of an endpoint lead to the same; clients use the first.
         address: object.addresses.first()?.parse().ok()?,
-        is_terminating: !is_ready,
+        is_terminating,
         node: object.node_name.as_deref().map(SmolStr::new),
         zones: zones.map(|zone| zone.name.as_str().into()).collect(),
         nodes: nodes.map(|node| node.name.as_str().into()).collect(),

@@ -33,13 +33,14 @@ pub(super) fn rows(unit: &Unit, view: &ServiceView<'_>, settings: &Settings) -> 
             let mut per_node = PerNode::default();
             for (at, port) in service.ports.iter().enumerate().filter(|(_, port)| port.protocol == protocol) {
                 let backends = Backends::of(view.slices.iter().copied(), port, family);
-                let mut add = |vip: SocketAddr, spread: Spread| match spread {
-                    // Nothing answers anywhere: who asks is told at once.
-                    _ if backends.anywhere().is_empty() => {
-                        drop(everywhere.insert(vip.to_string(), String::new()))
+                let anywhere = backends.anywhere();
+                let mut add = |vip: SocketAddr, spread: Spread| {
+                    // Where nothing answers anywhere, who asks is told at once: the list is empty.
+                    if anywhere.is_empty() || spread == Spread::Same {
+                        everywhere.insert(vip.to_string(), list(&anywhere));
+                    } else {
+                        per_node.add(vip, spread, port.port, &backends, view);
                     }
-                    Spread::Same => drop(everywhere.insert(vip.to_string(), list(&backends.anywhere()))),
-                    spread => per_node.add(vip, spread, port.port, &backends, view),
                 };
                 for vip in vips(view, port, family) {
                     add(vip, spread(service, vip.ip(), &backends));
