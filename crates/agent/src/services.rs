@@ -129,7 +129,7 @@ pub(crate) async fn run(agent: &Agent) -> anyhow::Result<Infallible> {
             if failed {
                 tokio::time::sleep(pause).await;
             } else if !is_doubtful {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         tokio::select! {
