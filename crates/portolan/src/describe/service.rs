@@ -5,7 +5,6 @@ mod frontends;
 
 use k8s_openapi::api::core::v1;
 use kube::ResourceExt as _;
-use portolan_model::doors::service::SERVICE_NAME;
 use portolan_model::service::{Affinity, Backends, Service, TrafficPolicy};
 
 use super::Description;
@@ -65,8 +64,8 @@ fn describe_one(snapshot: &Snapshot, object: &v1::Service) -> Description {
     if service.is_some() {
         sheet.field("Served by", served_by(snapshot));
     }
-    let none = "none: whoever creates its EndpointSlices says what serves it";
-    sheet.field("Selector", selector(object).unwrap_or_else(|| none.into()));
+    let none = service.map(|_| "none: whoever creates its EndpointSlices says what serves it");
+    sheet.field("Selector", selector(object).or(none.map(str::to_owned)).unwrap_or_default());
     match service {
         Some(service) => of_served(&mut sheet, snapshot, &slices, object, service),
         None => of_others(&mut sheet, &row),
@@ -100,16 +99,13 @@ fn of_served(
     }
     frontends::add(sheet, snapshot, object, service);
     let ports = PortTraffic::of(snapshot, slices, service);
-    if slices.of_service(&service.namespace, &service.name).is_empty() {
-        sheet.lines(
-            "Endpoints",
-            [format!("none: no EndpointSlice has the label {SERVICE_NAME}={}", service.name)],
-        );
-        return;
+    for port in &ports {
+        endpoints(sheet, snapshot, port);
+        by_node::add(sheet, port);
     }
-    for port in PortTraffic::of(snapshot, slices, service) {
-        endpoints(sheet, snapshot, &port);
-        by_node::add(sheet, &port);
+    let problems = problems(snapshot, slices, object, service, &ports);
+    if !problems.is_empty() {
+        sheet.lines("Problems", problems.into_iter().map(|problem| problem.message));
     }
 }
 

@@ -3,6 +3,7 @@
 mod aggregated;
 mod errors;
 mod random;
+mod services;
 mod tracing;
 mod unreadable;
 
@@ -225,5 +226,22 @@ fn vpcs_are_shown_to_users_who_may_not_list_pods() {
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(5), "{message}");
         assert!(message.contains("refused") && message.contains("(403)"), "{message}");
+        // Nor do Services need any of that, or Portolan's kinds.
+        let output = run(&["get", "services"]);
+        assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+        let rules = "--resource=services,nodes,endpointslices.discovery.k8s.io";
+        harbour.kubectl(&["create", "clusterrole", "services", "--verb=get,list,watch", rules]);
+        harbour.kubectl(&[
+            "create",
+            "clusterrolebinding",
+            "services",
+            "--clusterrole=services",
+            "--user=bob",
+        ]);
+        let bob = harbour.kubeconfig_of("bob");
+        let get = ["get", "services", "kubernetes", "-o", "name", "--kubeconfig"];
+        let output = harbour.lab.command(PORTOLAN).args(get).arg(&bob).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "default/kubernetes\n", "{said}");
     });
 }

@@ -140,7 +140,7 @@ fn no_endpoints(object: &v1::Service, service: &Service) -> String {
 fn lacking(object: &v1::Service, service: &Service, port: &PortTraffic<'_>) -> Vec<String> {
     let has = |family| service.cluster_ips.iter().any(|ip| Family::of(*ip) == family);
     let families: Vec<_> = [Family::IPv4, Family::IPv6].into_iter().filter(|family| has(*family)).collect();
-    let lacks = |family: &&Family| !port.of_family(**family).any(|endpoint| endpoint.gets_traffic());
+    let lacks = |family: &&Family| !port.of_family(**family).any(EndpointTraffic::gets_traffic);
     let lacking: Vec<_> = families.iter().filter(lacks).copied().collect();
     let label = label(port.port);
     if lacking.len() == families.len() {

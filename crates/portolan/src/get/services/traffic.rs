@@ -20,8 +20,11 @@ pub(crate) struct PortTraffic<'a> {
     pub(crate) policies: Vec<TrafficPolicy>,
     pub(crate) endpoints: Vec<EndpointTraffic<'a>>,
     /// By policy and node, where that makes a difference: the endpoints for what comes in there.
-    pub(crate) by_node: Vec<Option<Vec<(PlacedNode<'a>, Vec<SocketAddr>)>>>,
+    pub(crate) by_node: Vec<Option<ByNode<'a>>>,
 }
+
+/// The endpoints for what comes in at each node.
+pub(crate) type ByNode<'a> = Vec<(PlacedNode<'a>, Vec<SocketAddr>)>;
 
 /// What an endpoint gets.
 #[derive(Clone, Debug)]
@@ -186,7 +189,7 @@ impl Chosen {
         }
     }
 
-    fn by_node<'a>(self, nodes: &[PlacedNode<'a>]) -> Option<Vec<(PlacedNode<'a>, Vec<SocketAddr>)>> {
+    fn by_node<'a>(self, nodes: &[PlacedNode<'a>]) -> Option<ByNode<'a>> {
         match self {
             Self::Everywhere(_) => None,
             Self::PerNode { sockets, .. } => Some(nodes.iter().copied().zip(sockets).collect()),
