@@ -18,7 +18,7 @@ pub(crate) enum Object {
     Vpc(Box<Vpc>),
     Subnet(Box<Subnet>),
     Lock(Box<IPLock>),
-    Node(Node),
+    Node(Box<Node>),
     Pod(Box<Pod>),
     Service(Box<v1::Service>),
     Slice(Box<EndpointSlice>),
@@ -30,7 +30,7 @@ impl Object {
             Object::Vpc(vpc) => world.apply(&**vpc),
             Object::Subnet(subnet) => world.apply(&**subnet),
             Object::Lock(lock) => world.apply(&**lock),
-            Object::Node(node) => world.apply(node),
+            Object::Node(node) => world.apply(&**node),
             Object::Pod(pod) => world.apply(&**pod),
             Object::Service(service) => world.apply(&**service),
             Object::Slice(slice) => world.apply(&**slice),
@@ -42,7 +42,7 @@ impl Object {
             Object::Vpc(vpc) => world.delete(&**vpc),
             Object::Subnet(subnet) => world.delete(&**subnet),
             Object::Lock(lock) => world.delete(&**lock),
-            Object::Node(node) => world.delete(node),
+            Object::Node(node) => world.delete(&**node),
             Object::Pod(pod) => world.delete(&**pod),
             Object::Service(service) => world.delete(&**service),
             Object::Slice(slice) => world.delete(&**slice),
@@ -83,7 +83,7 @@ pub(crate) fn slice(service: &str, endpoints: &[(&str, &str)]) -> Object {
 
 pub(crate) fn node(name: &str, chassis: &str) -> Object {
     let node = Node { uid: format!("uid-{name}"), chassis: chassis.into(), ..mk_node(name) };
-    Object::Node(node)
+    Object::Node(Box::new(node))
 }
 
 /// A node of the primary network, with prefixes that were found free of clashes, or none, and with its own addresses.
@@ -91,7 +91,7 @@ pub(crate) fn primary_node(name: &str, uid: &str, pod_cidrs: &str, addresses: &[
     let node = if pod_cidrs.is_empty() { mk_node(name) } else { mk_node_with(name, pod_cidrs) };
     let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
     let chassis = format!("chassis-of-{name}");
-    Object::Node(Node { chassis, addresses, ..mk_node_again(node, uid) })
+    Object::Node(Box::new(Node { chassis, addresses, ..mk_node_again(node, uid) }))
 }
 
 /// The port of a node, in its own subnet.
@@ -114,7 +114,7 @@ pub(crate) fn node_subnet_name(node: &str) -> &'static str {
 
 /// A node whose tunnels carry packets of this size.
 pub(crate) fn tunnelling(name: &str, mtu: u16) -> Object {
-    Object::Node(Node { tunnels: Tunnels::Mtu(mtu), ..mk_node(name) })
+    Object::Node(Box::new(Node { tunnels: Tunnels::Mtu(mtu), ..mk_node(name) }))
 }
 
 /// The pod that a guest is, with annotations.
