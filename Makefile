@@ -101,7 +101,7 @@ codegen: ## Write the generated code and manifests anew
 	$(CARGO) xtask codegen
 
 fuzz: ## Fuzz the decoders for a minute each (needs the nightly toolchain and cargo-fuzz)
-	cd fuzz && for target in frame value request body patch; do cargo +nightly fuzz run --features targets $$target -- -max_total_time=60; done
+	cd fuzz && for target in frame value openflow request body patch; do cargo +nightly fuzz run --features targets $$target -- -max_total_time=60; done
 
 clean: ## Remove what was built here
 	$(CARGO) clean

@@ -72,6 +72,20 @@ const STEPS: &[Step] = &[
         sizes: [1_000, 100_000, 1_000_000],
     },
     Step {
+        what: "one endpoint of a Service",
+        package: "portolan-plan",
+        example: "service_cost",
+        more: &["cluster"],
+        sizes: [100, 1_000, 5_000],
+    },
+    Step {
+        what: "the same under policy Local",
+        package: "portolan-plan",
+        example: "service_cost",
+        more: &["local"],
+        sizes: [100, 1_000, 5_000],
+    },
+    Step {
         what: "waking one of many units that wait",
         package: "portolan-plan",
         example: "wake_cost",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::{Client, ResourceExt};
 use portolan_api::nad::NetworkAttachmentDefinition;
 use portolan_api::portolan::{HolderKind, IPLock, NetworkAttachment};
@@ -19,12 +19,14 @@ use crate::engine::Engine;
 use crate::holders::Holders;
 use crate::pending::Pending;
 use crate::pods::{self, PodKey, Pods};
+use crate::services::ChangedServices;
 
 /// What the agent knows of the cluster.
 pub(crate) struct Cluster {
     known: RwLock<Known>,
     revision: watch::Sender<u64>,
     of_node: watch::Sender<u64>,
+    services: ChangedServices,
     missing: Pending<Read>,
     status: Status,
     engine: Arc<Engine>,
@@ -56,6 +58,7 @@ impl Cluster {
             known: RwLock::new(Known { world: World::new(settings), ..Known::default() }),
             revision: watch::Sender::new(0),
             of_node: watch::Sender::new(0),
+            services: ChangedServices::default(),
             missing: Pending::default(),
             status: followers.status(),
             engine: Arc::clone(engine),
@@ -85,6 +88,11 @@ impl Cluster {
         (cluster, followers)
     }
 
+    /// Follows all Services too. What serves them is none of the node's business.
+    pub(crate) fn follow_services(self: &Arc<Self>, followers: &mut Followers) {
+        self.feed_lasting::<Service>(followers);
+    }
+
     /// Reads what is known now.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
         read(&self.known.read().unwrap_or_else(PoisonError::into_inner))
@@ -105,6 +113,11 @@ impl Cluster {
     /// Changes with what the node itself goes by: its Node, the addresses of its port, and Subnets. Not with its pods, which change much more often.
     pub(crate) fn revisions_of_node(&self) -> watch::Receiver<u64> {
         self.of_node.subscribe()
+    }
+
+    /// Which Services have changed.
+    pub(crate) fn changed_services(&self) -> &ChangedServices {
+        &self.services
     }
 
     /// Objects that a list lacked, to be read.
@@ -140,7 +153,7 @@ impl Cluster {
         });
     }
 
-    /// Feeds a kind that routes of the node go by: what a list lacks of it stays until a live read confirms that it is gone.
+    /// Feeds a kind that routes of the node, or what it translates, go by: what a list lacks of it stays until a live read confirms that it is gone.
     fn feed_lasting<K: Source + Object>(self: &Arc<Self>, followers: &mut Followers) {
         let cluster = Arc::clone(self);
         followers.follow::<K, _>(Selection::all(), move |change| {
@@ -245,11 +258,11 @@ impl Cluster {
     }
 
     fn change(&self, change: impl FnOnce(&mut Known) -> Dirty) {
-        let (attachments, holders, is_of_node) = {
+        let (attachments, holders, services, is_of_node) = {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
             let dirty = change(&mut known);
             let is_of_node = dirty.units.iter().any(is_of_node_itself);
-            let (mut attachments, mut holders) = (Vec::new(), BTreeSet::new());
+            let (mut attachments, mut holders, mut services) = (Vec::new(), BTreeSet::new(), Vec::new());
             for unit in dirty.units {
                 match unit {
                     Unit::Attachment(id) if id.kind() == HolderKind::NetworkAttachment => {
@@ -264,15 +277,13 @@ impl Cluster {
                         let of_holders = of_subnet.filter(|id| id.kind() == HolderKind::NetworkAttachment);
                         holders.extend(of_holders.map(|id| LinkName::of_attachment(&id.uid().to_string())));
                     }
-                    Unit::Vpc(_)
-                    | Unit::Peering(_)
-                    | Unit::Node(_)
-                    | Unit::Chassis(_)
-                    | Unit::Service { .. } => {}
+                    Unit::Service { namespace, name } => services.push((namespace, name)),
+                    Unit::Vpc(_) | Unit::Peering(_) | Unit::Node(_) | Unit::Chassis(_) => {}
                 }
             }
-            (attachments, holders, is_of_node)
+            (attachments, holders, services, is_of_node)
         };
+        self.services.add(services);
         self.engine.attachments_changed(&attachments);
         self.engine.holders_changed(holders);
         self.revision.send_modify(|revision| *revision += 1);

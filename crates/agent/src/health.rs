@@ -124,6 +124,7 @@ pub(crate) async fn ready(agent: &Agent) -> Vec<Check> {
         ("bridge", bridge.map(drop).ok_or_else(missing)),
         ("chassis", chassis),
         ("primary-network", agent.node_network.borrow().check()),
+        ("services", agent.services.borrow().check()),
         ("mtu", told.map(drop).ok_or_else(untold)),
         ("followers", if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) }),
         ("cni-socket", if is_socket { Ok(()) } else { Err(gone()) }),

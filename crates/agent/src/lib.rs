@@ -46,6 +46,7 @@ mod pending;
 mod pods;
 mod reconcile;
 mod server;
+mod services;
 mod steps;
 mod vswitch;
 mod wanted;
@@ -63,6 +64,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_model::Settings;
+use portolan_plan::ServiceProxy;
+use portolan_plan::host::GivenNetworks;
 use portolan_watch::ApiServers;
 use tokio::sync::watch;
 
@@ -102,6 +105,8 @@ pub struct Config {
     pub cluster_networks: Vec<IpNet>,
     /// Networks of services that are none of pods: on the primary network what goes there is not for the node to send to pods.
     pub service_networks: Vec<IpNet>,
+    /// Who serves Services. Portolan does only on the primary network.
+    pub service_proxy: ServiceProxy,
     /// The settings of the whole cluster.
     pub settings: Settings,
     /// Told of every step of every call.
@@ -130,6 +135,7 @@ impl Config {
             deadline: Duration::from_secs(90),
             cluster_networks: Vec::new(),
             service_networks: Vec::new(),
+            service_proxy: ServiceProxy::Other,
             settings: Settings::default(),
             steps: StepHook::default(),
             changes: ChangeHook::default(),
@@ -138,6 +144,17 @@ impl Config {
             health: None,
             sysfs: Sysfs::default(),
         }
+    }
+
+    /// What is said of the cluster's networks.
+    fn networks(&self) -> GivenNetworks<'_> {
+        let service_proxy = if self.serves_services() { ServiceProxy::Portolan } else { ServiceProxy::Other };
+        GivenNetworks { pods: &self.cluster_networks, services: &self.service_networks, service_proxy }
+    }
+
+    /// Whether this node has a part in serving Services.
+    fn serves_services(&self) -> bool {
+        self.settings.first_interface.is_portolan() && self.service_proxy == ServiceProxy::Portolan
     }
 
     /// The MTU of subnets that name none, once the controller says it on the Node.
@@ -154,11 +171,15 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
     let (engine, network_status) = (Arc::new(Engine::new()), Arc::new(Pending::default()));
     let (cluster, mut followers) =
         Cluster::follow(&client, &config.node, config.settings, &engine, &network_status);
+    if config.service_proxy == ServiceProxy::Portolan {
+        cluster.follow_services(&mut followers);
+    }
     let vswitch = Vswitch::connect(config.ovsdb.clone(), &config.bridge);
     let calls = Calls::default();
     let chassis = chassis::States::new(chassis::State::default());
     let at_start = node_network::Progress::at_start(config.settings.first_interface);
     let node_network = node_network::States::new(at_start);
+    let services = services::States::new(services::Progress::at_start(&config));
     let forwarding = forwarding::Stopped::default();
     let metrics = Metrics::new();
     let functions = Arc::new(Functions::new(config.sysfs.clone(), config.steps.clone()));
@@ -173,6 +194,8 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
         foreign: Foreign::default(),
         chassis,
         node_network,
+        translation: watch::Sender::new(None),
+        services,
         forwarding,
         metrics,
         node_lock,
@@ -208,6 +231,7 @@ async fn work(
         ended = reconcile::run(agent, recoveries) => ended,
         ended = chassis::run(agent) => ended,
         ended = node_network::run(agent) => ended,
+        ended = services::run(agent) => ended,
         never = forwarding::run(agent) => match never {},
         never = chassis::report(agent) => match never {},
         never = in_step => match never {},

@@ -1,10 +1,12 @@
-//! Subnets that a list lacks: each is read live, and what the node has of it stays until that has answered. Lists are of servers that may be
-//! starting or were restored, and without its Subnets a node would reach no pods.
+//! Subnets and Services that a list lacks: each is read live, and what the node has of it stays until that has answered. Lists are of servers
+//! that may be starting or were restored, and without its Subnets a node would reach no pods.
 
 use std::convert::Infallible;
 
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
 use kube::api::ListParams;
-use kube::{Client, ResourceExt};
 use portolan_api::{kubeovn, portolan};
 use portolan_model::holder::Read;
 use portolan_model::{Group, Source, World};
@@ -37,23 +39,32 @@ async fn confirm(client: &Client, cluster: &Cluster, read: &Read) -> Result<Chec
 /// A World that has the object if it exists, and no other.
 async fn find(client: &Client, read: &Read) -> kube::Result<World> {
     match read {
-        Read::SubnetOf { group: Group::Portolan, name } => of_kind::<portolan::Subnet>(client, name).await,
-        Read::SubnetOf { group: Group::KubeOvn, name } => of_kind::<kubeovn::Subnet>(client, name).await,
+        Read::SubnetOf { group: Group::Portolan, name } => {
+            of_kind::<portolan::Subnet>(client, "", name).await
+        }
+        Read::SubnetOf { group: Group::KubeOvn, name } => of_kind::<kubeovn::Subnet>(client, "", name).await,
+        Read::Service { namespace, name } => of_kind::<Service>(client, namespace, name).await,
         // Nothing else stays that a list lacks.
         _ => Ok(World::default()),
     }
 }
 
-async fn of_kind<K: Source + Object>(client: &Client, name: &str) -> kube::Result<World> {
-    // An agent may list Subnets, and needs no more rights for this.
-    let named = ListParams::default().fields(&format!("metadata.name={name}"));
+async fn of_kind<K: Source + Object>(client: &Client, namespace: &str, name: &str) -> kube::Result<World> {
+    // An agent may list these, and needs no more rights for this.
+    let in_namespace =
+        if namespace.is_empty() { String::new() } else { format!("metadata.namespace={namespace},") };
+    let named = ListParams::default().fields(&format!("{in_namespace}metadata.name={name}"));
     let Listed { objects, unreadable } = portolan_watch::list_selected::<K>(client, &named).await?;
     let mut found = World::default();
     // Nothing is planned from this World.
-    if let Some(object) = objects.iter().find(|object| object.name_any() == name) {
+    let is_it = |metadata: &ObjectMeta| {
+        let of = metadata.namespace.as_deref().unwrap_or_default();
+        of == namespace && metadata.name.as_deref() == Some(name)
+    };
+    if let Some(object) = objects.iter().find(|object| is_it(object.meta())) {
         drop(found.apply(object));
     }
-    if let Some(object) = unreadable.iter().find(|object| object.object.name_any() == name) {
+    if let Some(object) = unreadable.iter().find(|object| is_it(&object.object.metadata)) {
         drop(found.apply_unreadable::<K>(&in_model(object)));
     }
     Ok(found)

@@ -14,8 +14,9 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use portolan_host::rtnetlink::LinkSettings;
-use portolan_host::{ChangeMonitor, Link, Masquerade, Route, Rtnetlink, masquerade, sysctl};
+use portolan_host::{ChangeMonitor, Link, Masquerade, Route, Rtnetlink, masquerade, service_map, sysctl};
 use portolan_model::FirstInterface;
+use portolan_plan::ServiceProxy;
 use portolan_plan::host::{NODE_LINK, NodeNetwork, node_network};
 use serde_json::Value;
 use tokio::io::unix::AsyncFd;
@@ -62,7 +63,7 @@ impl fmt::Display for Refused {
         write!(
             f,
             "this node does not route {} to pods, as it has an address there itself, or is directly in a network around it: correct \
-             --cluster-network, or cidrBlock of the Subnet",
+             --cluster-network or --service-network, or cidrBlock of the Subnet",
             networks.join(", ")
         )
     }
@@ -70,6 +71,9 @@ impl fmt::Display for Refused {
 
 /// Where the agent keeps it.
 pub(crate) type States = watch::Sender<Progress>;
+
+/// What the node translates for pods, once it does: what it translates for Services goes by that too.
+pub(crate) type Translation = watch::Sender<Option<Masquerade>>;
 
 impl Progress {
     /// What is known before anything was looked at.
@@ -237,7 +241,7 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<Progress, String> {
     let config = &agent.config;
     let wanted = agent.cluster.read(|known| {
         let mtu = config.mtu_of_subnets(known)?;
-        node_network(&known.world, &config.node, &config.cluster_networks, mtu)
+        node_network(&known.world, &config.node, config.networks(), mtu)
     });
     if let Some(progress) = state.unchanged(wanted.as_ref()) {
         return Ok(progress);
@@ -262,15 +266,29 @@ async fn keep(agent: &Agent, state: &mut State) -> Result<Progress, String> {
     });
     let (outcome, table, left_out, pods) = done.await.map_err(|error| error.to_string())?;
     (state.table, state.pods) = (table, pods);
+    if let Some((written, _)) = &state.table {
+        tell(&agent.translation, Some(written));
+    }
     if port == NodePort::Awaited {
         return outcome.map(|_| Progress::Waits(PORT_REMOVED));
     }
     if !outcome? {
         return Ok(Progress::Waits(NO_LINK));
     }
-    let progress = done_without([&wanted.refused[..], &left_out].concat(), &config.cluster_networks);
+    let of_cluster = [&config.cluster_networks[..], &config.service_networks].concat();
+    let progress = done_without([&wanted.refused[..], &left_out].concat(), &of_cluster);
     state.made = Some((wanted, progress.clone()));
     Ok(progress)
+}
+
+fn tell(translation: &Translation, now: Option<&Masquerade>) {
+    translation.send_if_modified(|is| {
+        let differs = is.as_ref() != now;
+        if differs {
+            *is = now.cloned();
+        }
+        differs
+    });
 }
 
 fn done_without(networks: Vec<IpNet>, of_cluster: &[IpNet]) -> Progress {
@@ -290,14 +308,18 @@ fn routed_networks() -> portolan_host::Result<Vec<IpNet>> {
     Ok(routes.map(|route| route.destination).collect())
 }
 
-/// Removes networks of pods that are in one which the node is directly in by another link: its neighbours there could not be reached any
+/// Removes networks of pods and of Services that are in one which the node is directly in by another link: its neighbours there could not be reached any
 /// more, whether or not they are nodes. Answers which.
 fn leave_out_own_networks(wanted: &mut NodeNetwork) -> portolan_host::Result<Vec<IpNet>> {
     let mut host = Rtnetlink::open()?;
     let by = host.link(NODE_LINK)?.unwrap_or_default();
     let own = host.connected_networks(&by)?;
     let is_in_one = |net: &mut IpNet| own.iter().any(|own| own.contains(&*net));
-    Ok(wanted.pods.extract_if(.., is_in_one).collect())
+    let mut left_out: Vec<IpNet> = wanted.pods.extract_if(.., is_in_one).collect();
+    if wanted.service_proxy == ServiceProxy::Portolan {
+        left_out.extend(wanted.services.extract_if(.., is_in_one));
+    }
+    Ok(left_out)
 }
 
 /// Removes what was made for a Node that is certainly gone. One that has no addresses for its port keeps what it has.
@@ -447,7 +469,7 @@ async fn warn_of_what_is_left(agent: &Agent) {
     if agent.vswitch.has_node_port() {
         tracing::warn!(
             "this node has the port portolan0 of the cluster's primary network, and the agent was started without --primary: it leaves the \
-             port, its routes and the table inet portolan of nftables as they are, whatever happens to them; start it with --primary, or with \
+             port, its routes and the tables inet portolan and inet portolan-services of nftables as they are, whatever happens to them; start it with --primary, or with \
              --remove-primary if another network is the cluster's primary one now"
         );
     }
@@ -471,8 +493,11 @@ async fn remove(agent: &Agent) {
 
 async fn try_remove(agent: &Agent, why: &str) -> Result<(), String> {
     if agent.vswitch.has_node_port() {
+        // Whoever keeps the other table ends that first.
+        tell(&agent.translation, None);
         // The port goes last: it says that there is something to remove.
-        blocking(masquerade::remove).await.map_err(|error| error.to_string())?;
+        let tables = blocking(|| service_map::remove().and_then(|()| masquerade::remove()));
+        tables.await.map_err(|error| error.to_string())?;
         agent.vswitch.remove_node_port().await?;
         tracing::info!("removed the node's port: {why}");
     }
@@ -498,6 +523,8 @@ mod tests {
             leaves: Vec::new(),
             masquerade: vec!["10.16.1.3".parse().unwrap()],
             own: Vec::new(),
+            services: Vec::new(),
+            service_proxy: ServiceProxy::Other,
             refused: Vec::new(),
             held: HeldNetworks::Known(Vec::new()),
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ovn_schema::vswitch::{Bridge, OpenVSwitch, Port};
 use ovsdb::{Client, Endpoint, Monitor, Rows, Transaction};
-use portolan_host::{Link, Rtnetlink, guard, masquerade};
+use portolan_host::{Link, Rtnetlink, guard, masquerade, service_map};
 use portolan_plan::host::{HolderTag, LinkName};
 use portolan_plan::row_uuid;
 
@@ -43,7 +43,9 @@ pub async fn remove(database: &Path) -> anyhow::Result<Vec<String>> {
             format!("the database of Open vSwitch at {} does not answer", database.display())
         })??;
     }
-    removed.extend(blocking(translation).await.context("remove the table inet portolan")?);
+    removed.extend(
+        blocking(translation).await.context("remove the tables inet portolan and inet portolan-services")?,
+    );
     removed.extend(blocking(guards).await.context("remove the guards of links")?);
     Ok(removed)
 }
@@ -114,11 +116,16 @@ async fn from_switch(database: &Path) -> anyhow::Result<Vec<String>> {
 
 /// What the primary network needs of nftables.
 fn translation() -> portolan_host::Result<Vec<String>> {
-    if masquerade::listed()?.is_none() {
-        return Ok(Vec::new());
+    let mut removed = Vec::new();
+    if service_map::listed()?.is_some() {
+        service_map::remove()?;
+        removed.push("nftables table inet portolan-services".to_owned());
     }
-    masquerade::remove()?;
-    Ok(vec!["nftables table inet portolan".to_owned()])
+    if masquerade::listed()?.is_some() {
+        masquerade::remove()?;
+        removed.push("nftables table inet portolan".to_owned());
+    }
+    Ok(removed)
 }
 
 fn guards() -> portolan_host::Result<Vec<String>> {

@@ -28,7 +28,7 @@ use crate::pending::Pending;
 use crate::pods::PodKey;
 use crate::steps::{Moment, Reporter, Step, Steps};
 use crate::vswitch::Vswitch;
-use crate::{Config, chassis, check, del, device, forwarding, node_network};
+use crate::{Config, chassis, check, del, device, forwarding, node_network, services};
 
 /// How long a request may take to come in: the plugin sends it at once.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
@@ -48,6 +48,8 @@ pub(crate) struct Agent {
     pub(crate) foreign: Foreign,
     pub(crate) chassis: chassis::States,
     pub(crate) node_network: node_network::States,
+    pub(crate) translation: node_network::Translation,
+    pub(crate) services: services::States,
     pub(crate) forwarding: forwarding::Stopped,
     pub(crate) metrics: Metrics,
     pub(crate) node_lock: NodeLock,
@@ -59,7 +61,8 @@ impl Agent {
     pub(crate) fn problem(&self) -> Option<String> {
         let of_chassis = self.chassis.borrow().problem.clone();
         let of_network = || self.node_network.borrow().problem();
-        of_chassis.or_else(of_network).or_else(|| self.forwarding.borrow().clone())
+        let of_services = || self.services.borrow().problem();
+        of_chassis.or_else(of_network).or_else(of_services).or_else(|| self.forwarding.borrow().clone())
     }
 }
 

@@ -79,7 +79,13 @@ pub(crate) async fn run(
     let following = followers.status();
     let mut following_changes = following.changes();
     let mut election = Election::start(client.clone(), config.election);
-    let actor = Actor::new(client.clone(), sender.clone(), metrics.clone(), config.settings.first_interface, services);
+    let actor = Actor::new(
+        client.clone(),
+        sender.clone(),
+        metrics.clone(),
+        config.settings.first_interface,
+        services,
+    );
     let mut tasks = Tasks::default();
     if !config.sb.is_none() {
         let bindings = BindingWatch {

@@ -30,6 +30,7 @@ mod northbound;
 mod readiness;
 mod reports;
 mod results;
+mod services;
 mod southbound;
 mod standby;
 mod status_fields;

@@ -24,7 +24,7 @@ pub(crate) fn follow_all(client: Client, services: ServiceProxy, engine: &Sender
     let mut followers = Followers::new(client);
     let listed = Arc::new(ListedKinds::default());
     macro_rules! follow {
-        ($($kind:ident: $object:ty),* $(,)?) => { 
+        ($($kind:ident: $object:ty),* $(,)?) => {
             $(if Kind::$kind.is_followed(services) {
                 follow::<$object>(&mut followers, services, engine, &listed);
             })*

@@ -222,8 +222,13 @@ mod tests {
     /// The pages of a controller that is not connected with its database.
     fn health(api: &FakeApi, engine: &Sender<Message>) -> Health {
         let northbound = watch::channel(ovsdb::Status::Connecting { endpoint: None, error: None }).1;
-        let actor =
-            Actor::new(api.client(), engine.clone(), Metrics::new(), portolan_model::FirstInterface::Other, portolan_plan::ServiceProxy::Other);
+        let actor = Actor::new(
+            api.client(),
+            engine.clone(),
+            Metrics::new(),
+            portolan_model::FirstInterface::Other,
+            portolan_plan::ServiceProxy::Other,
+        );
         let config = kube::Config::new("https://192.0.2.1".parse().unwrap());
         let api_servers = ApiServers::followed(config, &["192.0.2.2:6443".parse().unwrap()]);
         Health {

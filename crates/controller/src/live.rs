@@ -289,7 +289,9 @@ mod tests {
         let absence = async |pods: &[&str]| {
             let pods = pods.iter().map(ToString::to_string).collect();
             let owners = BTreeSet::from(["uid-of-machine".to_owned()]);
-            unit_absence(&api.client(), &unit, &owners, &pods, FirstInterface::Other, ServiceProxy::Other).await.unwrap()
+            unit_absence(&api.client(), &unit, &owners, &pods, FirstInterface::Other, ServiceProxy::Other)
+                .await
+                .unwrap()
         };
         put("Running");
         assert_eq!(absence(&["uid-of-pod"]).await, Absence::Refuted);
@@ -311,7 +313,16 @@ mod tests {
         ] {
             let absence = async |first_interface| {
                 let (unit, owners) = (unit.parse().unwrap(), BTreeSet::from([owner.to_owned()]));
-                unit_absence(&api.client(), &unit, &owners, &BTreeSet::new(), first_interface, ServiceProxy::Portolan).await.unwrap()
+                unit_absence(
+                    &api.client(),
+                    &unit,
+                    &owners,
+                    &BTreeSet::new(),
+                    first_interface,
+                    ServiceProxy::Portolan,
+                )
+                .await
+                .unwrap()
             };
             assert_eq!(absence(FirstInterface::Portolan).await, Absence::Refuted, "{unit}");
             assert_eq!(absence(FirstInterface::Other).await, Absence::Refuted, "{unit}");

@@ -18,7 +18,7 @@ use crate::rtnetlink::{
 /// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR`, `RTMGRP_IPV4_ROUTE` and `RTMGRP_IPV6_ROUTE`
 const ROUTING: u32 = 1 | 0x10 | 0x100 | 0x40 | 0x400;
 /// `NFNLGRP_NFTABLES`, as a bit.
-const NFTABLES: u32 = 1 << 6;
+pub(crate) const NFTABLES: u32 = 1 << 6;
 /// `NFNL_SUBSYS_NFTABLES`
 const OF_NFTABLES: u16 = 10;
 /// `NFPROTO_INET`
@@ -92,12 +92,7 @@ impl Part {
     fn is_concerned(&self, message: &Message) -> bool {
         let payload = message.payload();
         match self {
-            Part::Table(name) => {
-                let table = payload.get(NETFILTER_HEADER..).and_then(|rest| attribute(rest, TABLE));
-                message.kind >> 8 == OF_NFTABLES
-                    && payload.first() == Some(&INET)
-                    && table.is_some_and(|table| is_text(table, name))
-            }
+            Part::Table(name) => is_of_table(message, name),
             Part::Link { name, index } => match message.kind {
                 NEW_LINK | DELETE_LINK => {
                     let named = payload.get(LINK_HEADER..).and_then(|rest| attribute(rest, IFLA_IFNAME));
@@ -119,6 +114,15 @@ impl Part {
             },
         }
     }
+}
+
+/// Whether a notification is about a table of family `inet`, or about something in it.
+pub(crate) fn is_of_table(message: &Message, name: &str) -> bool {
+    let payload = message.payload();
+    let table = payload.get(NETFILTER_HEADER..).and_then(|rest| attribute(rest, TABLE));
+    message.kind >> 8 == OF_NFTABLES
+        && payload.first() == Some(&INET)
+        && table.is_some_and(|table| is_text(table, name))
 }
 
 fn is_text(attribute: &[u8], text: &str) -> bool {

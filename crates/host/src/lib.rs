@@ -13,6 +13,8 @@
 //!  guard_monitor changes of guards
 //!  forward_policy  firewalls of others that drop what the node forwards
 //!  masquerade   translation of what leaves the cluster from this node
+//!  service_map  translation of what comes to this node for Services
+//!  table_monitor which transactions changed a table of nftables
 //!  sysctl       settings of the kernel
 //!  change_monitor that something about links, addresses, routes or nftables changed
 //!  path_probe   what passes on the way to another host: the largest packet, and packets to a port
@@ -41,7 +43,9 @@ mod nft;
 pub mod path_probe;
 pub mod pci;
 pub mod rtnetlink;
+pub mod service_map;
 pub mod sysctl;
+pub mod table_monitor;
 pub mod tap;
 
 pub use change_monitor::ChangeMonitor;
@@ -55,6 +59,8 @@ pub use link_monitor::{LinkChange, LinkMonitor};
 pub use masquerade::Masquerade;
 pub use pci::{PciAddress, Sysfs, VirtualFunction};
 pub use rtnetlink::{Link, LinkAddress, LinkKind, Route, Rtnetlink, Veth};
+pub use service_map::ServiceMap;
+pub use table_monitor::{TableChange, TableMonitor};
 pub use tap::Tap;
 
 /// A MAC address.

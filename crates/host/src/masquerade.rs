@@ -15,8 +15,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use crate::error::{Error, Result};
-use crate::nft::nft;
+use crate::error::Result;
+use crate::nft::{Ip, list_table, nft, remove_table};
 
 const FAMILY: &str = "inet";
 /// The name of the table, of family `inet`.
@@ -77,7 +77,7 @@ impl Masquerade {
                 "type": set.1.address_type(), "flags": ["interval"] } } }));
             commands.extend(set.change("add", &set.elements(self)));
         }
-        for family in [Ip::V4, Ip::V6] {
+        for family in Ip::BOTH {
             let from_pods = family.matches("==", "saddr", Pods);
             let leaves = [self.link("!=", "oifname"), from_pods.clone(), family.matches("!=", "daddr", Pods)];
             let masquerade = || json!({ "masquerade": null });
@@ -117,23 +117,7 @@ impl Masquerade {
 
 /// The table as nft lists it; none if it is not there. Two listings of the same table are equal.
 pub fn listed() -> Result<Option<Value>> {
-    let list = json!({ "list": { "table": { "family": FAMILY, "name": TABLE } } });
-    let answer = match nft(&[list], || "list the table inet portolan".to_owned()) {
-        Err(Error::Nft { said, .. }) if said.contains("No such file or directory") => return Ok(None),
-        answer => answer?,
-    };
-    let listed: Value = serde_json::from_slice(&answer).map_err(|error| Error::Answer {
-        what: "list the table inet portolan".to_owned(),
-        reason: error.to_string(),
-    })?;
-    let mut objects = listed["nftables"].as_array().cloned().unwrap_or_default();
-    // Numbers that the kernel gives.
-    for object in objects.iter_mut().filter_map(Value::as_object_mut).flat_map(|object| object.values_mut()) {
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("handle");
-        }
-    }
-    Ok(Some(Value::Array(objects)))
+    list_table(TABLE).map(|objects| objects.map(Value::Array))
 }
 
 /// The networks of pods that leave the cluster with their own addresses, in a table as it is listed.
@@ -147,7 +131,7 @@ pub fn nodes_in(listed: &Value) -> Vec<IpNet> {
 }
 
 fn elements_in(listed: &Value, holds: Holds) -> Vec<IpNet> {
-    let names = [Ip::V4, Ip::V6].map(|family| Set(holds, family).name());
+    let names = Ip::BOTH.map(|family| Set(holds, family).name());
     let sets = listed.as_array().into_iter().flatten().map(|object| &object["set"]);
     let ours = sets.filter(|set| names.iter().any(|name| set["name"] == *name));
     let elements = ours.flat_map(|set| set["elem"].as_array().into_iter().flatten());
@@ -163,9 +147,7 @@ fn elements_in(listed: &Value, holds: Holds) -> Vec<IpNet> {
 
 /// Removes the table, if it is there.
 pub fn remove() -> Result<()> {
-    let table = json!({ "family": FAMILY, "name": TABLE });
-    let commands = [json!({ "add": { "table": table } }), json!({ "delete": { "table": table } })];
-    nft(&commands, || "remove the table inet portolan".to_owned()).map(drop)
+    remove_table(TABLE)
 }
 
 /// What this node has translated the destination of.
@@ -246,33 +228,9 @@ impl Set {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Ip {
-    V4,
-    V6,
-}
-
 impl Ip {
-    fn of(address: IpAddr) -> Self {
-        if address.is_ipv4() { Ip::V4 } else { Ip::V6 }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Ip::V4 => "ip",
-            Ip::V6 => "ip6",
-        }
-    }
-
-    fn address_type(self) -> &'static str {
-        match self {
-            Ip::V4 => "ipv4_addr",
-            Ip::V6 => "ipv6_addr",
-        }
-    }
-
     fn matches(self, op: &str, field: &str, holds: Holds) -> Value {
-        let left = json!({ "payload": { "protocol": self.name(), "field": field } });
-        json!({ "match": { "op": op, "left": left, "right": format!("@{}", Set(holds, self).name()) } })
+        let right = format!("@{}", Set(holds, self).name());
+        json!({ "match": { "op": op, "left": self.field(field), "right": right } })
     }
 }

@@ -238,7 +238,8 @@ pub fn mk_service(name: &str, cluster_ips: &[&str]) -> Service {
 /// The endpoints of a Service's only port, which is 8080 there: addresses with the nodes they are on. All are ready.
 pub fn mk_slice(service: &str, endpoints: &[(&str, &str)]) -> EndpointSlice {
     let is_v6 = endpoints.first().is_some_and(|(address, _)| address.contains(':'));
-    let endpoint = |(address, node): &(&str, &str)| json!({"addresses": [address], "nodeName": node, "conditions": {}});
+    let endpoint =
+        |(address, node): &(&str, &str)| json!({"addresses": [address], "nodeName": node, "conditions": {}});
     let slice = json!({
         "metadata": {
             "namespace": "default", "name": format!("{service}-{}", if is_v6 { "6" } else { "4" }),

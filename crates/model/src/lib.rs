@@ -62,8 +62,8 @@ pub use uid::Uid;
 pub use unit::{Unit, UnitState};
 pub use unreadable::Unreadable;
 pub use view::{
-    AttachmentView, ChassisView, NodePort, NodeRef, NodeView, PeeringView, PlacedNode, ServiceView, SubnetRef, SubnetView,
-    View, VpcRef, VpcView,
+    AttachmentView, ChassisView, NodePort, NodeRef, NodeView, PeeringView, PlacedNode, ServiceView,
+    SubnetRef, SubnetView, View, VpcRef, VpcView,
 };
 pub use vip::Vip;
 pub use vpc::Vpc;

@@ -130,11 +130,8 @@ impl Service {
     pub fn frontends(&self) -> impl Iterator<Item = Frontend> + '_ {
         let addresses = self.cluster_ips.iter().chain(self.external_addresses());
         addresses.flat_map(|address| {
-            let of = |port: &ServicePort| Frontend {
-                address: *address,
-                protocol: port.protocol,
-                port: port.port,
-            };
+            let of =
+                |port: &ServicePort| Frontend { address: *address, protocol: port.protocol, port: port.port };
             self.ports.iter().map(of)
         })
     }

@@ -299,7 +299,9 @@ impl World {
             Unit::Attachment(id) => return self.holdings.contains_key(id).then(|| id.uid().into()),
             Unit::Node(name) | Unit::Chassis(name) => self.nodes.get(name).map(|node| node.uid.as_str())?,
             Unit::Service { namespace, name } => {
-                return self.service(namespace, name).map(|service| service.uid.with_text(|uid| SmolStr::new(uid)));
+                return self
+                    .service(namespace, name)
+                    .map(|service| service.uid.with_text(|uid| SmolStr::new(uid)));
             }
         };
         Some(uid.into())

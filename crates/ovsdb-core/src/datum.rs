@@ -216,6 +216,14 @@ impl Map {
         Some(&self.0[at].1)
     }
 
+    /// The pairs whose keys are strings that begin like this, in ascending order. The cost hardly depends on how many others there are.
+    pub fn with_prefix(&self, prefix: &str) -> &[(Atom, Atom)] {
+        let from = self.0.partition_point(|pair| pair.0.as_str().is_some_and(|key| key < prefix));
+        let rest = &self.0[from..];
+        let is_one = |pair: &(Atom, Atom)| pair.0.as_str().is_some_and(|key| key.starts_with(prefix));
+        &rest[..rest.partition_point(is_one)]
+    }
+
     /// Takes the pairs out of `scratch`, which keeps its capacity for the next value. The last of equal keys wins.
     pub(crate) fn drain_from(scratch: &mut Vec<(Atom, Atom)>) -> Self {
         if scratch.is_sorted_by(|(a, _), (b, _)| a < b) {
@@ -319,6 +327,23 @@ mod tests {
 
     fn string_column(min: u32, max: Max, value: Option<BaseType>) -> ColumnType {
         ColumnType { key: BaseType::plain(AtomicType::String), value, min, max }
+    }
+
+    proptest! {
+        #[test]
+        fn keys_with_a_prefix_are_found_among_others(
+            keys in vec("[ab]{0,4}", 0..20), numbers in vec(any::<i64>(), 0..3), prefix in "[abc]{0,3}",
+        ) {
+            let texts = keys.iter().map(|key| (Atom::from(key.as_str()), Atom::Integer(1)));
+            for map in [
+                texts.collect::<Map>(),
+                numbers.iter().map(|number| (Atom::Integer(*number), Atom::Integer(1))).collect(),
+            ] {
+                let is_one = |key: &Atom| key.as_str().is_some_and(|key| key.starts_with(&prefix));
+                let expected: Vec<_> = map.iter().filter(|(key, _)| is_one(key)).cloned().collect();
+                prop_assert_eq!(map.with_prefix(&prefix), &expected);
+            }
+        }
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl PicturedRow {
 fn ours(owned: &Owned, row: &Row) -> Option<Datum> {
     let stored = row.datum(owned.column)?;
     match (owned.part, stored) {
-        (Part::Members | Part::Pairs, _) => None,
+        (Part::Members | Part::Pairs(_), _) => None,
         (Part::Whole, stored) => Some(stored.clone()),
         (part, Datum::Map(map)) => {
             let ours = map.iter().filter(|(key, _)| key.as_str().is_some_and(|key| part.has_key(key)));

@@ -61,9 +61,8 @@ impl Database {
                 let values = exclusive.values;
                 Index::function(exclusive.index, move |row| values(&|column| row.datum(column)))
             });
-            let by_carrier = table.pairs_column().map(|_| pair::index(table));
-            let indexes = [by_unit].into_iter().chain(by_text).chain(by_name).chain(by_member);
-            let indexes = indexes.chain(exclusive).chain(by_carrier);
+            let indexes =
+                [by_unit].into_iter().chain(by_text).chain(by_name).chain(by_member).chain(exclusive);
             (table.name, indexes.collect())
         };
         self.tables.iter().map(of).collect()
@@ -109,8 +108,9 @@ impl Database {
             if let (Some(old), Some(new)) = (&change.old, &change.new) {
                 self.touch_members(table, old, new, cache, &mut touched);
                 self.touch_pairs(table, old, new, cache, &mut touched);
+                let pairs = table.pairs().map(|(column, _)| column);
                 let members: Vec<&str> =
-                    table.member_columns().map(|owned| owned.column).chain(table.pairs_column()).collect();
+                    table.member_columns().map(|owned| owned.column).chain(pairs).collect();
                 let differs = |(old, new): ((&SmolStr, &Datum), (&SmolStr, &Datum))| {
                     !members.contains(&old.0.as_str()) && old.1 != new.1
                 };
@@ -144,19 +144,15 @@ impl Database {
 
     /// The units that contribute the pairs in which two versions of a row differ.
     fn touch_pairs(&self, table: &Table, old: &Row, new: &Row, cache: &Cache, touched: &mut Touched) {
-        let Some(column) = table.pairs_column() else { return };
+        let Some((column, carriers)) = table.pairs() else { return };
         let (Some(before), Some(after)) = (pair::map(old, column), pair::map(new, column)) else { return };
         if before == after {
             return;
         }
-        let changed = |(_, key, _): &(Uuid, &Value, &Value)| before.get(key) != after.get(key);
-        let pairs = pair::pairs_in(table, old).chain(pair::pairs_in(table, new));
-        let carriers: BTreeSet<Uuid> = pairs.filter(changed).map(|(carrier, ..)| carrier).collect();
-        for carrier in carriers {
-            let tables = self.tables.iter().filter_map(|table| cache.table(table.name));
-            let rows = tables.filter_map(|table| table.get(carrier));
-            touched.units.extend(rows.filter_map(|row| tag::unit_of(row)).map(SmolStr::new));
-        }
+        let changed = |(key, _): &&(Value, Value)| before.get(key) != after.get(key);
+        let keys = before.iter().chain(after).filter(changed).map(|(key, _)| key);
+        let rows = keys.filter_map(|key| cache.table(carriers)?.get(pair::carrier(key)?));
+        touched.units.extend(rows.filter_map(|row| tag::unit_of(row)).map(SmolStr::new));
     }
 
     /// The rows of the cache that stand for an element of a set: the row that it is, or the rows that list it.

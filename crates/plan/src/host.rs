@@ -23,14 +23,16 @@ mod node_network;
 mod observed;
 mod planning;
 mod removals;
+mod services;
 mod target;
 #[cfg(test)]
 mod tests;
 
 pub use function::{FormerLink, Function, Use};
 pub use names::{HolderTag, LinkName, Note, Sandbox, Tag};
-pub use node_network::{LeavesWith, NODE_LINK, NodeNetwork, node_network};
+pub use node_network::{GivenNetworks, LeavesWith, NODE_LINK, NodeNetwork, node_local_networks, node_network};
 pub use observed::{Datapath, Guard, Internal, Observed, ObservedLink, ObservedPort, PodEnd, Switched};
 pub use planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap, Facts, LinkState, plan};
 pub use removals::{Configuration, Removal, Removals};
+pub use services::{Clients, NodeServices, ServiceChange, ServiceElement};
 pub use target::{Change, Key, Node, Preparation};

@@ -9,7 +9,7 @@
 //! whose carrier is gone is nobody's. Keys of any other form are of others. A map whose row is not there yet does not stop whoever
 //! contributes to it: the unit comes about without the pair, and waits for the row.
 
-use ovsdb_core::{Atom, Datum, Index, Map, Row, SmolStr, Uuid};
+use ovsdb_core::{Atom, Datum, Map, Row, SmolStr, Uuid};
 
 use crate::table::{ParentColumn, Table};
 
@@ -22,9 +22,6 @@ pub struct Pair {
     pub(crate) key: SmolStr,
     pub(crate) value: SmolStr,
 }
-
-/// The index by which the maps are found that have pairs of a row.
-pub(crate) const BY_CARRIER: &str = "portolan/pairs";
 
 /// What begins the key of a pair: OVN's variables begin with a letter.
 const PREFIX: &str = "p";
@@ -56,16 +53,15 @@ pub(crate) fn key(carrier: Uuid, suffix: &str) -> String {
     format!("{PREFIX}{}_{suffix}", carrier.simple())
 }
 
-/// The row that a pair is for.
-pub(crate) fn carrier(key: &str) -> Option<Uuid> {
-    let (uuid, _) = key.strip_prefix(PREFIX)?.split_once('_')?;
-    (uuid.len() == 32).then(|| Uuid::try_parse(uuid).ok())?
+/// The keys in a map of the pairs for a row.
+pub(crate) fn keys_of(carrier: Uuid, map: &Map) -> impl Iterator<Item = &Atom> {
+    map.with_prefix(&key(carrier, "")).iter().map(|(key, _)| key)
 }
 
-/// The pairs of a row's map that are ours, each with its carrier.
-pub(crate) fn pairs_in<'a>(table: &Table, row: &'a Row) -> impl Iterator<Item = (Uuid, &'a Atom, &'a Atom)> {
-    let map = table.pairs_column().and_then(|column| map(row, column));
-    map.into_iter().flatten().filter_map(|(key, value)| Some((carrier(key.as_str()?)?, key, value)))
+/// The row that a pair with this key is for; none if it is not ours.
+pub(crate) fn carrier(key: &Atom) -> Option<Uuid> {
+    let (uuid, _) = key.as_str()?.strip_prefix(PREFIX)?.split_once('_')?;
+    (uuid.len() == 32).then(|| Uuid::try_parse(uuid).ok())?
 }
 
 /// A map of a row.
@@ -76,16 +72,6 @@ pub(crate) fn map<'a>(row: &'a Row, column: &str) -> Option<&'a Map> {
     }
 }
 
-/// The index of the rows of a table by the carriers of the pairs in their maps.
-pub(crate) fn index(table: &'static Table) -> Index {
-    Index::function(BY_CARRIER, move |row| {
-        let mut carriers: Vec<Atom> = pairs_in(table, row).map(|(carrier, ..)| Atom::Uuid(carrier)).collect();
-        carriers.sort_unstable();
-        carriers.dedup();
-        carriers
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,9 +79,9 @@ mod tests {
     #[test]
     fn a_key_tells_its_carrier() {
         let row = Uuid::from_u128(0x1f0c_5d2e_0000_5000_8000_0000_0000_0001);
-        assert_eq!(carrier(&key(row, "8_local")), Some(row));
+        assert_eq!(carrier(&key(row, "8_local").as_str().into()), Some(row));
         for foreign in ["", "p_", "vip", "p1f0c_x", "pxf0c5d2e00005000800000000000000z_1", "NODEIP_IPv4_0"] {
-            assert_eq!(carrier(foreign), None, "{foreign}");
+            assert_eq!(carrier(&foreign.into()), None, "{foreign}");
         }
     }
 }

@@ -187,7 +187,12 @@ impl Rows {
         value: String,
     ) {
         debug_assert_eq!(carrier.unit, self.unit, "a unit contributes pairs for its own rows");
-        debug_assert_eq!(G::RULES.pairs_column(), Some(column.name()), "{}.{} takes no pairs", G::TABLE, column.name());
+        debug_assert_eq!(
+            G::RULES.pairs(),
+            Some((column.name(), R::TABLE)),
+            "{} takes no such pairs",
+            G::TABLE
+        );
         let key = pair::key(carrier.uuid, suffix).into();
         let (table, column) = (G::RULES, column.name());
         self.pairs.push(Pair { table, column, row: map.uuid, key, value: value.into() });
@@ -252,7 +257,8 @@ impl DesiredRow {
     /// The columns that the row's unit writes, with their values.
     pub fn columns(&self) -> impl Iterator<Item = (&'static str, &Datum)> {
         let all = self.table.owned.iter().zip(&self.values);
-        all.filter(|(owned, _)| !matches!(owned.part, Part::Members | Part::Pairs)).map(|(owned, value)| (owned.column, value))
+        all.filter(|(owned, _)| !matches!(owned.part, Part::Members | Part::Pairs(_)))
+            .map(|(owned, value)| (owned.column, value))
     }
 
     /// The value of a column that the row's unit writes.

@@ -18,9 +18,10 @@ const V6: [u16; 7] = [0xfd8a, 0x3c51, 0x9e07, 0xa9, 0, 0, 0];
 const HAIRPIN: u8 = 2;
 /// Where a node offers what comes in by a node port to its own endpoints alone.
 const FRONTEND: u8 = 3;
-/// The first of those for ports without a node port, and how many there are.
+/// The first of those for ports without a node port.
 const FIRST_WITHOUT_NODE_PORT: u8 = 8;
-const WITHOUT_NODE_PORT: u8 = 56;
+/// How many ports of a Service without node ports are reached from outside under policy `Local`.
+pub const PORTS_WITHOUT_NODE_PORT: u8 = 56;
 
 /// The address that a pod sees when a Service sends its packets back to it.
 pub fn hairpin(family: Family) -> IpAddr {
@@ -28,11 +29,11 @@ pub fn hairpin(family: Family) -> IpAddr {
 }
 
 /// Where a node offers the port of a Service at this place among its ports to clients outside, with the endpoints of the node alone. None
-/// if nothing outside reaches it, or for want of addresses: there is room for 56 ports of a Service without node ports.
+/// if nothing outside reaches it, or for want of addresses: see [`PORTS_WITHOUT_NODE_PORT`].
 pub fn node_local_frontend(service: &Service, at: usize, family: Family) -> Option<SocketAddr> {
     let port = service.ports.get(at).filter(|_| service.keeps_outside_on_node())?;
     let without = || {
-        let at = u8::try_from(at).ok().filter(|at| *at < WITHOUT_NODE_PORT)?;
+        let at = u8::try_from(at).ok().filter(|at| *at < PORTS_WITHOUT_NODE_PORT)?;
         // No two Services have the same, so that each has all of these addresses for itself.
         Some(SocketAddr::new(address(family, FIRST_WITHOUT_NODE_PORT + at), service.health_check_node_port?))
     };
@@ -63,7 +64,7 @@ mod tests {
     fn all_are_in_the_prefixes() {
         for (family, prefix) in [Family::IPv4, Family::IPv6].into_iter().zip(NODE_LOCAL) {
             let prefix: IpNet = prefix.parse().unwrap();
-            for host in [HAIRPIN, FRONTEND, FIRST_WITHOUT_NODE_PORT + WITHOUT_NODE_PORT - 1] {
+            for host in [HAIRPIN, FRONTEND, FIRST_WITHOUT_NODE_PORT + PORTS_WITHOUT_NODE_PORT - 1] {
                 assert!(prefix.contains(&address(family, host)), "{host}");
             }
         }

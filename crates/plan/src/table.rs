@@ -70,8 +70,9 @@ pub enum Part {
     /// The elements of a set that units contribute as [memberships](crate::Membership). The unit that the row belongs to
     /// does not write it.
     Members,
-    /// The pairs of a map that units contribute as [pairs](crate::Pair). The unit that the row belongs to does not write it.
-    Pairs,
+    /// The pairs of a map that units contribute as [pairs](crate::Pair), each for a row of this table. The unit that the row belongs to does
+    /// not write it.
+    Pairs(&'static str),
 }
 
 /// A column that keeps rows of a table that is not a root table alive: a set of strong references.
@@ -102,9 +103,12 @@ impl Table {
         self.owned.iter().filter(|owned| owned.part == Part::Members)
     }
 
-    /// The map to which units contribute pairs, if there is one.
-    pub fn pairs_column(&self) -> Option<&'static str> {
-        self.owned.iter().find(|owned| owned.part == Part::Pairs).map(|owned| owned.column)
+    /// The map to which units contribute pairs, if there is one, and the table of the rows that these are for.
+    pub fn pairs(&self) -> Option<(&'static str, &'static str)> {
+        self.owned.iter().find_map(|owned| match owned.part {
+            Part::Pairs(carriers) => Some((owned.column, carriers)),
+            _ => None,
+        })
     }
 }
 
@@ -115,7 +119,7 @@ impl Part {
             Part::Whole => true,
             Part::Keys(keys) => keys.contains(&key),
             Part::KeysWithPrefix(prefix) => key.starts_with(prefix),
-            Part::Members | Part::Pairs => false,
+            Part::Members | Part::Pairs(_) => false,
         }
     }
 }
@@ -153,9 +157,9 @@ impl Owned {
         Owned { column, part: Part::Members, refers_to: None }
     }
 
-    /// A map to which units contribute pairs.
-    pub const fn pairs(column: &'static str) -> Self {
-        Owned { column, part: Part::Pairs, refers_to: None }
+    /// A map to which units contribute pairs for rows of a table.
+    pub const fn pairs(column: &'static str, carriers: &'static str) -> Self {
+        Owned { column, part: Part::Pairs(carriers), refers_to: None }
     }
 
     /// Portolan's keys of `external_ids`.

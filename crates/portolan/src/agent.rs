@@ -13,6 +13,7 @@ use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_agent::{ChassisSettings, Encap};
 use portolan_daemons::Transport;
+use portolan_plan::ServiceProxy;
 use tokio::sync::watch;
 
 use crate::api_servers::ApiServerArguments;
@@ -65,8 +66,8 @@ pub(crate) struct Arguments {
     /// plugin makes them, and Portolan makes further ones.
     #[arg(long)]
     primary: bool,
-    /// Remove from this node what an earlier agent made with --primary: the port portolan0 with its routes, and the table inet portolan of
-    /// nftables. Pods that still have interfaces by it do not reach the node any more, nor what is outside: delete them first.
+    /// Remove from this node what an earlier agent made with --primary: the port portolan0 with its routes, and the tables inet portolan and
+    /// inet portolan-services of nftables. Pods that still have interfaces by it do not reach the node any more, nor what is outside: delete them first.
     #[arg(long, conflicts_with = "primary")]
     remove_primary: bool,
     /// Where to listen for the CNI plugin.
@@ -76,10 +77,14 @@ pub(crate) struct Arguments {
     /// stay reachable by the pod's first interface, as the node's own addresses always do.
     #[arg(long, value_name = "CIDR")]
     cluster_network: Vec<IpNet>,
-    /// A network of the cluster's Services that something else serves on the nodes, such as kube-proxy; may be repeated. With --primary it is
-    /// reached by pods' first interfaces like --cluster-network, and not routed to pods.
+    /// A network of the cluster's Services; may be repeated. With --primary it is reached by pods' first interfaces like --cluster-network, and
+    /// not routed to pods: something else serves it on the nodes, such as kube-proxy, unless --serve-services is given.
     #[arg(long, value_name = "CIDR")]
     service_network: Vec<IpNet>,
+    /// Serve Services of --service-network on this node: node ports, external addresses and what the node itself sends. The controller must
+    /// have --service-cidr, and nothing else may serve them, such as kube-proxy. Without it what an earlier agent had for that is removed.
+    #[arg(long, requires = "primary", requires = "service_network")]
+    serve_services: bool,
     /// Where this node's tunnels end: an interface, or an address of this node. Without it: the Node's first InternalIP. The Node's
     /// annotation ovn.kubernetes.io/tunnel_interface has precedence.
     #[arg(long, value_name = "INTERFACE|ADDRESS")]
@@ -116,6 +121,9 @@ async fn run(
     }
     config.cluster_networks = arguments.cluster_network;
     config.service_networks = arguments.service_network;
+    if arguments.serve_services {
+        config.service_proxy = ServiceProxy::Portolan;
+    }
     config.health = arguments.health_address;
     config.chassis = ChassisSettings { encap: arguments.encap, southbound: arguments.ovn_sb };
     let addresses = match arguments.ovn_addresses {

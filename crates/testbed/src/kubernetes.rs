@@ -199,6 +199,11 @@ impl Kubernetes {
         self.inner.shared.network
     }
 
+    /// Who serves the addresses of its Services on the nodes.
+    pub fn service_proxy(&self) -> ServiceProxy {
+        self.inner.shared.service_proxy
+    }
+
     /// Which families of addresses it has.
     pub fn families(&self) -> Families {
         self.inner.shared.families

@@ -189,6 +189,11 @@ impl TestbedBuilder {
         self.with(|cluster| cluster.services(networks))
     }
 
+    /// On the primary network: Portolan serves Services, which have addresses of these networks.
+    pub fn serves_services(self, networks: &[&str]) -> Self {
+        self.with(|cluster| cluster.serves_services(networks))
+    }
+
     /// Its API server writes an audit log.
     pub fn audit_log(self) -> Self {
         self.with(|cluster| cluster.audit(Audit::On))

@@ -66,7 +66,7 @@ fn different_columns<'a>(row: &'a DesiredRow, found: &'a Row) -> Vec<(&'static s
         let part = owned.iter().find(|owned| owned.column == column).map_or(Part::Whole, |owned| owned.part);
         let present = match (part, present) {
             // Other units contribute its elements.
-            (Part::Members | Part::Pairs, _) => return None,
+            (Part::Members | Part::Pairs(_), _) => return None,
             (Part::Whole, present) => present.clone(),
             (part, Datum::Map(map)) => {
                 let ours = map.iter().filter(|(key, _)| key.as_str().is_some_and(|key| part.has_key(key)));

@@ -111,6 +111,7 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
     let api = Api::<Node>::all(agent.client.clone());
     let mut states = agent.chassis.subscribe();
     let mut network = agent.node_network.subscribe();
+    let mut services = agent.services.subscribe();
     let mut cluster = agent.cluster.revisions_of_node();
     let mut forwarding = agent.forwarding.subscribe();
     let mut later = Retries::new(FIRST_PAUSE, LONGEST_PAUSE);
@@ -118,10 +119,11 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
     loop {
         let mut report = states.borrow_and_update().report.clone();
         let problem = network.borrow_and_update().problem();
+        let of_services = services.borrow_and_update().problem();
         let stopped = forwarding.borrow_and_update().clone();
         if let Some(report) = &mut report {
             let problems: Vec<String> =
-                report.problem.take().into_iter().chain(problem).chain(stopped).collect();
+                report.problem.take().into_iter().chain(problem).chain(of_services).chain(stopped).collect();
             report.problem = (!problems.is_empty()).then(|| problems.join("; "));
         }
         cluster.borrow_and_update();
@@ -147,6 +149,7 @@ pub(crate) async fn run(agent: &Agent) -> Infallible {
         tokio::select! {
             changed = states.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             changed = network.changed() => changed.expect("invariant: the agent keeps the sender alive"),
+            changed = services.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             changed = forwarding.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             changed = cluster.changed() => changed.expect("invariant: the agent keeps the sender alive"),
             () = later.wait() => drop(later.take_due(Instant::now())),

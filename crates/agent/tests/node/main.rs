@@ -18,6 +18,7 @@ mod plugged;
 mod recovery;
 mod removal;
 mod rights;
+mod services;
 mod spec;
 mod stage;
 mod taps;

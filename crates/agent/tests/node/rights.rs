@@ -123,6 +123,7 @@ fn an_agent_uses_every_right_of_its_manifest_needs_no_other_and_writes_on_its_ow
             stage.kubectl(&["apply", "-f-"], ADMISSION);
             let kubeconfig = kubeconfig(&stage, &lab);
             stage.settings.kubeconfig = Some(kubeconfig.clone());
+            stage.settings.services = vec!["10.96.0.0/16".parse().unwrap()];
             stage.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "elsewhere" } }));
             stage.pod("far", "elsewhere");
             // A policy is in effect a moment after it was stored.

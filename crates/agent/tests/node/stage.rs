@@ -19,6 +19,7 @@ use portolan_cni::shim::{Environment, Places, run};
 use portolan_cni::{Request, Verb};
 use portolan_host::{LinkChange, LinkMonitor};
 use portolan_model::{FirstInterface, Settings};
+use portolan_plan::ServiceProxy;
 use portolan_plan::host::LinkName;
 use portolan_testbed::{ApiKind, Namespace, Node, TestLab, Testbed};
 use serde_json::{Value, json};
@@ -44,6 +45,8 @@ pub(crate) struct Agents {
     pub(crate) deadline: Duration,
     pub(crate) cluster_networks: Vec<IpNet>,
     pub(crate) first_interface: FirstInterface,
+    /// The networks of Services, if Portolan serves these.
+    pub(crate) services: Vec<IpNet>,
     pub(crate) steps: StepHook,
     pub(crate) changes: ChangeHook,
     pub(crate) chassis: ChassisSettings,
@@ -61,6 +64,7 @@ impl Default for Agents {
             deadline: Duration::from_secs(60),
             cluster_networks: Vec::new(),
             first_interface: FirstInterface::Other,
+            services: Vec::new(),
             steps: StepHook::default(),
             changes: ChangeHook::default(),
             chassis: ChassisSettings::default(),
@@ -104,6 +108,10 @@ impl Agent {
                 let mut config = Config::new(name, kube);
                 config.deadline = settings.deadline;
                 config.cluster_networks = settings.cluster_networks;
+                if !settings.services.is_empty() {
+                    (config.service_networks, config.service_proxy) =
+                        (settings.services, ServiceProxy::Portolan);
+                }
                 config.settings = Settings { first_interface: settings.first_interface };
                 config.steps = settings.steps;
                 config.changes = settings.changes;

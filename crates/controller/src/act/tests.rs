@@ -283,7 +283,13 @@ async fn an_action_that_the_api_server_never_answers_fails_and_is_tried_again() 
     let api = FakeApi::default();
     api.always("/subnets", Answer::Silence);
     let (sender, mut messages) = tokio::sync::mpsc::channel(1);
-    let actor = Actor::new(api.client(), sender, Metrics::new(), portolan_model::FirstInterface::Other, portolan_plan::ServiceProxy::Other);
+    let actor = Actor::new(
+        api.client(),
+        sender,
+        Metrics::new(),
+        portolan_model::FirstInterface::Other,
+        portolan_plan::ServiceProxy::Other,
+    );
     let begun = tokio::time::Instant::now();
     tokio::spawn(actor.perform(Action::ValidateSubnets(Candidates::default())));
     let mut engine = Engine::new(portolan_model::Settings::default(), portolan_plan::Settings::default());

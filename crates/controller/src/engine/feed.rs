@@ -85,6 +85,7 @@ impl Engine {
             self.report_addresses_of_unit(unit);
             self.report_clashes_of_unit(unit);
             self.report_tenants_of_unit(unit);
+            self.report_service_of_unit(unit);
         }
         if dirty.units.iter().any(|unit| matches!(unit, Unit::Node(_))) {
             // An address that a Node has no longer, or is believed no longer to have, may be what stood in a subnet's way.

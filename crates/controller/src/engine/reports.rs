@@ -109,6 +109,8 @@ pub(super) enum Topic {
     Agent,
     /// Whether its ports are bound where they are to be.
     Binding,
+    /// Whether it is reached by its addresses.
+    Frontends,
 }
 
 /// A problem: a reason of one word, and what is wrong and how to fix it.
@@ -132,6 +134,7 @@ impl Reports {
             | Topic::Clash
             | Topic::Addresses
             | Topic::Tenants
+            | Topic::Frontends
             | Topic::Agent => true,
             Topic::Conditions
             | Topic::Request

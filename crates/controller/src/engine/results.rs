@@ -147,11 +147,9 @@ impl Engine {
         let pods: Vec<PodName> = match unit {
             Unit::Attachment(id) => self.world.attachment(id).and_then(pod_of).into_iter().collect(),
             Unit::Subnet(name) => self.world.attachments_of_subnet(name).filter_map(pod_of).collect(),
-            Unit::Vpc(_)
-            | Unit::Peering(_)
-            | Unit::Node(_)
-            | Unit::Chassis(_)
-            | Unit::Service { .. } => return,
+            Unit::Vpc(_) | Unit::Peering(_) | Unit::Node(_) | Unit::Chassis(_) | Unit::Service { .. } => {
+                return;
+            }
         };
         self.results.to_compare.extend(pods);
     }

@@ -48,8 +48,9 @@ pub struct ClusterBuilder {
     datapath: Datapath,
     /// The networks of pods, if Portolan is the primary network.
     primary: Option<Vec<String>>,
-    /// The networks of Services that the nodes serve.
+    /// The networks of Services.
     services: Vec<String>,
+    service_proxy: ServiceProxy,
     progress: Tell,
 }
 
@@ -65,6 +66,13 @@ enum Kinds {
 enum Control {
     Started,
     Absent,
+}
+
+/// Who serves Services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ServiceProxy {
+    Portolan,
+    Nobody,
 }
 
 /// What runs on nodes besides Open vSwitch and OVN.
@@ -101,6 +109,7 @@ impl ClusterBuilder {
             datapath: Datapath::default(),
             primary: None,
             services: Vec::new(),
+            service_proxy: ServiceProxy::Nobody,
             progress: Box::new(|_| Ok(())),
         }
     }
@@ -183,6 +192,12 @@ impl ClusterBuilder {
     pub fn services(mut self, networks: &[&str]) -> Self {
         self.services = networks.iter().map(|network| (*network).to_owned()).collect();
         self
+    }
+
+    /// On the primary network: Portolan serves Services, which have addresses of these networks.
+    pub fn serves_services(mut self, networks: &[&str]) -> Self {
+        self.service_proxy = ServiceProxy::Portolan;
+        self.services(networks)
     }
 
     /// Told of each step when it begins and when it is done. An error ends the raising.
@@ -330,6 +345,7 @@ impl Raising<'_> {
             .arg(self.kubeconfig("portolan-controller", api)?)
             .args(self.how.primary.as_ref().map(|_| "--primary"))
             .args(self.cluster_networks())
+            .args(self.service_networks().iter().map(|network| format!("--service-cidr={network}")))
             .start(self.lab.home())
     }
 
@@ -358,11 +374,21 @@ impl Raising<'_> {
         networks.map(|network| format!("--cluster-network={network}")).collect()
     }
 
+    /// The networks of Services that Portolan serves.
+    fn service_networks(&self) -> &[String] {
+        match self.how.service_proxy {
+            ServiceProxy::Portolan => &self.how.services,
+            ServiceProxy::Nobody => &[],
+        }
+    }
+
     fn primary_of_agents(&self) -> Vec<String> {
         let Some(networks) = &self.how.primary else { return Vec::new() };
         let networks = networks.iter().map(|network| format!("--cluster-network={network}"));
         let services = self.how.services.iter().map(|network| format!("--service-network={network}"));
-        std::iter::once("--primary".to_owned()).chain(networks).chain(services).collect()
+        let serves =
+            (self.how.service_proxy == ServiceProxy::Portolan).then(|| "--serve-services".to_owned());
+        std::iter::once("--primary".to_owned()).chain(networks).chain(services).chain(serves).collect()
     }
 
     fn runtime(&self, node: &Node, client: &Client) -> Result<NodeRuntime> {

@@ -25,7 +25,8 @@ const AFFINITY_SECONDS: u32 = 10_800;
 /// A Service as a value; none if it has no addresses, or another proxy is to serve it.
 pub fn service(object: &v1::Service) -> Option<Service> {
     let spec = object.spec.as_ref()?;
-    let is_of_others = object.labels().contains_key(SERVICE_PROXY_NAME) || object.labels().contains_key(HEADLESS);
+    let is_of_others =
+        object.labels().contains_key(SERVICE_PROXY_NAME) || object.labels().contains_key(HEADLESS);
     let cluster_ips = cluster_ips(spec);
     if is_of_others || spec.type_.as_deref() == Some("ExternalName") || cluster_ips.is_empty() {
         return None;

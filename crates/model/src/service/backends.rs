@@ -6,7 +6,7 @@
 //! | where all ready endpoints have hints, and some are for the node or its zone | those |
 //! | under policy `Local` | the ready endpoints of the node; where none is ready, those of it that serve while they terminate |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use portolan_api::Family;
@@ -64,6 +64,11 @@ impl<'w> Backends<'w> {
     /// Those under policy `Local` on a node.
     pub fn on(&self, node: &str) -> Vec<Backend<'w>> {
         first_ready(self.0.iter().filter(|backend| backend.endpoint.node.as_deref() == Some(node)))
+    }
+
+    /// The nodes that some of them are on.
+    pub fn node_names(&self) -> BTreeSet<&'w str> {
+        self.0.iter().filter_map(|backend| backend.endpoint.node.as_deref()).collect()
     }
 
     /// Whether which of them a client should use may follow from where it is.

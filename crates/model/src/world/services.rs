@@ -39,7 +39,8 @@ impl World {
         self.index_per_node(key);
         dirty.units.insert(service_unit(key));
         // Who else wants one of these may get it, or lose it.
-        let contested = before.union(&after).filter(|one| ranks_change || !(before.contains(one) && after.contains(one)));
+        let contested =
+            before.union(&after).filter(|one| ranks_change || !(before.contains(one) && after.contains(one)));
         for frontend in contested {
             dirty.units.extend(self.service_indexes.by_frontend.get(frontend).map(service_unit));
         }
@@ -123,9 +124,9 @@ impl World {
         service.internal == TrafficPolicy::Local
             || service.keeps_outside_on_node()
             || service.ports.iter().any(|port| {
-                families.iter().any(|family| {
-                    Backends::of(self.endpoint_slices_of(service), port, *family).have_hints()
-                })
+                families
+                    .iter()
+                    .any(|family| Backends::of(self.endpoint_slices_of(service), port, *family).have_hints())
             })
     }
 
@@ -167,7 +168,8 @@ impl World {
         self.primary_vpc.as_ref()?;
         let (service, vpc) = (self.service(namespace, name)?, self.vpc_of_subnets(DEFAULT_VPC)?);
         let is_ours = |frontend: &Frontend| {
-            self.service_of(frontend).is_some_and(|of| of.namespace == service.namespace && of.name == service.name)
+            self.service_of(frontend)
+                .is_some_and(|of| of.namespace == service.namespace && of.name == service.name)
         };
         let per_node = self.service_indexes.per_node.contains(&(namespace.to_owned(), name.to_owned()));
         Some(ServiceView {

@@ -300,7 +300,8 @@ fn service() -> impl Strategy<Value = Object> {
 }
 
 fn slice() -> impl Strategy<Value = Object> {
-    let endpoints = prop::collection::vec((pick(&["10.1.0.1", "10.1.0.2"]), pick(&["node-1", "node-2"])), 0..3);
+    let endpoints =
+        prop::collection::vec((pick(&["10.1.0.1", "10.1.0.2"]), pick(&["node-1", "node-2"])), 0..3);
     (pick(&["web", "db"]), pick(&["a", "b"]), endpoints, any::<bool>()).prop_map(
         |(service, name, endpoints, hinted)| {
             let mut slice = mk_slice(service, &endpoints);

@@ -55,8 +55,14 @@ fn what_is_not_to_be_served_is_no_service() {
         ("headless", changed(&plain, "/spec/clusterIPs", json!(["None"]))),
         ("another name", changed(&plain, "/spec/type", json!("ExternalName"))),
         ("not allocated yet", changed(&plain, "/spec/clusterIPs", json!([""]))),
-        ("another proxy", changed(&plain, "/metadata/labels", json!({"service.kubernetes.io/service-proxy-name": "x"}))),
-        ("labelled headless", changed(&plain, "/metadata/labels", json!({"service.kubernetes.io/headless": ""}))),
+        (
+            "another proxy",
+            changed(&plain, "/metadata/labels", json!({"service.kubernetes.io/service-proxy-name": "x"})),
+        ),
+        (
+            "labelled headless",
+            changed(&plain, "/metadata/labels", json!({"service.kubernetes.io/headless": ""})),
+        ),
     ] {
         let mut service = service;
         if why == "headless" || why == "not allocated yet" {
@@ -171,13 +177,18 @@ fn hints_count_where_all_that_is_ready_has_them_and_some_are_for_the_place() {
 fn an_address_that_several_services_name_is_the_oldest_ones_and_a_cluster_ip_nobody_elses() {
     let mut world = world();
     let named = |name: &str, created: &str, ip: &str| {
-        let service = changed(&mk_service(name, &[&format!("10.96.0.{}", name.len())]), "/spec/externalIPs", json!([ip]));
+        let service = changed(
+            &mk_service(name, &[&format!("10.96.0.{}", name.len())]),
+            "/spec/externalIPs",
+            json!([ip]),
+        );
         changed(&service, "/metadata/creationTimestamp", json!(created))
     };
     let has = |world: &World, name: &str, ip: &str| {
         view(world, name).frontends.iter().any(|frontend| frontend.address.to_string() == ip)
     };
-    let (late, early) = (named("late", "2026-02-01T00:00:00Z", "192.0.2.1"), named("e", "2026-01-01T00:00:00Z", "192.0.2.1"));
+    let (late, early) =
+        (named("late", "2026-02-01T00:00:00Z", "192.0.2.1"), named("e", "2026-01-01T00:00:00Z", "192.0.2.1"));
     drop(world.apply(&late));
     assert!(has(&world, "late", "192.0.2.1"));
     let dirty = world.apply(&early);

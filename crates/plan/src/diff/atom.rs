@@ -274,7 +274,8 @@ fn fill(insert: &mut Operation, elements: &[Element]) {
 
 /// A set of elements, or a map of keys with values.
 fn datum<'a>(elements: impl Iterator<Item = &'a Element> + Clone) -> Datum {
-    let mut pairs = elements.clone().filter_map(|one| Some((one.element.clone(), one.value.clone()?))).peekable();
+    let mut pairs =
+        elements.clone().filter_map(|one| Some((one.element.clone(), one.value.clone()?))).peekable();
     match pairs.peek() {
         Some(_) => Datum::Map(pairs.collect()),
         None => Datum::Set(elements.map(|one| one.element.clone()).collect()),

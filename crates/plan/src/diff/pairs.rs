@@ -27,25 +27,21 @@ impl Differ<'_> {
             rows.pairs().iter().any(|pair| pair.row == map && key.as_str() == Some(&pair.key))
         };
         let present = rows.iter().filter(|row| self.table(row.table.name).get(row.uuid).is_some());
-        for row in present.map(|row| row.uuid).chain(self.unwanted[at].iter().map(|(_, row)| row.uuid())) {
-            self.drop_pairs(row, is_wanted, atom);
+        for row in present {
+            self.drop_pairs(row.table, row.uuid, is_wanted, atom);
         }
-        // Pairs in this unit's own maps whose carriers are gone: nobody else would find them.
+        for (table, row) in &self.unwanted[at] {
+            self.drop_pairs(table, row.uuid(), is_wanted, atom);
+        }
         for row in rows {
-            let Some(column) = row.table.pairs_column() else { continue };
-            let Some(present) = self.table(row.table.name).get(row.uuid) else { continue };
-            for (carrier, key, _) in pair::pairs_in(row.table, present) {
-                if !self.wanted.contains_key(&carrier) && !self.is_anywhere(carrier) {
-                    atom.lose(ParentColumn { table: row.table.name, column }, row.uuid, key.clone());
-                }
-            }
+            self.drop_orphaned_pairs(row.table, row.uuid, atom);
         }
     }
 
     /// Takes the pairs away that stale rows contributed.
     pub(super) fn leave_pairs(&self, unwanted: &[Present<'_>], atom: &mut Atom) {
-        for (_, row) in unwanted {
-            self.drop_pairs(row.uuid(), |_, _| false, atom);
+        for (table, row) in unwanted {
+            self.drop_pairs(table, row.uuid(), |_, _| false, atom);
         }
     }
 
@@ -63,35 +59,41 @@ impl Differ<'_> {
         }
     }
 
-    /// Takes the pairs of a carrier out of all maps, but for those that are wanted.
-    fn drop_pairs(&self, carrier: Uuid, is_wanted: impl Fn(Uuid, &Value) -> bool, atom: &mut Atom) {
-        let with_pairs = self.database.tables.iter().filter_map(|table| Some((*table, table.pairs_column()?)));
-        for (table, column) in with_pairs {
-            let mut maps: Vec<&Row> =
-                self.table(table.name).find(pair::BY_CARRIER, &Value::Uuid(carrier)).map(|row| &**row).collect();
-            maps.sort_unstable_by_key(|row| row.uuid());
-            for map in maps.into_iter().filter(|map| !self.dropped.contains_key(&map.uuid())) {
-                self.drop_pairs_in(table, column, map, carrier, &is_wanted, atom);
+    /// Takes the pairs for a row out of all maps, but for those that are wanted. There are few maps, and others' pairs cost nothing.
+    fn drop_pairs(
+        &self,
+        table: &Table,
+        carrier: Uuid,
+        is_wanted: impl Fn(Uuid, &Value) -> bool,
+        atom: &mut Atom,
+    ) {
+        for (maps, column) in self.database.tables.iter().filter_map(|maps| {
+            let (column, carriers) = maps.pairs()?;
+            (carriers == table.name).then_some((maps, column))
+        }) {
+            let mut rows: Vec<&Row> = self.table(maps.name).iter().map(|row| &**row).collect();
+            rows.retain(|row| !self.dropped.contains_key(&row.uuid()));
+            rows.sort_unstable_by_key(|row| row.uuid());
+            for row in rows {
+                let ours = pair::map(row, column).into_iter().flat_map(|map| pair::keys_of(carrier, map));
+                for key in ours.filter(|key| !is_wanted(row.uuid(), key)) {
+                    atom.lose(ParentColumn { table: maps.name, column }, row.uuid(), key.clone());
+                }
             }
         }
     }
 
-    fn drop_pairs_in(
-        &self,
-        table: &'static Table,
-        column: &'static str,
-        map: &Row,
-        carrier: Uuid,
-        is_wanted: &impl Fn(Uuid, &Value) -> bool,
-        atom: &mut Atom,
-    ) {
-        let ours = pair::pairs_in(table, map).filter(|(of, ..)| *of == carrier);
-        for (_, key, _) in ours.filter(|(_, key, _)| !is_wanted(map.uuid(), key)) {
-            atom.lose(ParentColumn { table: table.name, column }, map.uuid(), key.clone());
+    /// Takes pairs out of a map of a unit's own whose carriers are gone: nobody else would find them.
+    fn drop_orphaned_pairs(&self, table: &'static Table, row: Uuid, atom: &mut Atom) {
+        let Some((column, carriers)) = table.pairs() else { return };
+        let present = self.table(table.name).get(row);
+        for (key, _) in present.and_then(|row| pair::map(row, column)).into_iter().flatten() {
+            let is_orphan = |carrier: &Uuid| {
+                !self.wanted.contains_key(carrier) && self.table(carriers).get(*carrier).is_none()
+            };
+            if pair::carrier(key).is_some_and(|carrier| is_orphan(&carrier)) {
+                atom.lose(ParentColumn { table: table.name, column }, row, key.clone());
+            }
         }
-    }
-
-    fn is_anywhere(&self, row: Uuid) -> bool {
-        self.database.tables.iter().any(|table| self.table(table.name).get(row).is_some())
     }
 }

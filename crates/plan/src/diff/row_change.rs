@@ -14,7 +14,7 @@ pub(super) fn change(row: &DesiredRow, present: &Row, atom: &mut Atom) {
         let column = owned.column;
         let Some(is) = present.datum(column).filter(|is| *is != wanted) else { continue };
         let changes = match (owned.part, is, wanted) {
-            (Part::Members | Part::Pairs, ..) => continue,
+            (Part::Members | Part::Pairs(_), ..) => continue,
             (part, Datum::Map(is), Datum::Map(wanted)) => map_changes(column, part, is, wanted),
             (_, Datum::Set(is), Datum::Set(wanted)) if has_many(present, column) => {
                 set_changes(column, is, wanted)

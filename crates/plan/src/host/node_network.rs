@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  node ── portolan0 ── switch of the node ── router ── pods
-//!          its own address; pods' networks by the router; the second address, which is not configured, by the router too
+//!          its own address; pods' networks by the router; the second address, which is not configured, by the router too;
+//!          where Portolan serves Services, their networks and those of node-local frontends as well
 //! ```
 
 use std::collections::BTreeSet;
@@ -12,6 +13,9 @@ use ipnet::IpNet;
 use portolan_api::{Family, Mac};
 use portolan_model::subnet::DEFAULT_VPC;
 use portolan_model::{HeldNetworks, Subnet, World};
+
+use crate::northbound::ServiceProxy;
+use crate::service_addresses::NODE_LOCAL;
 
 /// The link of the node's port.
 pub const NODE_LINK: &str = "portolan0";
@@ -39,6 +43,10 @@ pub struct NodeNetwork {
     pub masquerade: Vec<IpAddr>,
     /// The node's own addresses, in the network of the nodes.
     pub own: Vec<IpAddr>,
+    /// The networks of Services, whoever serves them.
+    pub services: Vec<IpNet>,
+    /// Who serves Services.
+    pub service_proxy: ServiceProxy,
     /// Networks that were given as the cluster's or are a Subnet's, and contain an address of the node itself: they would lead to nowhere.
     pub refused: Vec<IpNet>,
     /// Networks of pods that are not in effect right now, and stay as they are: see [`NodeNetwork::keep`].
@@ -54,6 +62,17 @@ pub enum LeavesWith {
     OwnAddress,
 }
 
+/// What an operator says of the cluster's networks.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenNetworks<'a> {
+    /// Those of pods.
+    pub pods: &'a [IpNet],
+    /// Those of Services.
+    pub services: &'a [IpNet],
+    /// Who serves Services.
+    pub service_proxy: ServiceProxy,
+}
+
 impl NodeNetwork {
     /// Routes by the link: where to, and by which router.
     pub fn routes(&self) -> BTreeSet<(IpNet, IpAddr)> {
@@ -61,18 +80,23 @@ impl NodeNetwork {
         let is_own = |net: &IpNet| self.addresses.iter().any(|own| own.contains(net));
         let far = self.pods.iter().copied().filter(|net| !is_own(net));
         let hidden = self.masquerade.iter().map(|address| IpNet::from(*address));
+        let of_services = self.services.iter().copied().chain(node_local_networks());
+        let of_services = of_services.filter(|_| self.service_proxy == ServiceProxy::Portolan);
         let router = |net: &IpNet| {
             let is_of = |router: &&IpAddr| Family::of(**router) == Family::of_net(net);
             self.routers.iter().find(is_of).copied()
         };
-        far.chain(hidden).filter_map(|net| Some((net, router(&net)?))).collect()
+        far.chain(hidden).chain(of_services).filter_map(|net| Some((net, router(&net)?))).collect()
     }
 
     /// Adds to the networks of pods those that are held and were there before: a mistake in a Subnet must not take away what works, and
     /// what was never there does not come about by one.
     pub fn keep(&mut self, before: &[IpNet]) {
         let is_hidden = |net: &IpNet| self.masquerade.iter().any(|address| IpNet::from(*address) == *net);
-        let before: Vec<IpNet> = before.iter().filter(|net| !is_hidden(net)).copied().collect();
+        let is_of_services =
+            |net: &IpNet| self.services.contains(net) || node_local_networks().any(|one| one == *net);
+        let before = before.iter().filter(|net| !is_hidden(net) && !is_of_services(net));
+        let before: Vec<IpNet> = before.copied().collect();
         let kept = match &self.held {
             HeldNetworks::Unknown => before,
             HeldNetworks::Known(held) => {
@@ -97,9 +121,13 @@ impl NodeNetwork {
     }
 }
 
-/// What a node should have; none while its port has no addresses. `networks` are the cluster's as far as the operator says, `mtu` that of
-/// subnets that name none.
-pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> Option<NodeNetwork> {
+/// The networks of node-local frontends: those of [`NODE_LOCAL`].
+pub fn node_local_networks() -> impl Iterator<Item = IpNet> {
+    NODE_LOCAL.into_iter().map(|net| net.parse().expect("invariant: the constants are networks"))
+}
+
+/// What a node should have; none while its port has no addresses. `mtu` is that of subnets that name none.
+pub fn node_network(world: &World, node: &str, given: GivenNetworks<'_>, mtu: u16) -> Option<NodeNetwork> {
     let node = world.node(node)?;
     let port = world.node_port(node)?;
     let (attachment, subnet) = (port.attachment, world.subnet(port.subnet.name)?);
@@ -114,9 +142,14 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
     let leaves: Vec<(IpNet, LeavesWith)> = world.subnets_of_vpc(DEFAULT_VPC).flat_map(leaves_of).collect();
     let of_subnets = || leaves.iter().map(|(net, _)| net);
     let is_ours = |net: &IpNet| node.addresses.iter().any(|address| net.contains(address));
-    let (refused, given): (Vec<IpNet>, Vec<IpNet>) =
-        networks.iter().chain(of_subnets()).map(IpNet::trunc).partition(|net| is_ours(net));
-    let pods = IpNet::aggregate(&given);
+    let (mut refused, pods): (Vec<IpNet>, Vec<IpNet>) =
+        given.pods.iter().chain(of_subnets()).map(IpNet::trunc).partition(|net| is_ours(net));
+    let pods = IpNet::aggregate(&pods);
+    let (around, services): (Vec<IpNet>, Vec<IpNet>) =
+        given.services.iter().map(IpNet::trunc).partition(|net| is_ours(net));
+    if given.service_proxy == ServiceProxy::Portolan {
+        refused.extend(around);
+    }
     Some(NodeNetwork {
         owner: node.uid.clone(),
         iface_id: attachment.iface_id(),
@@ -128,6 +161,8 @@ pub fn node_network(world: &World, node: &str, networks: &[IpNet], mtu: u16) -> 
         leaves,
         masquerade,
         own: node.addresses.clone(),
+        services: IpNet::aggregate(&services),
+        service_proxy: given.service_proxy,
         refused,
         held: world.held_networks(DEFAULT_VPC),
     })
@@ -167,6 +202,11 @@ mod tests {
         world
     }
 
+    /// What an operator says where something else serves Services.
+    fn given(pods: &[IpNet]) -> GivenNetworks<'_> {
+        GivenNetworks { pods, services: &[], service_proxy: ServiceProxy::Other }
+    }
+
     fn texts<T: ToString>(of: impl IntoIterator<Item = T>) -> Vec<String> {
         of.into_iter().map(|one| one.to_string()).collect()
     }
@@ -174,7 +214,7 @@ mod tests {
     #[test]
     fn the_node_reaches_all_pods_by_the_router_of_its_switch() {
         let networks = ["10.16.0.0/14", "fd00:16::/32"].map(|net| net.parse().unwrap());
-        let network = node_network(&world(), "w1", &networks, 1400).unwrap();
+        let network = node_network(&world(), "w1", given(&networks), 1400).unwrap();
         assert_eq!(texts(&network.addresses), ["10.16.1.2/24", "fd00:16:1::2/64"]);
         assert_eq!(
             texts(network.routes().iter().map(|(net, router)| format!("{net} via {router}"))),
@@ -193,9 +233,50 @@ mod tests {
     }
 
     #[test]
+    fn where_portolan_serves_services_what_goes_to_them_takes_the_same_way() {
+        let services = ["10.96.0.0/16", "fd96::/112"].map(|net| net.parse().unwrap());
+        let given = |service_proxy| GivenNetworks { pods: &[], services: &services, service_proxy };
+        let routes =
+            |network: &NodeNetwork| texts(network.routes().iter().map(|(net, by)| format!("{net} via {by}")));
+        let portolan = node_network(&world(), "w1", given(ServiceProxy::Portolan), 1400).unwrap();
+        let other = node_network(&world(), "w1", given(ServiceProxy::Other), 1400).unwrap();
+        let more: Vec<String> =
+            routes(&portolan).into_iter().filter(|route| !routes(&other).contains(route)).collect();
+        assert_eq!(
+            more,
+            [
+                "10.96.0.0/16 via 10.16.1.1",
+                "169.254.169.0/26 via 10.16.1.1",
+                "fd8a:3c51:9e07:a9::/64 via fd00:16:1::1",
+                "fd96::/112 via fd00:16:1::1",
+            ]
+        );
+        assert_eq!(routes(&portolan).len(), routes(&other).len() + more.len());
+        assert_eq!(portolan.pods, other.pods, "what pods send there is none of what they send to pods");
+        // Where an earlier agent served them, these are no networks of pods that a Subnet hides.
+        let mut world = world();
+        drop(world.apply(&mk_subnet("apps", "10.50.0.0/33", "ovn-cluster")));
+        for service_proxy in [ServiceProxy::Portolan, ServiceProxy::Other] {
+            let mut after = node_network(&world, "w1", given(service_proxy), 1400).unwrap();
+            after.keep(&portolan.routes().iter().map(|(net, _)| *net).collect::<Vec<_>>());
+            assert_eq!(texts(&after.pods), ["10.16.1.0/24", "10.50.0.0/24", "fd00:16:1::/64"]);
+        }
+    }
+
+    #[test]
+    fn a_network_of_services_around_the_node_itself_is_refused() {
+        let services = ["192.168.0.0/16".parse().unwrap()];
+        let given = |service_proxy| GivenNetworks { pods: &[], services: &services, service_proxy };
+        let network = node_network(&world(), "w1", given(ServiceProxy::Portolan), 1400).unwrap();
+        assert_eq!((texts(&network.refused), network.services), (vec!["192.168.0.0/16".to_owned()], vec![]));
+        let network = node_network(&world(), "w1", given(ServiceProxy::Other), 1400).unwrap();
+        assert_eq!(texts(&network.refused), [""; 0], "it is not routed here");
+    }
+
+    #[test]
     fn a_network_around_the_node_itself_is_refused() {
         let networks = ["192.168.0.0/16".parse().unwrap()];
-        let network = node_network(&world(), "w1", &networks, 1400).unwrap();
+        let network = node_network(&world(), "w1", given(&networks), 1400).unwrap();
         assert_eq!(texts(&network.refused), ["192.168.0.0/16"]);
         assert!(!texts(&network.pods).contains(&"192.168.0.0/16".to_owned()));
     }
@@ -206,13 +287,13 @@ mod tests {
         let mut node = mk_node_with("w1", "10.16.1.0/24,fd00:16:1::/64");
         node.addresses = vec!["10.50.0.9".parse().unwrap()];
         drop(world.apply(&node));
-        let network = node_network(&world, "w1", &[], 1400).unwrap();
+        let network = node_network(&world, "w1", given(&[]), 1400).unwrap();
         assert_eq!(texts(&network.refused), ["10.50.0.0/24"]);
         assert!(!texts(network.routes().iter().map(|(net, _)| net)).contains(&"10.50.0.0/24".to_owned()));
     }
 
     fn pods_with(world: &World, before: &[&str]) -> Vec<String> {
-        let mut network = node_network(world, "w1", &[], 1400).unwrap();
+        let mut network = node_network(world, "w1", given(&[]), 1400).unwrap();
         let before: Vec<IpNet> = before.iter().map(|net| net.parse().unwrap()).collect();
         network.keep(&before);
         texts(&network.pods)
@@ -252,7 +333,7 @@ mod tests {
     }
 
     fn unmasqueraded_with(world: &World, before: &[&str]) -> Vec<String> {
-        let network = node_network(world, "w1", &["10.16.0.0/14".parse().unwrap()], 1400).unwrap();
+        let network = node_network(world, "w1", given(&["10.16.0.0/14".parse().unwrap()]), 1400).unwrap();
         let before: Vec<IpNet> = before.iter().map(|net| net.parse().unwrap()).collect();
         texts(network.unmasqueraded(&before))
     }
@@ -312,7 +393,7 @@ mod tests {
     fn without_addresses_there_is_nothing_to_make() {
         let mut world = world();
         drop(world.delete(&mk_lock("vpc/ovn-cluster", "node:w1", "10.16.1.2", "w1", 1)));
-        assert_eq!(node_network(&world, "w1", &[], 1400), None);
-        assert_eq!(node_network(&world, "w2", &[], 1400), None);
+        assert_eq!(node_network(&world, "w1", given(&[]), 1400), None);
+        assert_eq!(node_network(&world, "w2", given(&[]), 1400), None);
     }
 }

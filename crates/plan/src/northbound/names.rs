@@ -3,7 +3,9 @@
 //! Names are for `ovn-nbctl show`. Kubernetes names have neither colons nor slashes, so no two of these are alike;
 //! switch ports and router ports share one space of names in OVN.
 
-use ovn_schema::nb::{ChassisTemplateVar, DhcpOptions, LoadBalancerGroup, LogicalRouter, LogicalSwitch, PortGroup};
+use ovn_schema::nb::{
+    ChassisTemplateVar, DhcpOptions, LoadBalancerGroup, LogicalRouter, LogicalSwitch, PortGroup,
+};
 use ovsdb_core::Uuid;
 use portolan_api::Family;
 use portolan_model::Unit;

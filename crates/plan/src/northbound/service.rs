@@ -13,9 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use ovn_schema::nb::{ChassisTemplateVar, LoadBalancer, LoadBalancerGroup};
 use portolan_api::Family;
 use portolan_model::Unit;
-use portolan_model::service::{
-    Affinity, Backend, Backends, Protocol, Service, ServicePort, TrafficPolicy,
-};
+use portolan_model::service::{Affinity, Backend, Backends, Protocol, Service, ServicePort, TrafficPolicy};
 use portolan_model::view::ServiceView;
 
 use super::{ServiceProxy, Settings, names};
@@ -37,14 +35,18 @@ pub(super) fn rows(unit: &Unit, view: &ServiceView<'_>, settings: &Settings) -> 
                 let backends = Backends::of(view.slices.iter().copied(), port, family);
                 let mut add = |vip: SocketAddr, spread: Spread| match spread {
                     // Nothing answers anywhere: who asks is told at once.
-                    _ if backends.anywhere().is_empty() => drop(everywhere.insert(vip.to_string(), String::new())),
+                    _ if backends.anywhere().is_empty() => {
+                        drop(everywhere.insert(vip.to_string(), String::new()))
+                    }
                     Spread::Same => drop(everywhere.insert(vip.to_string(), list(&backends.anywhere()))),
                     spread => per_node.add(vip, spread, port.port, &backends, view),
                 };
                 for vip in vips(view, port, family) {
                     add(vip, spread(service, vip.ip(), &backends));
                 }
-                if let Some(vip) = node_local_frontend(service, at, family).filter(|_| has_family(service, family)) {
+                if let Some(vip) =
+                    node_local_frontend(service, at, family).filter(|_| has_family(service, family))
+                {
                     add(vip, Spread::OnNode);
                 }
             }
@@ -112,8 +114,10 @@ impl PerNode {
         view: &ServiceView<'_>,
     ) {
         let variable = format!("{port}_{}", if spread == Spread::Near { "near" } else { "local" });
+        let with_endpoints = backends.node_names();
         for (at, node) in view.nodes.iter().enumerate() {
             let found = match spread {
+                Spread::OnNode if !with_endpoints.contains(node.node.name) => continue,
                 Spread::OnNode => backends.on(node.node.name),
                 Spread::Near | Spread::Same => backends.near(*node),
             };
@@ -138,9 +142,10 @@ impl PerNode {
         }
         let key = format!("{}/per-node/{}", protocol.lower_case(), ip_version(family));
         let uuid = rows.uuid_of::<LoadBalancer>(&key);
-        let vips = self.vips.iter().map(|(vip, variable)| {
-            (vip.to_string(), format!("^{}", crate::pair::key(uuid, variable)))
-        });
+        let vips = self
+            .vips
+            .iter()
+            .map(|(vip, variable)| (vip.to_string(), format!("^{}", crate::pair::key(uuid, variable))));
         let mut row = load_balancer(view.service, protocol, vips.collect());
         row.name = format!("{}/per-node/{}", row.name, ip_version(family));
         row.options.extend([

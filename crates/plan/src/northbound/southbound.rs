@@ -46,11 +46,9 @@ pub fn expected(unit: &Unit, world: &World) -> Expected {
                 patch_ports: ports.into_iter().flatten().collect(),
             }
         }
-        Unit::Peering(_)
-        | Unit::Attachment(_)
-        | Unit::Node(_)
-        | Unit::Chassis(_)
-        | Unit::Service { .. } => Expected::default(),
+        Unit::Peering(_) | Unit::Attachment(_) | Unit::Node(_) | Unit::Chassis(_) | Unit::Service { .. } => {
+            Expected::default()
+        }
     }
 }
 

@@ -20,10 +20,10 @@ pub(super) fn rows(unit: &Unit, view: SubnetView<'_>, settings: &Settings) -> Ro
         return rows;
     }
     let name = names::switch(&subnet.name);
-    let services = view.vpc.filter(|vpc| vpc.is_primary && settings.service_proxy() == ServiceProxy::Portolan);
+    let services =
+        view.vpc.filter(|vpc| vpc.is_primary && settings.service_proxy() == ServiceProxy::Portolan);
     let load_balancer_group = services.map(|vpc| names::services_group(vpc).uuid()).into_iter().collect();
-    let switch =
-        rows.root(names::THE_ONE, LogicalSwitch { name, load_balancer_group, ..Default::default() });
+    let switch = rows.root(names::THE_ONE, LogicalSwitch { name, load_balancer_group, ..Default::default() });
     let mtu = config.mtu.unwrap_or_else(|| settings.mtu_given(view.tunnel_mtu));
     if let Some(vpc) = view.vpc {
         connect(&mut rows, &switch, vpc, &subnet.name, config, mtu);

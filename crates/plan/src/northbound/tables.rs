@@ -103,7 +103,7 @@ planned!(HaChassisGroup, held by [], unique: NAME, owns [Owned::whole(HaChassisG
 
 planned!(ChassisTemplateVar, held by [], unique: Some("chassis"), owns [
     Owned::whole(ChassisTemplateVar::CHASSIS.name()),
-    Owned::pairs(ChassisTemplateVar::VARIABLES.name()),
+    Owned::pairs(ChassisTemplateVar::VARIABLES.name(), LoadBalancer::TABLE),
 ]);
 
 // Tables whose rows something else holds.

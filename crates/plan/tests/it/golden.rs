@@ -33,7 +33,15 @@ fn render(scene: &Scene) -> String {
             render_row(&mut text, row, &labels);
         }
         for pair in rows(&unit.parse().unwrap()).unwrap().pairs() {
-            writeln!(text, "{} of {}: {} = {:?}", pair.column().column, labels[&pair.row()], pair.key(), pair.value()).unwrap();
+            writeln!(
+                text,
+                "{} of {}: {} = {:?}",
+                pair.column().column,
+                labels[&pair.row()],
+                pair.key(),
+                pair.value()
+            )
+            .unwrap();
         }
         text.push('\n');
     }

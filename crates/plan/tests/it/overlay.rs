@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovn_schema::nb::{
-    Acl, AddressSet, ChassisTemplateVar, GatewayChassis, HaChassis, HaChassisGroup, LoadBalancer, LoadBalancerGroup,
-    LogicalRouter, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort, Nat, PortGroup,
+    Acl, AddressSet, ChassisTemplateVar, GatewayChassis, HaChassis, HaChassisGroup, LoadBalancer,
+    LoadBalancerGroup, LogicalRouter, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort, Nat, PortGroup,
 };
 use portolan_plan::table::Planned;
 use portolan_plan::{RowRef, Rows};
@@ -159,7 +159,6 @@ fn balancers_of_all() -> Rows {
     rows.root("all", LoadBalancerGroup::default());
     rows
 }
-
 
 impl Gateway {
     /// The router with its port, and who may serve it.

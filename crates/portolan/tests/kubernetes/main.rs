@@ -17,6 +17,7 @@ mod primary_faults;
 mod primary_installed;
 mod primary_installed_faults;
 mod secondary;
+mod services;
 mod tenants;
 mod traffic;
 mod upgrade;

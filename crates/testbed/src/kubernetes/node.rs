@@ -26,7 +26,7 @@ pub(super) struct Shared {
     pub(super) underlay: Underlay,
     pub(super) network: Network,
     pub(super) families: Families,
-    service_proxy: ServiceProxy,
+    pub(super) service_proxy: ServiceProxy,
     purpose: Purpose,
     routes: bridge::Routes,
 }

@@ -6,7 +6,7 @@ use portolan_lab::{Daemon, Error, OvnCentral, Process, Ready, Result};
 
 use super::{
     Families, Kubernetes, KubernetesNode, Network, PATIENCE, POD_CIDR, POD_CIDR_IPV6, SERVICE_CIDR,
-    SERVICE_CIDR_IPV6,
+    SERVICE_CIDR_IPV6, ServiceProxy,
 };
 
 /// Definitions of all kinds that Portolan serves.
@@ -83,7 +83,9 @@ fn networks_for_agents(cluster: &Kubernetes) -> Vec<String> {
         Network::None => {
             let [pods, services] = networks(cluster);
             let pods = pods.iter().map(|network| format!("--cluster-network={network}"));
-            pods.chain(services.iter().map(|network| format!("--service-network={network}"))).collect()
+            let services = services.iter().map(|network| format!("--service-network={network}"));
+            let serves = serves_services(cluster).then(|| "--serve-services".to_owned());
+            pods.chain(services).chain(serves).collect()
         }
     }
 }
@@ -93,9 +95,18 @@ fn networks_for_controller(cluster: &Kubernetes) -> Vec<String> {
     match cluster.network() {
         Network::Bridge => Vec::new(),
         Network::None => {
-            networks(cluster).concat().iter().map(|network| format!("--cluster-network={network}")).collect()
+            let [_, services] = networks(cluster);
+            let served = services.iter().filter(|_| serves_services(cluster));
+            let served = served.map(|network| format!("--service-cidr={network}"));
+            let all = networks(cluster).concat();
+            all.iter().map(|network| format!("--cluster-network={network}")).chain(served).collect()
         }
     }
+}
+
+/// Whether Portolan serves Services: as the primary network, where nobody else does.
+fn serves_services(cluster: &Kubernetes) -> bool {
+    cluster.network() == Network::None && cluster.service_proxy() == ServiceProxy::None
 }
 
 /// The networks of pods, and of Services.

@@ -148,9 +148,12 @@ fn variables_go_with_endpoints_nodes_and_services() {
     scene.settle_by_events();
     assert!(scene.has("10.1.0.2:8080,10.1.0.3:8080") && !scene.has("10.1.0.1:8080") && scene.has("10.1.0.9"));
     // Somebody removes one by hand: its Service puts it back.
-    let row = scene.cache.table("Chassis_Template_Var").unwrap().iter().find(|row| {
-        row.datum("variables").unwrap().to_string().contains("10.1.0.9")
-    });
+    let row = scene
+        .cache
+        .table("Chassis_Template_Var")
+        .unwrap()
+        .iter()
+        .find(|row| row.datum("variables").unwrap().to_string().contains("10.1.0.9"));
     let row = row.unwrap().uuid();
     let clear = ovsdb::Operation::Update {
         table: "Chassis_Template_Var".into(),
@@ -173,4 +176,47 @@ fn variables_go_with_endpoints_nodes_and_services() {
     scene.engine.feed(&Change::deleted(&local));
     scene.settle_by_events();
     assert!(scene.has("10.1.0.9") && !scene.has("10.96.0.20"), "{:?}", scene.backends());
+}
+
+#[test]
+fn what_of_a_service_cannot_be_served_is_told_with_what_to_do() {
+    let mut scene = serving(&[("n1", "n1")]);
+    scene.service("web", "10.96.0.10", "Cluster");
+    scene.service("afar", "10.200.0.1", "Cluster");
+    let mut thief = mk_service("thief", &["10.96.0.11"]);
+    thief.spec.as_mut().unwrap().external_ips = Some(vec!["10.96.0.10".to_owned()]);
+    scene.engine.feed(&Change::Applied(thief.clone()));
+    scene.services.insert("thief".to_owned(), thief.clone());
+    scene.settle();
+    let said = |scene: &Scene, wanted: &str| {
+        scene.reported.iter().find(|(reason, _)| *reason == wanted).map(|(_, message)| message.clone())
+    };
+    let in_use = said(&scene, "AddressInUse").unwrap();
+    assert!(in_use.starts_with("10.96.0.10 leads to Service default/web at TCP 80"), "{in_use}");
+    let not_routed = said(&scene, "ClusterIPNotRouted").unwrap();
+    assert!(not_routed.starts_with("cluster IP 10.200.0.1 is in none"), "{not_routed}");
+    assert!(scene.has(r#"{"10.96.0.11:80"=""}"#), "the rest of it is served: {:?}", scene.backends());
+    // It is over when the other goes, without a change of this one.
+    let web = scene.services.remove("web").unwrap();
+    scene.engine.feed(&Change::deleted(&web));
+    scene.settle();
+    assert_eq!(scene.reasons().last(), Some(&"Resolved"));
+    assert!(scene.has(r#""10.96.0.10:80"="""#), "{:?}", scene.backends());
+    // A Service with more ports than there are addresses.
+    let mut many = mk_service("many", &["10.96.0.30"]);
+    let spec = many.spec.as_mut().unwrap();
+    (spec.type_, spec.health_check_node_port) = (Some("LoadBalancer".to_owned()), Some(32000));
+    spec.external_traffic_policy = Some("Local".to_owned());
+    spec.external_ips = Some(vec!["192.0.2.7".to_owned()]);
+    let port = spec.ports.as_ref().unwrap()[0].clone();
+    let numbered = |at: i32| {
+        let (name, mut port) = (Some(format!("p{at}")), port.clone());
+        (port.port, port.name) = (at, name);
+        port
+    };
+    spec.ports = Some((1..=57).map(numbered).collect());
+    scene.engine.feed(&Change::Applied(many));
+    scene.engine.actions().into_iter().for_each(|action| scene.perform(action));
+    let many = said(&scene, "TooManyPorts").unwrap();
+    assert!(many.starts_with("spec.ports[56] and those after it"), "{many}");
 }

@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use portolan_testbed::cluster::Programs;
-use portolan_testbed::{Daemon, Namespace, Node, Northbound, Pod, Process, Ready, TestLab, Testbed, TestbedBuilder};
+use portolan_testbed::{
+    Daemon, Namespace, Node, Northbound, Pod, Process, Ready, TestLab, Testbed, TestbedBuilder,
+};
 
 /// A port of a node that leads to a pod.
 const PORT: u16 = 8089;
