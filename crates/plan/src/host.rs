@@ -30,7 +30,9 @@ mod tests;
 
 pub use function::{FormerLink, Function, Use};
 pub use names::{HolderTag, LinkName, Note, Sandbox, Tag};
-pub use node_network::{GivenNetworks, LeavesWith, NODE_LINK, NodeNetwork, node_local_networks, node_network};
+pub use node_network::{
+    GivenNetworks, LeavesWith, NODE_LINK, NodeNetwork, node_local_networks, node_network,
+};
 pub use observed::{Datapath, Guard, Internal, Observed, ObservedLink, ObservedPort, PodEnd, Switched};
 pub use planning::{Admits, Desired, DesiredLink, DesiredPort, DesiredTap, Facts, LinkState, plan};
 pub use removals::{Configuration, Removal, Removals};

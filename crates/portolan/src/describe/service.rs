@@ -95,7 +95,7 @@ fn of_served(
     sheet.field("Hints", hints(snapshot, object, service));
     sheet.field("Affinity", affinity(service.affinity));
     if let Some(port) = service.health_check_node_port.filter(|_| service.keeps_outside_on_node()) {
-        sheet.field("Health check", format!("port {port} of every node says whether it has endpoints"));
+        sheet.field("Health check", format!("port {port} of every node"));
     }
     frontends::add(sheet, snapshot, object, service);
     let ports = PortTraffic::of(snapshot, slices, service);

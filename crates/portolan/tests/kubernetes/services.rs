@@ -144,7 +144,8 @@ fn node_port(cluster: &Kubernetes, service: &str) -> Result<String> {
 }
 
 fn cluster_ips(cluster: &Kubernetes, service: &str) -> Result<Vec<IpAddr>> {
-    let shown = cluster.kubectl(&["get", &format!("service/{service}"), "-o=jsonpath={.spec.clusterIPs[*]}"])?;
+    let shown =
+        cluster.kubectl(&["get", &format!("service/{service}"), "-o=jsonpath={.spec.clusterIPs[*]}"])?;
     Ok(shown.split(' ').map(|address| address.parse().unwrap()).collect())
 }
 

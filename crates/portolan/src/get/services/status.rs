@@ -68,7 +68,7 @@ pub(crate) fn problems(
     ports: &[PortTraffic<'_>],
 ) -> Vec<Problem> {
     let mut problems: Vec<_> =
-        taken(snapshot, service).into_iter().map(|text| Problem::new("AddressTaken", text)).collect();
+        taken(snapshot, service).into_iter().map(|text| Problem::new("AddressInUse", text)).collect();
     let slices = slices.of_service(&service.namespace, &service.name);
     if slices.is_empty() {
         problems.push(Problem::new("NoEndpointSlice", no_slice(object, service)));

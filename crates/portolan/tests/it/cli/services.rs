@@ -64,9 +64,9 @@ fn services_show_which_of_their_endpoints_get_traffic() {
         for (arguments, code, message) in [
             (&["get", "services", "wbe"][..], 3, "service \"wbe\" does not exist; did you mean "),
             (&["describe", "service", "wbe"], 3, "service \"default/wbe\" does not exist; did you mean web?"),
-            (&["describe", "service", "web", "-n", "defalt"], 3, "did you mean default/web?"),
+            (&["describe", "service", "web", "-n", "defaults"], 3, "did you mean default/web?"),
             (
-                &["describe", "service", "wbe", "-n", "defalt"],
+                &["describe", "service", "wbe", "-n", "defaults"],
                 3,
                 "namespace \"defalt\" has no Services; did you mean default?",
             ),
