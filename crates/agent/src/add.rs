@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -21,6 +22,9 @@ use crate::vswitch::UnusableLink;
 use crate::wanted::{Call, Planned, Wanted, pod_ended, wanted};
 use crate::{device, links};
 
+/// How long a thread that makes links keeps its place: one that hangs holds up nobody for longer.
+const LATE: Duration = Duration::from_secs(2);
+
 /// What one ADD works on.
 pub(crate) struct Add<'a> {
     pub(crate) agent: &'a Arc<Agent>,
@@ -35,6 +39,13 @@ pub(crate) struct Add<'a> {
     pub(crate) steps: Steps,
     /// The threads that work on links, for undoing to wait for: they cannot be cancelled.
     pub(crate) threads: Threads,
+}
+
+/// The link of an interface, as it was made.
+struct Made {
+    note: Note,
+    /// Of the node's end.
+    mtu: u16,
 }
 
 impl Add<'_> {
@@ -56,12 +67,16 @@ impl Add<'_> {
         self.agent.engine.end(&self.sandbox);
         self.agent.engine.is_removed(&self.sandbox, self.agent.vswitch.revision()).await;
         self.agent.engine.begin(&self.sandbox);
-        // The interface that the call names is begun while its addresses are awaited. After another plugin there is none, and whether it may
-        // be a device is not known yet.
-        let early = self.config.selection.makes_named() && self.device.is_none();
+        // The interface that the call names is begun while its addresses are awaited, if they have to be. After another plugin there is none,
+        // and whether it may be a device is not known yet.
+        let is_known = self.agent.cluster.read(|known| self.interfaces(known).is_some());
+        let early = !is_known && self.config.selection.makes_named() && self.device.is_none();
         let early_link = async {
             match early {
-                true => self.make_link(self.note(&self.sandbox.call, self.pod.uid.clone())).await.map(Some),
+                true => {
+                    let note = self.note(&self.sandbox.call, self.pod.uid.clone());
+                    self.make_link(note, LEAST_MTU).await.map(Some)
+                }
                 false => Ok(None),
             }
         };
@@ -73,9 +88,9 @@ impl Add<'_> {
         let (early, (pod_uid, planned)) = tokio::try_join!(early_link, wanted)?;
         let (pod_uid, early) = (&pod_uid, &early);
         let notes = futures::future::try_join_all(planned.iter().map(|plan| async move {
-            let mut note = self.note(&plan.interface, Some(pod_uid.clone()));
-            match early {
-                Some(_) if plan.interface == self.sandbox.call => {
+            let note = self.note(&plan.interface, Some(pod_uid.clone()));
+            let made = match early {
+                Some(Made { mtu, .. }) if plan.interface == self.sandbox.call => {
                     if self.pod.uid.as_ref() != Some(pod_uid) {
                         let note = note.clone();
                         self.work(Step::Link, format!("link {}", plan.interface), move || {
@@ -83,10 +98,11 @@ impl Add<'_> {
                         })
                         .await?;
                     }
+                    Made { note, mtu: *mtu }
                 }
-                _ => note = self.make_link(note).await?,
-            }
-            self.connect(plan, &note).await.map(|()| note)
+                _ => self.make_link(note, plan.end.mtu).await?,
+            };
+            self.connect(plan, &made).await.map(|()| made.note)
         }))
         .await?;
         self.steps.report(&self.sandbox.container, &self.pod.to_string());
@@ -166,8 +182,8 @@ impl Add<'_> {
         }
     }
 
-    /// Makes an interface's link, or takes that of a device. Answers what is noted of it.
-    async fn make_link(&self, note: Note) -> Result<Note, CniError> {
+    /// Makes an interface's link with this MTU, or takes that of a device.
+    async fn make_link(&self, note: Note, mtu: u16) -> Result<Made, CniError> {
         let datapath: Datapath = self
             .steps
             .wait(Step::Bridge, format!("bridge {} of Open vSwitch", self.agent.config.bridge), async {
@@ -181,20 +197,24 @@ impl Add<'_> {
         let is_device = device.is_some();
         let steps = self.steps.reporter.clone();
         let make = move || match device {
-            Some(device) => agent.functions.take(&device, note, &netns, datapath, &agent.engine),
-            None => links::make(&note, &netns, LEAST_MTU, datapath, (&agent.engine, &steps)).map(|()| note),
+            Some(device) => agent
+                .functions
+                .take(&device, note, &netns, datapath, &agent.engine)
+                .map(|note| Made { note, mtu: LEAST_MTU }),
+            None => links::make(&note, &netns, mtu, datapath, (&agent.engine, &steps))
+                .map(|()| Made { note, mtu }),
         };
         let made = self.work(Step::Link, waiting, make).await;
         made.map_err(|error| if is_device { of_device(error) } else { error })
     }
 
     /// Configures an interface whose links exist, and waits until it carries traffic. The engine gives it its port.
-    async fn connect(&self, plan: &Planned, note: &Note) -> Result<(), CniError> {
+    async fn connect(&self, plan: &Planned, Made { note, mtu }: &Made) -> Result<(), CniError> {
         let (vswitch, steps, interface) = (&self.agent.vswitch, &self.steps, plan.interface.as_str());
         let (link, netns, end) = (note.link(), Arc::clone(&self.netns), plan.end.clone());
-        let (name, noted, agent) = (interface.to_owned(), note.clone(), Arc::clone(self.agent));
+        let (name, noted, mtu, agent) = (interface.to_owned(), note.clone(), *mtu, Arc::clone(self.agent));
         let configure = move || match has_link(&noted) {
-            true => links::configure(&link, &name, &netns, &end).map(Some),
+            true => links::configure((&link, mtu), &name, &netns, &end).map(Some),
             false => agent.functions.configure_without_link(&noted, end.mac, end.mtu).map(|()| None),
         };
         let is_link = has_link(note);
@@ -228,11 +248,23 @@ impl Add<'_> {
         waiting_for: String,
         body: impl FnOnce() -> portolan_host::Result<T> + Send + 'static,
     ) -> Result<T, CniError> {
-        let (working, reporter) = (self.threads.begin().await, self.steps.reporter.clone());
-        let done = tokio::task::spawn_blocking(move || {
-            let _working = working;
-            reporter.during_work(step, body)
-        });
+        let reporter = self.steps.reporter.clone();
+        let done = async {
+            let place = match step {
+                Step::Link => Some(self.agent.calls.place_for_links().await),
+                _ => None,
+            };
+            let working = self.threads.begin().await;
+            let mut done = tokio::task::spawn_blocking(move || {
+                let _working = working;
+                reporter.during_work(step, body)
+            });
+            if let Ok(done) = tokio::time::timeout(LATE, &mut done).await {
+                return done;
+            }
+            drop(place);
+            done.await
+        };
         let unfinished = |error: tokio::task::JoinError| {
             CniError::new(Code::Setup, "the agent is shutting down", error.to_string())
         };

@@ -14,18 +14,27 @@ pub(crate) const CONNECTIONS: usize = 512;
 /// for their addresses keep no sandbox from being removed. More than a node has pods.
 pub(crate) const ADDS: usize = 384;
 
+/// How many threads make links at a time. The kernel has one lock for all links: more of them would only take processors from each other, and
+/// every call would wait for all others.
+const MAKING_LINKS: usize = 4;
+
 /// The calls in progress.
 #[derive(Debug)]
 pub(crate) struct Calls {
     containers: Mutex<HashMap<String, Weak<Container>>>,
     connections: Arc<Semaphore>,
     adds: Semaphore,
+    making_links: Semaphore,
 }
 
 impl Default for Calls {
     fn default() -> Self {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS));
-        Self { containers: Mutex::default(), connections, adds: Semaphore::new(ADDS) }
+        Self {
+            containers: Mutex::default(),
+            connections: Arc::new(Semaphore::new(CONNECTIONS)),
+            adds: Semaphore::new(ADDS),
+            making_links: Semaphore::new(MAKING_LINKS),
+        }
     }
 }
 
@@ -89,6 +98,11 @@ impl Calls {
     pub(crate) async fn connection(&self) -> OwnedSemaphorePermit {
         let permit = Arc::clone(&self.connections).acquire_owned().await;
         permit.expect("invariant: nobody closes it")
+    }
+
+    /// Waits for its turn to make links.
+    pub(crate) async fn place_for_links(&self) -> SemaphorePermit<'_> {
+        self.making_links.acquire().await.expect("invariant: nobody closes it")
     }
 
     /// Counts an ADD as being in progress; none if there are too many.

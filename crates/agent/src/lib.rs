@@ -60,6 +60,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::LocalBoxFuture;
 use ipnet::IpNet;
 use ovsdb::Endpoint;
 use portolan_model::Settings;
@@ -79,6 +80,7 @@ use crate::server::Agent;
 use crate::vswitch::Vswitch;
 
 pub use portolan_host::Sysfs;
+pub use portolan_host::memory::keep_small;
 
 pub use crate::steps::{AtChange, AtStep, ChangeHook, Moment, Step, StepHook};
 
@@ -148,7 +150,19 @@ impl Config {
 
 /// Runs the agent until it fails, or the future is dropped. `ready` is called once, when calls can be served: the socket is
 /// there, and what is known of the cluster and of Open vSwitch is in step.
-pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
+pub fn run(config: Config, ready: impl FnOnce() + 'static) -> LocalBoxFuture<'static, anyhow::Result<()>> {
+    run_erased(config, Box::new(ready))
+}
+
+/// Neither generic nor `async`, it is compiled with this crate. Otherwise all of the agent would be compiled where it is awaited, among whatever
+/// else that program has, and with every page of the agent's the kernel would map several of others.
+fn run_erased(config: Config, ready: Ready) -> LocalBoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(run_parts(config, ready))
+}
+
+type Ready = Box<dyn FnOnce()>;
+
+async fn run_parts(config: Config, ready: Ready) -> anyhow::Result<()> {
     let node_lock = NodeLock::begin(&config.cni_socket)?;
     let client = config.kube.client()?;
     let (engine, network_status) = (Arc::new(Engine::new()), Arc::new(Pending::default()));
@@ -190,7 +204,7 @@ pub async fn run(config: Config, ready: impl FnOnce()) -> anyhow::Result<()> {
 async fn work(
     agent: &Arc<Agent>,
     recoveries: portolan_watch::Recoveries,
-    ready: impl FnOnce(),
+    ready: Ready,
 ) -> anyhow::Result<Infallible> {
     agent.node_lock.held().await?;
     let listener = server::listen(&agent.config)?;

@@ -17,6 +17,8 @@ use crate::functions::Functions;
 use crate::host_work::Outcome;
 use crate::steps::{ChangeHook, Moment, Reporter, Step};
 
+const EEXIST: i32 = 17;
+
 /// The pod's end of an interface, as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodEnd {
@@ -57,8 +59,6 @@ fn make_guarded(
 ) -> Result<()> {
     let mut host = Rtnetlink::open()?;
     let (name, interface) = (note.link(), note.interface.as_str());
-    // What a call that was interrupted left. Nothing else has this name: it is a function of the container's id.
-    host.delete_link(name.as_str())?;
     let veth = Veth {
         name: name.as_str(),
         peer: interface,
@@ -66,7 +66,12 @@ fn make_guarded(
         peer_mac: None,
         mtu: mtu.into(),
     };
-    steps.during_work(Step::Pair, || host.add_veth(&veth))?;
+    steps.during_work(Step::Pair, || {
+        let made = host.add_veth(&veth);
+        let exists = made.as_ref().is_err_and(|error| error.os_error() == Some(EEXIST));
+        // What a call that was interrupted left. Nothing else has this name: it is a function of the container's id.
+        if exists && host.delete_link(name.as_str())? { host.add_veth(&veth) } else { made }
+    })?;
     steps.during_work(Step::Guard, || {
         guard::ipv6_off(name.as_str())?;
         if datapath == Datapath::Netdev {
@@ -153,10 +158,17 @@ fn set_up(name: &str) -> Result<()> {
     }
 }
 
-/// Configures the pod's end. Everything in it can be used as soon as it is there.
-pub(crate) fn configure(link: &LinkName, interface: &str, netns: &OwnedFd, end: &PodEnd) -> Result<Link> {
+/// Configures the pod's end, and gives the node's end the same MTU. Everything in it can be used as soon as it is there.
+pub(crate) fn configure(
+    (link, link_mtu): (&LinkName, u16),
+    interface: &str,
+    netns: &OwnedFd,
+    end: &PodEnd,
+) -> Result<Link> {
     let mtu = Some(end.mtu.into());
-    Rtnetlink::open()?.set_link(link.as_str(), LinkSettings { mtu, ..Default::default() })?;
+    if link_mtu != end.mtu {
+        Rtnetlink::open()?.set_link(link.as_str(), LinkSettings { mtu, ..Default::default() })?;
+    }
     let mut pod = Rtnetlink::open_in(netns.as_fd())?;
     let settings = LinkSettings { mac: Some(end.mac.octets()), mtu, up: true, alias: None };
     pod.set_link(interface, settings)?;

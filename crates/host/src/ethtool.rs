@@ -1,6 +1,7 @@
 //! Features of links, by ethtool's generic netlink family.
 
 use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
 
 use nix::sys::socket::SockProtocol;
 
@@ -32,8 +33,16 @@ pub struct Ethtool {
 impl Ethtool {
     /// Of the calling thread's network namespace.
     pub fn open() -> Result<Self> {
+        // The same in all namespaces, for as long as the kernel runs.
+        static FAMILY: OnceLock<u16> = OnceLock::new();
         let mut socket = Socket::open(SockProtocol::NetlinkGeneric)?;
-        let family = genl::family(&mut socket, "ethtool")?;
+        let family = match FAMILY.get() {
+            Some(family) => *family,
+            None => {
+                let family = genl::family(&mut socket, "ethtool")?;
+                *FAMILY.get_or_init(|| family)
+            }
+        };
         Ok(Self { family, socket })
     }
 

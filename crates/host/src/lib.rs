@@ -16,6 +16,7 @@
 //!  sysctl       settings of the kernel
 //!  change_monitor that something about links, addresses, routes or nftables changed
 //!  path_probe   what passes on the way to another host: the largest packet, and packets to a port
+//!  memory       how much of it the process keeps
 //!  pci          virtual functions of network cards and their representors, by sysfs
 //! ```
 //!
@@ -34,6 +35,7 @@ pub mod guard;
 pub mod guard_monitor;
 pub mod link_monitor;
 pub mod masquerade;
+pub mod memory;
 mod netlink;
 pub mod netns;
 mod nf_tables;

@@ -43,6 +43,16 @@ enum AgentCommand {
     Examine(examine::Arguments),
 }
 
+/// More do not make the agent faster: what takes time is the kernel's, and Open vSwitch's.
+const MOST_WORKERS: usize = 4;
+
+/// Every node has an agent, and its memory is for pods: it does not grow with the number of processors. To be called before there are threads.
+pub(crate) fn keep_small(runtime: &mut tokio::runtime::Builder) {
+    portolan_agent::keep_small();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    runtime.worker_threads(processors.min(MOST_WORKERS));
+}
+
 pub(crate) async fn start(invocation: Invocation, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     match (invocation.subcommand, invocation.run) {
         (Some(AgentCommand::Install(arguments)), _) => install::run(arguments, stop).await,

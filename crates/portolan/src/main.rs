@@ -130,8 +130,11 @@ fn main() -> anyhow::Result<ExitCode> {
     let filter =
         EnvFilter::try_new(arguments.log.as_deref().unwrap_or_else(|| arguments.command.default_log()))?;
     let log = log::start(filter);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Command::Agent(_) = arguments.command {
+        agent::keep_small(&mut runtime);
+    }
+    runtime.enable_all().build()?.block_on(async {
         match arguments.command {
             Command::Controller(arguments) => controller::run(arguments, log, stop_signal()?).await?,
             Command::Apiserver(arguments) => apiserver::run(arguments, stop_signal()?).await?,
