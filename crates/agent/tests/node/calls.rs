@@ -100,6 +100,47 @@ fn a_thread_that_is_stuck_keeps_neither_the_answer_nor_other_containers_and_what
 }
 
 #[test]
+fn stuck_threads_keep_no_place_among_those_that_make_links_at_a_time() {
+    Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
+        blocking(move || {
+            const PLACES: u8 = 4;
+            let gate = Gate::default();
+            let (sender, seen) = mpsc::channel();
+            let sender = Mutex::new(sender);
+            let at_gate = gate.clone();
+            let steps = StepHook::new(move |at| {
+                if at.container.starts_with("stuck") && (at.step, at.moment) == (Step::Link, Moment::Began) {
+                    let _ = sender.lock().unwrap().send(());
+                    at_gate.pass();
+                }
+            });
+            let stage = Stage::start(&lab, 1, Agents { steps, ..primary(60) });
+            let _open = OpenAtEnd(gate.clone());
+            let node = &stage.testbed.nodes()[0];
+            let begin = |name: &str, address| {
+                let uid = stage.pod(name, "node1");
+                stage.assign(name, &uid, "node1", address);
+                let netns = node.namespace().network_beside(name).unwrap();
+                (Runtime::new(node, name, name, &uid, &netns), netns)
+            };
+            let stuck: Vec<_> = (0..PLACES).map(|n| begin(&format!("stuck{n}"), 7 + n)).collect();
+            let (other, _netns) = begin("other", 7 + PLACES);
+            let adds: Vec<_> = stuck.iter().map(|(runtime, _)| runtime.clone()).collect();
+            let adds: Vec<_> =
+                adds.into_iter().map(|runtime| thread::spawn(move || runtime.call("ADD"))).collect();
+            (0..PLACES).for_each(|_| seen.recv().unwrap());
+            other.succeeds("ADD");
+            gate.open();
+            for add in adds {
+                let (code, said) = add.join().unwrap();
+                assert_eq!(code, 0, "{said}");
+            }
+        })
+        .await;
+    });
+}
+
+#[test]
 fn a_call_that_was_given_up_while_it_waited_for_its_turn_does_nothing_and_gc_knows_links_without_ports() {
     Test::new().deadline(Duration::from_secs(240)).run(async |lab| {
         blocking(move || {
