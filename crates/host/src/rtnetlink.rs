@@ -15,11 +15,11 @@ use netlink_packet_route::link::{
     LinkMessage,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use nix::libc::{EADDRNOTAVAIL, ENODEV};
+use nix::libc::{self, EADDRNOTAVAIL, ENODEV};
 use nix::sys::socket::SockProtocol;
 
 use crate::error::{Error, Result};
-use crate::netlink::{ACK, CREATE, DUMP, EXCLUSIVE, Message, REPLACE, Socket};
+use crate::netlink::{ACK, Attributes, CREATE, DUMP, EXCLUSIVE, Message, REPLACE, Socket, attributes};
 use crate::{MacAddress, netns};
 
 pub(crate) const NEW_LINK: u16 = 16;
@@ -284,11 +284,40 @@ pub(crate) fn read_link(message: &Message, what: impl Fn() -> String) -> Result<
     Ok(Some(link))
 }
 
+/// The attributes of links that are read.
+const READ: &[u16] = &[
+    libc::IFLA_ADDRESS,
+    libc::IFLA_IFNAME,
+    libc::IFLA_MTU,
+    libc::IFLA_LINK,
+    libc::IFLA_MASTER,
+    libc::IFLA_LINKINFO,
+    libc::IFLA_IFALIAS,
+    libc::IFLA_VFINFO_LIST,
+    libc::IFLA_AF_SPEC,
+    libc::IFLA_LINK_NETNSID,
+    libc::IFLA_PARENT_DEV_NAME,
+];
+
+/// A message about a link with no others than these attributes. The crate that knows them all prepares for each the text of an error, with all
+/// of its bytes as numbers: a link has some two thousand.
+fn with_attributes(message: &[u8], wanted: &[u16]) -> Vec<u8> {
+    // The headers of netlink and of messages about links.
+    const HEADERS: usize = 32;
+    let Some((headers, all)) = message.split_at_checked(HEADERS) else { return message.to_vec() };
+    let wanted = attributes(all).filter(|(kind, _)| wanted.contains(kind));
+    let kept = wanted.fold(Attributes::default(), |kept, (kind, value)| kept.push(kind, value));
+    let mut message = [headers, &kept.0].concat();
+    let length = u32::try_from(message.len()).expect("it is no longer than it was");
+    message[..4].copy_from_slice(&length.to_ne_bytes());
+    message
+}
+
 fn parse_link(message: &Message, what: impl Fn() -> String) -> Result<Option<LinkMessage>> {
     if message.kind != NEW_LINK && message.kind != DELETE_LINK {
         return Ok(None);
     }
-    let parsed = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&message.bytes)
+    let parsed = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&with_attributes(&message.bytes, READ))
         .map_err(|error| Error::Answer { what: what(), reason: error.to_string() })?;
     Ok(match parsed.payload {
         NetlinkPayload::InnerMessage(

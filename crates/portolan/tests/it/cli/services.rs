@@ -68,7 +68,7 @@ fn services_show_which_of_their_endpoints_get_traffic() {
             (
                 &["describe", "service", "wbe", "-n", "defaults"],
                 3,
-                "namespace \"defalt\" has no Services; did you mean default?",
+                "namespace \"defaults\" has no Services; did you mean default?",
             ),
             (&["describe", "service", "a/b/c"], 2, "\"a/b/c\" is no Service; write NAME or NAMESPACE/NAME"),
             (&["describe", "service", "/web"], 2, "\"/web\" is no Service"),
