@@ -15,6 +15,7 @@ use portolan_host::service_map::{self, Address, Element, Listed};
 use portolan_host::{Masquerade, ServiceMap, TableChange, TableMonitor};
 use portolan_model::service::{Frontend, Protocol};
 use portolan_plan::host::{Clients, NodeServices, ServiceChange, ServiceElement, node_local_networks};
+use portolan_plan::service_addresses::cluster_wide;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, watch};
 
@@ -181,7 +182,13 @@ impl Wanted {
     fn new(config: &Config, network: &Masquerade) -> Self {
         let map = ServiceMap {
             link: network.link.clone(),
-            services: config.service_networks.clone(),
+            // What leads to any endpoint, and is answered by way of the node.
+            services: config
+                .service_networks
+                .iter()
+                .copied()
+                .chain(cluster_wide().map(IpNet::from))
+                .collect(),
             node_local: node_local_networks().collect(),
             own: network.own.clone(),
         };

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use portolan_api::Family;
 use portolan_model::Service;
+use portolan_model::service::TrafficPolicy;
 
 /// The prefixes that have them. Clouds answer by themselves at higher addresses of the same kind.
 pub const NODE_LOCAL: [&str; 2] = ["169.254.169.0/26", "fd8a:3c51:9e07:a9::/64"];
@@ -18,6 +19,8 @@ const V6: [u16; 7] = [0xfd8a, 0x3c51, 0x9e07, 0xa9, 0, 0, 0];
 const HAIRPIN: u8 = 2;
 /// Where a node offers what comes in by a node port to its own endpoints alone.
 const FRONTEND: u8 = 3;
+/// Where a node offers what comes in by a node port to all endpoints, though the cluster IP leads to the node's own alone.
+const CLUSTER_WIDE: u8 = 4;
 /// The first of those for ports without a node port.
 const FIRST_WITHOUT_NODE_PORT: u8 = 8;
 /// How many ports of a Service without node ports are reached from outside under policy `Local`.
@@ -43,6 +46,17 @@ pub fn node_local_frontend(service: &Service, at: usize, family: Family) -> Opti
     }
 }
 
+/// Where a node offers the port of a Service at this place among its ports to all endpoints, if its cluster IP leads to the node's own alone.
+pub fn cluster_wide_frontend(service: &Service, at: usize, family: Family) -> Option<SocketAddr> {
+    let port = service.ports.get(at).filter(|_| service.internal == TrafficPolicy::Local)?;
+    Some(SocketAddr::new(address(family, CLUSTER_WIDE), port.node_port?))
+}
+
+/// The addresses of all of these.
+pub fn cluster_wide() -> [IpAddr; 2] {
+    [Family::IPv4, Family::IPv6].map(|family| address(family, CLUSTER_WIDE))
+}
+
 fn address(family: Family, host: u8) -> IpAddr {
     match family {
         Family::IPv4 => Ipv4Addr::new(V4[0], V4[1], V4[2], host).into(),
@@ -64,7 +78,9 @@ mod tests {
     fn all_are_in_the_prefixes() {
         for (family, prefix) in [Family::IPv4, Family::IPv6].into_iter().zip(NODE_LOCAL) {
             let prefix: IpNet = prefix.parse().unwrap();
-            for host in [HAIRPIN, FRONTEND, FIRST_WITHOUT_NODE_PORT + PORTS_WITHOUT_NODE_PORT - 1] {
+            for host in
+                [HAIRPIN, FRONTEND, CLUSTER_WIDE, FIRST_WITHOUT_NODE_PORT + PORTS_WITHOUT_NODE_PORT - 1]
+            {
                 assert!(prefix.contains(&address(family, host)), "{host}");
             }
         }

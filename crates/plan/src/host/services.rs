@@ -6,6 +6,8 @@
 //! | outside, other nodes | `Local` | the node-local frontend, which has the endpoints of this node alone |
 //! | pods, the node itself | `Local` | the cluster IP, as with kube-proxy |
 //!
+//! Where the cluster IP leads to the node's own endpoints alone (`internalTrafficPolicy: Local`), a frontend with all of them is in its place.
+//!
 //! Each Service is planned alone. An address that several name is [`World::service_of`]'s; of a node port, which only such Services can share
 //! as are not known to be gone yet, the same order decides. So what there is depends on the Services and not on what happened to them.
 
@@ -18,7 +20,7 @@ use portolan_api::Family;
 use portolan_model::service::{Frontend, Protocol, Service, ServicePort};
 use portolan_model::{Uid, World};
 
-use crate::service_addresses::node_local_frontend;
+use crate::service_addresses::{cluster_wide_frontend, node_local_frontend};
 
 #[cfg(test)]
 mod tests;
@@ -198,7 +200,8 @@ fn elements_of(world: &World, service: &Service) -> Vec<ServiceElement> {
             let of_family = |address: &&IpAddr| Family::of(**address) == family;
             // A Service is served in the families in which it has an address.
             let Some(cluster_ip) = service.cluster_ips.iter().find(of_family) else { continue };
-            let inside = (Clients::All, SocketAddr::new(*cluster_ip, port.port));
+            let cluster_ip = SocketAddr::new(*cluster_ip, port.port);
+            let inside = (Clients::All, cluster_wide_frontend(service, at, family).unwrap_or(cluster_ip));
             let outside = node_local_frontend(service, at, family).map(|to| (Clients::Outside, to));
             for (from, to) in [Some(inside), outside].into_iter().flatten() {
                 let node_port = port.node_port;

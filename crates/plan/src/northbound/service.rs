@@ -18,7 +18,7 @@ use portolan_model::view::ServiceView;
 
 use super::{ServiceProxy, Settings, names};
 use crate::rows::{RowRef, Rows};
-use crate::service_addresses::{hairpin, node_local_frontend};
+use crate::service_addresses::{cluster_wide_frontend, hairpin, node_local_frontend};
 
 pub(super) fn rows(unit: &Unit, view: &ServiceView<'_>, settings: &Settings) -> Rows {
     let service = view.service;
@@ -50,6 +50,11 @@ pub(super) fn rows(unit: &Unit, view: &ServiceView<'_>, settings: &Settings) -> 
                 {
                     add(vip, Spread::OnNode);
                 }
+                if let Some(vip) =
+                    cluster_wide_frontend(service, at, family).filter(|_| has_family(service, family))
+                {
+                    add(vip, spread_of_cluster(&backends));
+                }
             }
             per_node.add_rows(&mut rows, view, protocol, family, &group);
         }
@@ -77,11 +82,13 @@ fn spread(service: &Service, address: IpAddr, backends: &Backends<'_>) -> Spread
     // What pods send to an address of the outside goes to any endpoint, whatever the policy for the outside says.
     if service.internal == TrafficPolicy::Local && service.is_cluster_ip(address) {
         Spread::OnNode
-    } else if backends.have_hints() {
-        Spread::Near
     } else {
-        Spread::Same
+        spread_of_cluster(backends)
     }
+}
+
+fn spread_of_cluster(backends: &Backends<'_>) -> Spread {
+    if backends.have_hints() { Spread::Near } else { Spread::Same }
 }
 
 /// The addresses of a port that are this Service's.

@@ -267,3 +267,15 @@ proptest! {
         prop_assert_eq!(there, planned.elements().collect::<BTreeSet<_>>());
     }
 }
+
+#[test]
+fn node_ports_lead_to_any_endpoint_though_the_cluster_ip_stays_on_the_node() {
+    let spec = json!({ "ports": [port(80, "TCP", 30080)], "internalTrafficPolicy": "Local" });
+    assert_eq!(
+        texts(&spec, &[]),
+        [
+            "all to node port 30080 TCP: 169.254.169.4:30080",
+            "all to node port 30080 TCP: [fd8a:3c51:9e07:a9::4]:30080",
+        ]
+    );
+}

@@ -36,14 +36,16 @@ const OF_CONDITIONS: [&str; 18] = [
 ];
 
 /// Words that look like reasons: kinds, types of conditions and Events, tables, codes of the CNI specification, what the API server says.
-const NO_REASONS: [&str; 39] = [
+const NO_REASONS: [&str; 45] = [
     "Add",
     "Addressed",
     "Attach",
     "Bridge",
     "ChangeHook",
     "CheckFailed",
+    "ClientIP",
     "Decoding",
+    "ExternalName",
     "Failed",
     "IncompatibleVersion",
     "Interface",
@@ -52,6 +54,8 @@ const NO_REASONS: [&str; 39] = [
     "InvalidEnvironment",
     "Io",
     "LimitedConnectivity",
+    "LoadBalancer",
+    "Local",
     "Log",
     "NamespaceTerminating",
     "NetworkAttachment",
@@ -63,6 +67,8 @@ const NO_REASONS: [&str; 39] = [
     "Plug",
     "Pod",
     "Port",
+    "Proxy",
+    "Service",
     "Setup",
     "StatefulSet",
     "StepHook",
