@@ -1,7 +1,7 @@
 //! ADD: from a pod's locks to interfaces that carry traffic.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -250,19 +250,24 @@ impl Add<'_> {
     ) -> Result<T, CniError> {
         let reporter = self.steps.reporter.clone();
         let done = async {
+            let working = self.threads.begin().await;
             let place = match step {
                 Step::Link => Some(self.agent.calls.place_for_links().await),
                 _ => None,
             };
-            let working = self.threads.begin().await;
+            // The thread has its place until it ends, also if the call is given up meanwhile; but not for long.
+            let place = Arc::new(Mutex::new(place));
+            let of_thread = Arc::clone(&place);
             let mut done = tokio::task::spawn_blocking(move || {
                 let _working = working;
-                reporter.during_work(step, body)
+                let done = reporter.during_work(step, body);
+                drop(of_thread.lock().unwrap_or_else(PoisonError::into_inner).take());
+                done
             });
             if let Ok(done) = tokio::time::timeout(LATE, &mut done).await {
                 return done;
             }
-            drop(place);
+            drop(place.lock().unwrap_or_else(PoisonError::into_inner).take());
             done.await
         };
         let unfinished = |error: tokio::task::JoinError| {

@@ -24,7 +24,7 @@ pub(crate) struct Calls {
     containers: Mutex<HashMap<String, Weak<Container>>>,
     connections: Arc<Semaphore>,
     adds: Semaphore,
-    making_links: Semaphore,
+    making_links: Arc<Semaphore>,
 }
 
 impl Default for Calls {
@@ -33,7 +33,7 @@ impl Default for Calls {
             containers: Mutex::default(),
             connections: Arc::new(Semaphore::new(CONNECTIONS)),
             adds: Semaphore::new(ADDS),
-            making_links: Semaphore::new(MAKING_LINKS),
+            making_links: Arc::new(Semaphore::new(MAKING_LINKS)),
         }
     }
 }
@@ -101,8 +101,9 @@ impl Calls {
     }
 
     /// Waits for its turn to make links.
-    pub(crate) async fn place_for_links(&self) -> SemaphorePermit<'_> {
-        self.making_links.acquire().await.expect("invariant: nobody closes it")
+    pub(crate) async fn place_for_links(&self) -> OwnedSemaphorePermit {
+        let place = Arc::clone(&self.making_links).acquire_owned().await;
+        place.expect("invariant: nobody closes it")
     }
 
     /// Counts an ADD as being in progress; none if there are too many.

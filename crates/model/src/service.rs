@@ -32,6 +32,8 @@ pub struct Service {
     pub cluster_ips: Box<[IpAddr]>,
     /// `externalIPs`.
     pub external_ips: Box<[IpAddr]>,
+    /// Addresses for clients outside that it names and that are reserved: see [`is_reserved`].
+    pub refused_ips: Box<[IpAddr]>,
     /// What the status of the load balancer names, as far as packets come in with these addresses.
     pub load_balancer_ips: Box<[IpAddr]>,
     /// Who may send to the addresses of the load balancer; everybody, if it is empty.
@@ -124,6 +126,17 @@ pub struct Frontend {
     /// The port.
     pub port: u16,
 }
+
+/// Whether an address means something on each node alone, or to the router of the primary network: no Service may be reached by it.
+pub fn is_reserved(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local() || address.segments()[..3] == RESERVED_V6,
+    }
+}
+
+/// The first groups of the project's own IPv6 addresses, `fd8a:3c51:9e07::/48`.
+const RESERVED_V6: [u16; 3] = [0xfd8a, 0x3c51, 0x9e07];
 
 impl Service {
     /// The addresses and ports by which it wants to be reached from everywhere in the cluster.

@@ -118,6 +118,9 @@ impl Database {
                     continue;
                 }
             }
+            if let (None, Some(row)) | (Some(row), None) = (&change.old, &change.new) {
+                touch_all_pairs(table, row, cache, &mut touched);
+            }
             let rows = [&change.old, &change.new].into_iter().flatten();
             touched.units.extend(rows.filter_map(|row| tag::unit_of(row)).map(SmolStr::new));
         }
@@ -151,8 +154,7 @@ impl Database {
         }
         let changed = |(key, _): &&(Value, Value)| before.get(key) != after.get(key);
         let keys = before.iter().chain(after).filter(changed).map(|(key, _)| key);
-        let rows = keys.filter_map(|key| cache.table(carriers)?.get(pair::carrier(key)?));
-        touched.units.extend(rows.filter_map(|row| tag::unit_of(row)).map(SmolStr::new));
+        touch_carriers(keys, carriers, cache, touched);
     }
 
     /// The rows of the cache that stand for an element of a set: the row that it is, or the rows that list it.
@@ -202,6 +204,24 @@ impl Database {
     pub fn misfits(&self, schema: &DatabaseSchema) -> Vec<String> {
         self.tables.iter().flat_map(|table| misfits_of(table, schema)).collect()
     }
+}
+
+/// The units that contribute the pairs of a row that came or went.
+fn touch_all_pairs(table: &Table, row: &Row, cache: &Cache, touched: &mut Touched) {
+    let Some((column, carriers)) = table.pairs() else { return };
+    let keys = pair::map(row, column).into_iter().flatten().map(|(key, _)| key);
+    touch_carriers(keys, carriers, cache, touched);
+}
+
+/// The units of the rows that pairs with these keys are for.
+fn touch_carriers<'a>(
+    keys: impl Iterator<Item = &'a Value>,
+    carriers: &str,
+    cache: &Cache,
+    touched: &mut Touched,
+) {
+    let rows = keys.filter_map(|key| cache.table(carriers)?.get(pair::carrier(key)?));
+    touched.units.extend(rows.filter_map(|row| tag::unit_of(row)).map(SmolStr::new));
 }
 
 /// The rows that carry a unit's tag.

@@ -16,6 +16,7 @@ use super::{Engine, Subject};
 const IN_USE: &str = "AddressInUse";
 const NOT_ROUTED: &str = "ClusterIPNotRouted";
 const NO_ROOM: &str = "TooManyPorts";
+const RESERVED: &str = "AddressReserved";
 
 impl Engine {
     /// Reports what of a Service cannot be served, which its unit depends on.
@@ -25,6 +26,7 @@ impl Engine {
         let mut problems = taken(service, &self.world);
         problems.extend(not_routed(service, &self.plan_settings.service_cidrs));
         problems.extend(without_room(service));
+        problems.extend(reserved(service));
         let uid = service.uid.to_string();
         self.report(Subject::of_service(namespace, name), uid, Topic::Frontends, problems);
     }
@@ -62,6 +64,17 @@ fn not_routed<'a>(service: &'a Service, networks: &'a [IpNet]) -> impl Iterator<
              not reach it; give both its network, by --service-cidr and --service-network"
         );
         (NOT_ROUTED, message)
+    })
+}
+
+/// Addresses that no Service may have.
+fn reserved(service: &Service) -> impl Iterator<Item = Problem> + '_ {
+    service.refused_ips.iter().map(|address| {
+        let message = format!(
+            "{address} is link-local or reserved for what nodes serve themselves, and does not lead to this Service: remove it from externalIPs, \
+             or from the status of the load balancer"
+        );
+        (RESERVED, message)
     })
 }
 

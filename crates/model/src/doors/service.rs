@@ -9,7 +9,7 @@ use portolan_api::cidr::{HostBits, parse_net};
 use smol_str::SmolStr;
 
 use crate::service::{
-    Affinity, Endpoint, EndpointSlice, Protocol, Service, ServicePort, SlicePort, TrafficPolicy,
+    Affinity, Endpoint, EndpointSlice, Protocol, Service, ServicePort, SlicePort, TrafficPolicy, is_reserved,
 };
 
 /// Another proxy serves a Service with this label.
@@ -31,7 +31,11 @@ pub fn service(object: &v1::Service) -> Option<Service> {
     if is_of_others || spec.type_.as_deref() == Some("ExternalName") || cluster_ips.is_empty() {
         return None;
     }
-    let external = spec.external_ips.iter().flatten();
+    let external = spec.external_ips.iter().flatten().filter_map(|text| text.parse().ok());
+    let (mut refused, external): (Vec<IpAddr>, Vec<IpAddr>) = external.partition(|one| is_reserved(*one));
+    let (of_balancer, load_balancer): (Vec<IpAddr>, Vec<IpAddr>) =
+        load_balancer_ips(object).partition(|one| is_reserved(*one));
+    refused.extend(of_balancer);
     let is_local = |policy: &Option<String>| match policy.as_deref() {
         Some("Local") => TrafficPolicy::Local,
         _ => TrafficPolicy::Cluster,
@@ -52,8 +56,9 @@ pub fn service(object: &v1::Service) -> Option<Service> {
         created: object.creation_timestamp().map(|time| time.0.as_second()),
         ports: spec.ports.iter().flatten().filter_map(service_port).collect(),
         cluster_ips,
-        external_ips: external.filter_map(|text| text.parse().ok()).collect(),
-        load_balancer_ips: load_balancer_ips(object),
+        external_ips: external.into(),
+        refused_ips: refused.into(),
+        load_balancer_ips: load_balancer.into(),
         source_ranges: ranges.filter_map(|text| parse_net(text.trim(), HostBits::Mask).ok()).collect(),
         internal: is_local(&spec.internal_traffic_policy),
         external: is_local(&spec.external_traffic_policy),
@@ -71,12 +76,12 @@ fn cluster_ips(spec: &v1::ServiceSpec) -> Box<[IpAddr]> {
 }
 
 /// What comes by a `Proxy` has the address of a node, and not that of the load balancer.
-fn load_balancer_ips(object: &v1::Service) -> Box<[IpAddr]> {
+fn load_balancer_ips(object: &v1::Service) -> impl Iterator<Item = IpAddr> + '_ {
     let is_one = object.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("LoadBalancer");
     let balancer = object.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = balancer.and_then(|balancer| balancer.ingress.as_ref()).filter(|_| is_one);
     let direct = ingress.into_iter().flatten().filter(|one| one.ip_mode.as_deref() != Some("Proxy"));
-    direct.filter_map(|one| one.ip.as_deref()?.parse().ok()).collect()
+    direct.filter_map(|one| one.ip.as_deref()?.parse().ok())
 }
 
 fn service_port(port: &v1::ServicePort) -> Option<ServicePort> {

@@ -71,7 +71,11 @@ impl Differ<'_> {
             let (column, carriers) = maps.pairs()?;
             (carriers == table.name).then_some((maps, column))
         }) {
-            let mut rows: Vec<&Row> = self.table(maps.name).iter().map(|row| &**row).collect();
+            let has_some = |row: &&Row| {
+                pair::map(row, column).is_some_and(|map| pair::keys_of(carrier, map).next().is_some())
+            };
+            let mut rows: Vec<&Row> =
+                self.table(maps.name).iter().map(|row| &**row).filter(has_some).collect();
             rows.retain(|row| !self.dropped.contains_key(&row.uuid()));
             rows.sort_unstable_by_key(|row| row.uuid());
             for row in rows {

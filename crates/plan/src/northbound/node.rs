@@ -10,8 +10,9 @@ use portolan_api::Family;
 use portolan_model::Unit;
 use portolan_model::view::{NodePort, NodeView};
 
-use super::{Settings, acl_priority, names, primary};
+use super::{ServiceProxy, Settings, acl_priority, names, primary};
 use crate::rows::Rows;
+use crate::service_addresses;
 
 /// Above what users' policy routes usually have, and below what they may have.
 const EXIT_PRIORITY: i64 = 20_000;
@@ -78,7 +79,12 @@ fn second_pass(port: &NodePort<'_>, settings: &Settings) -> Acl {
         .service_cidrs
         .iter()
         .filter(|net| port.attachment.addresses_of(Family::of_net(net)).next().is_some());
-    let sources: Vec<String> = masquerade.chain(services.map(ToString::to_string)).collect();
+    let has = |family| port.attachment.addresses_of(family).next().is_some();
+    let serves = settings.service_proxy() == ServiceProxy::Portolan;
+    let frontends =
+        service_addresses::cluster_wide().into_iter().filter(|one| serves && has(Family::of(*one)));
+    let sources = masquerade.chain(services.map(ToString::to_string));
+    let sources: Vec<String> = sources.chain(frontends.map(|address| address.to_string())).collect();
     acl("allow-stateless", format!("outport == \"{}\" && {}", port.attachment.iface_id(), from(sources)))
 }
 

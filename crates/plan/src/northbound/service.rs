@@ -150,10 +150,16 @@ impl PerNode {
         }
         let key = format!("{}/per-node/{}", protocol.lower_case(), ip_version(family));
         let uuid = rows.uuid_of::<LoadBalancer>(&key);
-        let vips = self
-            .vips
-            .iter()
-            .map(|(vip, variable)| (vip.to_string(), format!("^{}", crate::pair::key(uuid, variable))));
+        let variable = |name: &str| format!("^{}", crate::pair::key(uuid, name));
+        let addresses: BTreeSet<IpAddr> = self.vips.keys().map(SocketAddr::ip).collect();
+        let addresses: Vec<(String, IpAddr)> =
+            addresses.into_iter().enumerate().map(|(at, address)| (format!("vip{at}"), address)).collect();
+        let frontend = |vip: &SocketAddr| match addresses.iter().find(|(_, address)| *address == vip.ip()) {
+            // OVN 23.03 splits templates at colons: an IPv6 address must be a variable too.
+            Some((name, IpAddr::V6(_))) => format!("{}:{}", variable(name), vip.port()),
+            _ => vip.to_string(),
+        };
+        let vips = self.vips.iter().map(|(vip, name)| (frontend(vip), variable(name)));
         let mut row = load_balancer(view.service, protocol, vips.collect());
         row.name = format!("{}/per-node/{}", row.name, ip_version(family));
         row.options.extend([
@@ -162,9 +168,15 @@ impl PerNode {
         ]);
         let row = rows.root(&key, row);
         rows.row_member(&row, group, LoadBalancerGroup::LOAD_BALANCER);
-        for ((variable, at), value) in self.values {
+        let mut pair = |at: usize, name: &str, value: String| {
             let chassis = names::chassis_row(view.nodes[at].node);
-            rows.pair(&row, &variable, &chassis, ChassisTemplateVar::VARIABLES, value);
+            rows.pair(&row, name, &chassis, ChassisTemplateVar::VARIABLES, value);
+        };
+        for (name, address) in addresses.iter().filter(|(_, address)| address.is_ipv6()) {
+            (0..view.nodes.len()).for_each(|at| pair(at, name, address.to_string()));
+        }
+        for ((name, at), value) in self.values {
+            pair(at, &name, value);
         }
     }
 }

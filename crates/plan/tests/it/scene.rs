@@ -389,18 +389,32 @@ pub(crate) fn services() -> Scene {
         service("local", &local),
         local_slice("a", 8080, "TCP"),
         local_slice("b", 5353, "UDP"),
+        service("near", &json!({"clusterIPs": ["10.96.0.13", "fd96::13"], "ports": port})),
+        hinted_slice(&[("10.16.1.10", "node-1"), ("10.16.2.10", "node-2")]),
+        hinted_slice(&[("fd00:16:1::10", "node-1"), ("fd00:16:2::10", "node-2")]),
         service("none", &json!({"clusterIPs": ["10.96.0.12"], "ports": port})),
     ]);
     scene.name = "services";
     scene.shown = &[
         "service/default/web",
         "service/default/local",
+        "service/default/near",
         "service/default/none",
         "chassis/node-1",
         "chassis/node-2",
         "subnet/node:node-1",
     ];
     scene
+}
+
+/// Endpoints of `near`, each for the clients of its node.
+fn hinted_slice(endpoints: &[(&str, &str)]) -> Object {
+    let Object::Slice(mut slice) = slice("near", endpoints) else { unreachable!("it is a slice") };
+    for endpoint in &mut slice.endpoints {
+        let hints = json!({"forNodes": [{"name": endpoint.node_name}]});
+        endpoint.hints = serde_json::from_value(hints).unwrap();
+    }
+    Object::Slice(slice)
 }
 
 /// The endpoints of a port of `local`: one on the second node.

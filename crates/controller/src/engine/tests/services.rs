@@ -167,6 +167,15 @@ fn variables_go_with_endpoints_nodes_and_services() {
     scene.engine.rows_changed(&changes, &scene.cache);
     scene.settle_by_events();
     assert!(scene.has("10.1.0.9"), "{:?}", scene.backends());
+    // Or the whole row: node and Services put it back.
+    let mut transaction = ovsdb::Transaction::new();
+    let (table, condition) = ("Chassis_Template_Var".into(), vec![ovsdb::Clause::uuid(row)]);
+    transaction.push(ovsdb::Operation::Delete { table, condition });
+    scene.nb.transact(&transaction).unwrap();
+    let changes = scene.nb.refresh(&mut scene.cache);
+    scene.engine.rows_changed(&changes, &scene.cache);
+    scene.settle_by_events();
+    assert!(scene.has("10.1.0.9"), "{:?}", scene.backends());
     // A node goes, and its endpoints are still listed.
     let gone = scene.nodes.remove(1);
     scene.engine.feed(&Change::deleted(&gone));
