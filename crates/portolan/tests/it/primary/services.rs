@@ -111,9 +111,14 @@ impl Stage {
 
     /// The endpoints of a Service, each with its node. One family each.
     fn endpoints(&self, service: &str, endpoints: &[(IpAddr, &str)]) {
+        self.endpoints_for(service, endpoints, |_| Value::Null);
+    }
+
+    /// The same, each for the clients that its node's name says by hints.
+    fn endpoints_for(&self, service: &str, endpoints: &[(IpAddr, &str)], hints: impl Fn(&str) -> Value) {
         for (family, is_v6) in [("IPv4", false), ("IPv6", true)] {
             let of_family = endpoints.iter().filter(|(address, _)| address.is_ipv6() == is_v6);
-            let endpoint = |(address, node): &(IpAddr, &str)| json!({"addresses": [address.to_string()], "nodeName": node, "conditions": {"ready": true}});
+            let endpoint = |(address, node): &(IpAddr, &str)| json!({"addresses": [address.to_string()], "nodeName": node, "hints": hints(node), "conditions": {"ready": true}});
             let slice = json!({
                 "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
                 "metadata": {
@@ -274,5 +279,30 @@ fn a_service_of_policy_local_stays_on_the_node_where_its_traffic_comes_in() {
         assert_eq!(dropped.kind(), ErrorKind::TimedOut, "{dropped}");
         // By an address from outside pods get anywhere, whatever the policy for cluster IPs is.
         assert_eq!(who_answers(d.netns(), "[2001:db8:96::20]:80"), ["a", "b"]);
+    });
+}
+
+#[test]
+fn a_service_with_hints_leads_to_endpoints_of_the_clients_node_by_both_families() {
+    on_stage(|stage| {
+        let testbed = &stage.testbed;
+        stage.service("near", &web("10.96.0.30", "2001:db8:96::30"));
+        let [a, b, c, d] = [("a", "node1"), ("b", "node2"), ("c", "node1"), ("d", "node3")]
+            .map(|(name, node)| stage.pod(name, node));
+        let _servers = [&a, &b].map(Server::of_pod);
+        let all: Vec<(IpAddr, &str)> = [(&a, "node1"), (&b, "node2")]
+            .into_iter()
+            .flat_map(|(pod, node)| pod.addresses().iter().map(move |one| (*one, node)))
+            .collect();
+        stage.endpoints_for("near", &all, |node| json!({"forNodes": [{"name": node}]}));
+        // Of each node its endpoints of either family, and the IPv6 address itself.
+        stage.wait_for_variables(9);
+        for vip in ["10.96.0.30:80", "[2001:db8:96::30]:80"] {
+            for (from, answers) in [(&c, &["a"][..]), (&a, &["a"]), (&b, &["b"]), (&d, &["a", "b"])] {
+                assert_eq!(who_answers(from.netns(), vip), answers, "{} to {vip}", from.name());
+            }
+        }
+        let node2 = testbed.node("node2").unwrap();
+        assert_eq!(who_answers(node2.namespace(), "10.96.0.30:80"), ["b"]);
     });
 }
