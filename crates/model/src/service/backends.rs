@@ -7,7 +7,7 @@
 //! | under policy `Local` | the ready endpoints of the node; where none is ready, those of it that serve while they terminate |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use portolan_api::Family;
 
@@ -110,11 +110,4 @@ impl<'w> Backends<'w> {
 fn first_ready<'a, 'w: 'a>(all: impl Iterator<Item = &'a Backend<'w>> + Clone) -> Vec<Backend<'w>> {
     let ready: Vec<_> = all.clone().filter(|one| !one.endpoint.is_terminating).copied().collect();
     if ready.is_empty() { all.copied().collect() } else { ready }
-}
-
-impl Backend<'_> {
-    /// The address of the endpoint, without the port.
-    pub fn ip(&self) -> IpAddr {
-        self.address.ip()
-    }
 }

@@ -45,16 +45,12 @@ pub(super) fn rows(unit: &Unit, view: &ServiceView<'_>, settings: &Settings) -> 
                 for vip in vips(view, port, family) {
                     add(vip, spread(service, vip.ip(), &backends));
                 }
-                if let Some(vip) =
-                    node_local_frontend(service, at, family).filter(|_| has_family(service, family))
-                {
-                    add(vip, Spread::OnNode);
-                }
-                if let Some(vip) =
-                    cluster_wide_frontend(service, at, family).filter(|_| has_family(service, family))
-                {
-                    add(vip, spread_of_cluster(&backends));
-                }
+                let on_node = node_local_frontend(service, at, family).map(|vip| (vip, Spread::OnNode));
+                let anywhere = cluster_wide_frontend(service, at, family);
+                let anywhere = anywhere.map(|vip| (vip, spread_of_cluster(&backends)));
+                // A node offers a Service in the families in which it has an address.
+                let of_nodes = on_node.into_iter().chain(anywhere).filter(|_| has_family(service, family));
+                of_nodes.for_each(|(vip, spread)| add(vip, spread));
             }
             per_node.add_rows(&mut rows, view, protocol, family, &group);
         }
@@ -68,7 +64,7 @@ pub(super) fn rows(unit: &Unit, view: &ServiceView<'_>, settings: &Settings) -> 
 }
 
 /// Where what comes to an address goes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Spread {
     /// To the same endpoints wherever it comes in.
     Same,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use portolan_testbed::Result;
 use portolan_testbed::kubernetes::{Kubernetes, Network, ipv6_of};
 
-use crate::pods::{self, WEB};
+use crate::pods::{self, WEB, in_url};
 use crate::primary::{ON_HOSTS, get, on_primary_of};
 
 #[test]
@@ -83,13 +83,6 @@ fn addresses(cluster: &Kubernetes, pod: &str) -> Result<[IpAddr; 2]> {
     let shown = cluster.kubectl(&["get", "pod", pod, "-o=jsonpath={.status.podIPs[*].ip}"])?;
     let addresses: Vec<IpAddr> = shown.split(' ').map(|address| address.parse().unwrap()).collect();
     Ok(addresses.try_into().unwrap_or_else(|found| panic!("{pod}: {found:?}")))
-}
-
-fn in_url(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(v4) => v4.to_string(),
-        IpAddr::V6(v6) => format!("[{v6}]"),
-    }
 }
 
 /// The address that a pod has for a server outside the cluster.

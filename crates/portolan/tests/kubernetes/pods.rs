@@ -1,6 +1,7 @@
 //! Pods of agnhost, and what is asked of them.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::IpAddr;
 use std::process::Stdio;
 
 use portolan_testbed::Result;
@@ -99,6 +100,14 @@ pub(crate) fn process<'a>(
     let task = tasks.lines().find(|line| !id.is_empty() && line.starts_with(id));
     let process = task.and_then(|line| line.split_whitespace().nth(1));
     Ok((node, process.unwrap_or_else(|| panic!("{pod}: {container} does not run: {tasks}")).to_owned()))
+}
+
+/// An address as it stands in a URL.
+pub(crate) fn in_url(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(v4) => v4.to_string(),
+        IpAddr::V6(v6) => format!("[{v6}]"),
+    }
 }
 
 /// Runs a command in a pod.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use portolan_testbed::Result;
 use portolan_testbed::kubernetes::{Kubernetes, KubernetesNode, Network, ServiceProxy, ipv6_of};
 
-use crate::pods::{self, WEB};
+use crate::pods::{self, WEB, in_url};
 use crate::primary::{ON_HOSTS, address, get, on_primary_of};
 
 /// A Service whose only endpoint is on the second node, and whose clients outside stay on the node where they come in; and one without
@@ -156,11 +156,4 @@ fn cluster_ips(cluster: &Kubernetes, service: &str) -> Result<Vec<IpAddr>> {
 
 fn addresses(node: &KubernetesNode) -> Vec<IpAddr> {
     vec![node.address().into(), ipv6_of(node.address()).into()]
-}
-
-fn in_url(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(v4) => v4.to_string(),
-        IpAddr::V6(v6) => format!("[{v6}]"),
-    }
 }

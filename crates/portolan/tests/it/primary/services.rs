@@ -169,6 +169,12 @@ impl Stage {
     }
 }
 
+/// All addresses of pods, each with the pod's node.
+fn endpoints_of<'a>(pods: &[&'a Pod]) -> Vec<(IpAddr, &'a str)> {
+    let of_pod = |pod: &&'a Pod| pod.addresses().iter().map(|one| (*one, pod.node())).collect::<Vec<_>>();
+    pods.iter().flat_map(of_pod).collect()
+}
+
 /// The API server of the lab gives Services IPv4 addresses alone; an address from outside may be an IPv6 one.
 fn web(v4: &str, v6: &str) -> Value {
     json!({"clusterIP": v4, "externalIPs": [v6], "ports": [{"port": 80, "protocol": "TCP"}]})
@@ -184,11 +190,7 @@ fn services_lead_from_pods_and_nodes_to_endpoints_on_any_node() {
             [("a", "node1"), ("b", "node2"), ("c", "node1")].map(|(name, node)| stage.pod(name, node));
         let [node1, node3] = ["node1", "node3"].map(|name| testbed.node(name).unwrap());
         let _servers = [&a, &b].map(Server::of_pod);
-        let endpoints = |pods: &[&Pod]| -> Vec<(IpAddr, &'static str)> {
-            let node = |pod: &Pod| if pod.node() == "node1" { "node1" } else { "node2" };
-            pods.iter().flat_map(|pod| pod.addresses().iter().map(|one| (*one, node(pod)))).collect()
-        };
-        let both = endpoints(&[&a, &b]);
+        let both = endpoints_of(&[&a, &b]);
         stage.endpoints("web", &both);
         stage.wait_for_endpoints("web", &both);
         stage.bind_subnet_to_default_namespace();
@@ -223,7 +225,7 @@ fn services_lead_from_pods_and_nodes_to_endpoints_on_any_node() {
         assert!(c.addresses().contains(&seen), "{seen}");
         // One endpoint goes: nobody gets there any more, and only this Service's row changes.
         let recording = stage.northbound.record();
-        let left = endpoints(&[&b]);
+        let left = endpoints_of(&[&b]);
         stage.endpoints("web", &left);
         stage.northbound.wait_until({
             let gone = SocketAddr::new(a.address(), PORT).to_string();
@@ -254,10 +256,7 @@ fn a_service_of_policy_local_stays_on_the_node_where_its_traffic_comes_in() {
         let [a, b, c, d] = [("a", "node1"), ("b", "node2"), ("c", "node1"), ("d", "node3")]
             .map(|(name, node)| stage.pod(name, node));
         let _servers = [&a, &b].map(Server::of_pod);
-        let all: Vec<(IpAddr, &str)> = [(&a, "node1"), (&b, "node2")]
-            .into_iter()
-            .flat_map(|(pod, node)| pod.addresses().iter().map(move |one| (*one, node)))
-            .collect();
+        let all = endpoints_of(&[&a, &b]);
         stage.endpoints("local", &all);
         stage.endpoints("web", &all);
         stage.wait_for_endpoints("web", &all);
@@ -290,10 +289,7 @@ fn a_service_with_hints_leads_to_endpoints_of_the_clients_node_by_both_families(
         let [a, b, c, d] = [("a", "node1"), ("b", "node2"), ("c", "node1"), ("d", "node3")]
             .map(|(name, node)| stage.pod(name, node));
         let _servers = [&a, &b].map(Server::of_pod);
-        let all: Vec<(IpAddr, &str)> = [(&a, "node1"), (&b, "node2")]
-            .into_iter()
-            .flat_map(|(pod, node)| pod.addresses().iter().map(move |one| (*one, node)))
-            .collect();
+        let all = endpoints_of(&[&a, &b]);
         stage.endpoints_for("near", &all, |node| json!({"forNodes": [{"name": node}]}));
         // Of each node its endpoints of either family, and the IPv6 address itself.
         stage.wait_for_variables(9);
